@@ -25,7 +25,7 @@ from ragmeter.pipeline._admission import Admission
 from ragmeter.pipeline.sampling import Candidate
 from ragmeter.quality.agreement import Confusion, binary_confusion, kappa
 from ragmeter.quality.estimate import estimate
-from ragmeter.quality.label_transport import Transported, transported
+from ragmeter.quality.label_transport import TransportedShare, transport_share
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.sums import QualityTable
@@ -85,7 +85,7 @@ class Held:
         self._widths: list[float] = []
         self._errors: list[float] = []
 
-    def add(self, found: Estimate | Transported, truth: float) -> None:
+    def add(self, found: Estimate | TransportedShare, truth: float) -> None:
         self._held.append(found.lower <= truth <= found.upper)
         self._widths.append(found.upper - found.lower)
         mean = found.mean if isinstance(found, Estimate) else found.share
@@ -193,8 +193,8 @@ def hour_of(
             conversation_id=f"{number}" if named == "id" else None,
         )  # fmt: skip
         score = Score(name="s", value=value, status="ok", method="lexical", definition="1")
-        table.seen(request, {"s": score}, ())
-        alone.measured(value)
+        table.count_request(request, {"s": score}, ())
+        alone.add_value(value)
     return table.estimate("s", None, 3600.0), estimate(alone)
 
 
@@ -270,7 +270,7 @@ def rate_rows(requests: int) -> list[Row]:
                 now[0] += chance.exponential(1.0)
             elif number % burst == 0:
                 now[0] += 30.0
-            probability = admission.arrived()
+            probability = admission.count_request()
             if Candidate(str(number), None).within("judge", probability):
                 total += 1 / probability
         rows.append(
@@ -298,8 +298,8 @@ def cost_rows(requests: int) -> list[Row]:
     ]
 
     def judged(table: QualityTable, run_: RagRun) -> None:
-        if (counted := table.seen(run_, {}, one)) is not None:
-            table.judged(counted, known, one, 0.25)
+        if (counted := table.count_request(run_, {}, one)) is not None:
+            table.count_judged(counted, known, one, 0.25)
 
     def cpu_us(count: Callable[[QualityTable, RagRun], object]) -> float:
         took = []
@@ -314,7 +314,7 @@ def cost_rows(requests: int) -> list[Row]:
     return [
         _row("CPU of counting a judged request", cpu_us(judged), 5.0, least=False, unit="µs"),
         _row("CPU of counting a free score",
-             cpu_us(lambda table, run_: table.seen(run_, free, ())) / len(free), 1.0, least=False,
+             cpu_us(lambda table, run_: table.count_request(run_, free, ())) / len(free), 1.0, least=False,
              unit="µs", note="20 of them a request"),
     ]  # fmt: skip
 
@@ -402,7 +402,7 @@ def transport_rows(worlds: int) -> list[Row]:
             z, y = world.drawn(labels, before)
             errors = binary_confusion(list(z), list(y), is_good=bool)
             _, today = world.drawn(judged, now)
-            found = transported(float(today.mean()), judged, errors)
+            found = transport_share(float(today.mean()), judged, errors)
             if found.share is None:
                 silent += 1
                 continue

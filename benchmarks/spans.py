@@ -158,7 +158,7 @@ class Builds:
         build()
         self.count += 1
 
-    def lost(self, reason: str) -> None:
+    def count_lost(self, reason: str) -> None:
         """Fail: every request here can be scored."""
         raise AssertionError(reason)
 

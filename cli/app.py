@@ -282,7 +282,7 @@ def evaluate(
     errors = Console(stderr=True)
     with explained(), ExitStack() as stack:
         from ragmeter.metrics._files.columns import columns_of
-        from ragmeter.quality.decision import Asked, limit_of
+        from ragmeter.quality.decision import Criteria, limit_of
 
         from ._metric_files import metrics_named
         from ._output_paths import check_output_paths
@@ -341,7 +341,7 @@ def evaluate(
             with_text=with_text,
             page=html is not None,
             segments=[name.strip() for name in (segments or "").split(",") if name.strip()],
-            asked=Asked(
+            asked=Criteria(
                 limits=[limit_of(text) for text in fail_under or ()],
                 baseline=None if baseline is None else read_baseline(baseline),
                 tolerance=tolerance,

@@ -23,7 +23,7 @@ from .pipeline.ending import Ending
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances
-from .pipeline.scoring import Offered, Unseen
+from .pipeline.scoring import Offer, UnseenRetrieval
 from .requests.by_hand import RunBuilder
 from .requests.scope import RequestScope
 from .requests.size import weight_of_run, weight_of_scope
@@ -98,18 +98,18 @@ class MeterPort:
             ):
                 return
             if self._shut_down:
-                self._counters.lost("shutdown")
+                self._counters.count_lost("shutdown")
                 return
             candidate = Candidate(run_id, trace_id)
             rate = self._sample_rate
             if rate is not None and not candidate.within("sample", rate):
-                self._counters.lost("sampled_out")
+                self._counters.count_lost("sampled_out")
                 return
             self._begin_watch()
             # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
             capture = new_capture()
-            self._pipeline.put(Offered(build, candidate, capture), size_bytes)
-            self._counters.captured(capture)
+            self._pipeline.put(Offer(build, candidate, capture), size_bytes)
+            self._counters.count_capture(capture)
 
     def _begin_watch(self) -> None:
         if not self._watched:
@@ -126,7 +126,7 @@ class MeterPort:
         """
         with self._offer_guard:
             run = sent.run
-            item: Offered | Amendment
+            item: Offer | Amendment
             capture = new_capture()
             if sent.late:
                 item = Amendment(run.run_id, again=sent)
@@ -136,15 +136,15 @@ class MeterPort:
                 )
                 # As the adapter did: the request's own span is no reason to place it elsewhere.
                 trace_id = None if run.parent is None else run.parent.trace_id
-                item = Offered(lambda: run, Candidate(run.run_id, trace_id, chances), capture)
+                item = Offer(lambda: run, Candidate(run.run_id, trace_id, chances), capture)
             self._pipeline.put(item, weight_of_run(run))
             if not sent.late:
-                self._counters.captured(capture)
+                self._counters.count_capture(capture)
 
-    def lost(self, reason: str, count: int = 1) -> None:
+    def count_lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
         with self._offer_guard:
-            self._counters.lost(str(reason), int(count))
+            self._counters.count_lost(str(reason), int(count))
 
     def retrieval_unseen(self, framework: str, reason: str, look: Callable[[], Suspects]) -> None:
         """Count a request whose retrieval an adapter has not seen. Never blocks, never raises.
@@ -158,9 +158,9 @@ class MeterPort:
             self._counters.retrieval_unseen(reason)
             if not self._shut_down:
                 self._begin_watch()
-                self._pipeline.put(Unseen(framework, reason, look))
+                self._pipeline.put(UnseenRetrieval(framework, reason, look))
 
-    def attached(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
+    def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
         """Note that an adapter waits for requests; if none comes for long, a warning says so.
 
         Args:
@@ -169,7 +169,7 @@ class MeterPort:
                 of them were. Held weakly.
         """
         with self._offer_guard:
-            self._no_data.attached(str(adapter))
+            self._no_data.expect_requests(str(adapter))
             if drain is not None:
                 self._drains = [one for one in self._drains if one() is not None]
                 self._drains.append(WeakMethod(drain))
@@ -189,7 +189,7 @@ class MeterPort:
         with self._exit_guard:
             if not self._shut_down:
                 self._ending.flush(self._pipeline)
-                self._no_data.tell_unseen(self._counters.seen)
+                self._no_data.tell_unseen(self._counters.n_captured)
 
     def end_at_exit(self) -> None:
         """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""

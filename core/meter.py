@@ -392,7 +392,7 @@ class RagMeter(MeterPort, QualityVerbs):
         """
         with self._submit_guard:
             if not isinstance(sample, RagSample):
-                self._counters.lost("error")
+                self._counters.count_lost("error")
                 raise ConfigurationError(
                     f"submit() was given a {type(sample).__name__}; pass a ragmeter.RagSample, e.g. "
                     "RagSample(question=..., contexts=[...], answer=...)"
@@ -486,7 +486,7 @@ class RagMeter(MeterPort, QualityVerbs):
     def stats(self) -> MeterStats:
         """Return the meter's own counters as of now."""
         with self._stats_guard:  # it logs, and the host's logging may raise
-            self._no_data.check(self._counters.seen)
+            self._no_data.check(self._counters.n_captured)
             self._unscored.check()
         budget = self._judge_budget
         return self._counters.snapshot(

@@ -148,7 +148,7 @@ class Scorer:
         listed = samples_of(samples)
         if not self._measuring.awaits:
             return Evaluation(self._measuring.compute(sample, only) for sample in listed)
-        running = self._started()
+        running = self._running_loop()
         job = running.submit(self._measure(running, listed, only, unjudged))
         try:
             return job.result()
@@ -171,7 +171,7 @@ class Scorer:
                 found.append(self._measuring.compute(sample, only))
                 await asyncio.sleep(0)
             return found
-        running = self._started()
+        running = self._running_loop()
         return await asyncio.wrap_future(
             running.submit(self._measure(running, listed, only, unjudged))
         )
@@ -196,7 +196,7 @@ class Scorer:
         """Call `close`."""
         self.close()
 
-    def _started(self) -> _Loop:
+    def _running_loop(self) -> _Loop:
         with self._starting:
             if self._running is None:
                 self._running = _Loop(self._concurrency)

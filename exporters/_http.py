@@ -23,9 +23,9 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._process.retry import asked_pause_s, pause_before
 
 from ._bounded_http import BoundedClient
-from .protocol import RunsLostError, Written
+from .protocol import RunsLostError, WriteCount
 
-__all__ = ["Delivered", "Delivery", "DeliveryError", "NotYetError", "PartlyDeliveredError"]
+__all__ = ["Delivery", "DeliveryCount", "DeliveryError", "NotYetError", "PartlyDeliveredError"]
 
 LONGEST_PAUSE_S = 30.0
 """Between two attempts, unless the server limits the rate."""
@@ -61,7 +61,7 @@ class PartlyDeliveredError(DeliveryError, RunsLostError):
     """A backend took the scores of some runs of a batch and not of others; says how many it lost."""
 
 
-class Delivered(Written):
+class DeliveryCount(WriteCount):
     """Counts the runs of a batch whose scores were taken; what comes out is a `DeliveryError`."""
 
     def __exit__(

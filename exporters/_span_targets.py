@@ -30,10 +30,10 @@ from .protocol import MayLackDestination, RagRun, ScoredRun
 __all__ = [
     "JudgedSpans",
     "KnowsSpans",
-    "Placed",
     "Placement",
     "SpanDirectory",
     "SpansAddress",
+    "TargetedAnnotation",
     "delivers",
     "recorded_spans",
 ]
@@ -46,7 +46,7 @@ LITTLE_PATIENCE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class TargetedAnnotation:
     """Something said about a request, and the span it belongs to."""
 
     said: Annotation
@@ -99,9 +99,11 @@ class Placement:
         """Return whether the spans that scores are to be attached to are written at all."""
         return delivers(self._spans)
 
-    def place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[Placed]], DeliveryError | None]:
+    def place(
+        self, batch: Sequence[ScoredRun]
+    ) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
         """Return what has a span, run by run, and the error to raise for runs without one."""
-        placed: list[list[Placed]] = []
+        placed: list[list[TargetedAnnotation]] = []
         unknown = 0
         for scored in batch:
             spans = self._find(scored.run)
@@ -125,7 +127,7 @@ class Placement:
         self._patience_s = LITTLE_PATIENCE_S if found is None else PATIENCE_S
         return found or recorded_spans(run)
 
-    def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[Placed]:
+    def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[TargetedAnnotation]:
         judged = scored.verdict is not None
         for said in request_annotations(scored, self._chosen, texts=self._texts):
             target: ScoreTarget = "answer" if said.target == "request" else said.target
@@ -133,12 +135,12 @@ class Placement:
             # An unsampled span never reaches the backend: its scores would wait there forever.
             if span is not None and span.trace_flags.sampled:
                 around = _around(scored.run, span)
-                yield Placed(said, span, around=around, beside_verdict=judged)
+                yield TargetedAnnotation(said, span, around=around, beside_verdict=judged)
         if self._documents:
             places = _document_places(scored.run, spans)
             for said in chunk_annotations(scored, self._chosen, texts=self._texts):
                 for span, document in places.get(said.chunk, ()):
-                    yield Placed(said, span, document)
+                    yield TargetedAnnotation(said, span, document)
 
 
 def _around(run: RagRun, span: SpanContext) -> SpanContext | None:

@@ -28,7 +28,7 @@ from ragmeter.metrics.verdict import scores_behind
 from ._annotations import is_shown
 from ._format import missing_inputs
 from ._span_targets import KnowsSpans, delivers, recorded_spans
-from .protocol import RagRun, ScoredRun, Written
+from .protocol import RagRun, ScoredRun, WriteCount
 
 __all__ = ["ConsoleExporter"]
 
@@ -118,7 +118,7 @@ class ConsoleExporter:
             OSError: The stream cannot be written to: a broken pipe, a full disk.
             ValueError: It is closed.
         """
-        with Written(batch) as written, self._lock:
+        with WriteCount(batch) as written, self._lock:
             stream = sys.stderr if self._stream is None else self._stream
             if stream is None:
                 raise ValueError("this process has no standard error")
@@ -130,7 +130,7 @@ class ConsoleExporter:
                     words = [*_words(scored, question=self._question), self._where(scored.run)]
                     rows = _rows(words, width)
                     try:
-                        _write(stream, _colored(rows, scored) if color else rows)
+                        _write(stream, _color_rows(rows, scored) if color else rows)
                     except OSError:
                         if self._stream is None and not self._broken:
                             self._broken = True
@@ -173,7 +173,7 @@ def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
     if question and not scored.late and run.sample.question:
         yield f'"{one_line(run.sample.question, MAX_QUESTION_CHARS)}"'
     if scored.late:
-        yield from _added(scored)
+        yield from _late_scores(scored)
     else:
         yield from _decisive(scored)
     yield from _why(scored)
@@ -190,7 +190,7 @@ def _decisive(scored: ScoredRun) -> Iterator[str]:
     yield from map(_score, known[:MAX_SCORES])
 
 
-def _added(scored: ScoredRun) -> Iterator[str]:
+def _late_scores(scored: ScoredRun) -> Iterator[str]:
     """Yield the scores of a late result."""
     known = [score for score in scored.scores.values() if score.value is not None]
     # What can be told best first: judgements before counts.
@@ -259,7 +259,7 @@ def _own_rows(part: str, width: int) -> list[str]:
     """Put a part into rows of its own, broken where it has spaces."""
     rows = [""]
     for word in part.split(" "):
-        for piece in _broken(word, width - len(GAP) - 1):
+        for piece in _split_word(word, width - len(GAP) - 1):
             longer = f"{rows[-1]} {piece}" if rows[-1] else GAP + piece
             if _width(longer) < width:
                 rows[-1] = longer
@@ -268,7 +268,7 @@ def _own_rows(part: str, width: int) -> list[str]:
     return rows
 
 
-def _broken(word: str, width: int) -> Iterator[str]:
+def _split_word(word: str, width: int) -> Iterator[str]:
     """Yield a word in pieces of at most `width` columns."""
     piece, used = "", 0
     for char in word:
@@ -291,7 +291,7 @@ def _width(text: str) -> int:
     )
 
 
-def _colored(rows: list[str], scored: ScoredRun) -> list[str]:
+def _color_rows(rows: list[str], scored: ScoredRun) -> list[str]:
     if scored.verdict is None:
         return rows
     word = "later" if scored.late else scored.verdict.word

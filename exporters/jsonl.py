@@ -20,7 +20,7 @@ from ragmeter.metrics.errors import loggable
 
 from ._format import plain
 from ._span_targets import recorded_spans
-from .protocol import Retrieval, ScoredRun, TryLaterError, Written
+from .protocol import Retrieval, ScoredRun, TryLaterError, WriteCount
 
 __all__ = ["JsonlExporter"]
 
@@ -63,7 +63,7 @@ class JsonlExporter:
         Raises:
             TryLaterError: The disk is full, or the file cannot be written to; a torn line was taken back.
         """
-        with Written(batch) as written:
+        with WriteCount(batch) as written:
             lines: list[tuple[ScoredRun, bytes]] = []
             for scored in batch:
                 with written.alone():

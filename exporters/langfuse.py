@@ -19,8 +19,8 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 
 from ._foreign import attribute_of
-from ._http import Delivered, Delivery, DeliveryError
-from ._span_targets import KnowsSpans, Placed, Placement, SpansAddress
+from ._http import Delivery, DeliveryCount, DeliveryError
+from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
 from .protocol import ScoredRun
 
 __all__ = ["LangfuseScores"]
@@ -148,9 +148,9 @@ class LangfuseScores:
             DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
         """
         refusals: list[str] = []
-        with Delivered(batch) as delivered:
+        with DeliveryCount(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            for group in _grouped([[self._event(one) for one in run] for run in placed]):
+            for group in _batches([[self._event(one) for one in run] for run in placed]):
                 refused = self._send([event for run in group for event in run])
                 for run in group:
                     problems = [refused[event["id"]] for event in run if event["id"] in refused]
@@ -189,7 +189,7 @@ class LangfuseScores:
         del timeout_s
         self._delivery.close()
 
-    def _event(self, placed: Placed) -> dict[str, Any]:
+    def _event(self, placed: TargetedAnnotation) -> dict[str, Any]:
         body = self._body(placed)
         # Langfuse forgets an event whose id it has seen: the same score again is one, another value
         # of the same score is not.
@@ -201,7 +201,7 @@ class LangfuseScores:
             "body": body,
         }
 
-    def _body(self, placed: Placed) -> dict[str, Any]:
+    def _body(self, placed: TargetedAnnotation) -> dict[str, Any]:
         said = placed.said
         trace_id, span_id = f"{placed.span.trace_id:032x}", f"{placed.span.span_id:016x}"
         key = f"{trace_id}\n{span_id}\n{said.name}\n{said.identifier}"
@@ -226,7 +226,7 @@ class LangfuseScores:
         return body
 
 
-def _grouped(
+def _batches(
     runs: Iterable[list[dict[str, Any]]],
 ) -> Iterable[list[list[dict[str, Any]]]]:
     """Yield the runs' events in groups that fit into one request each; a run is never divided."""

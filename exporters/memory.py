@@ -29,7 +29,7 @@ class Results(list[ScoredRun]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return frames.frame_of_rows([one.shown() for one in self])
+        return frames.frame_of_rows([one.table_row() for one in self])
 
     def _repr_html_(self) -> str:
         words: Counter[str] = Counter(one.verdict.word for one in self if one.verdict is not None)
@@ -37,7 +37,7 @@ class Results(list[ScoredRun]):
         return html.fragment(
             html.requests_counted(len(self)),
             html.verdict_summary(words, len(self) - sum(words.values())),
-            html.rows_table([one.shown() for one in self[:MAX_ROWS]], usual),
+            html.rows_table([one.table_row() for one in self[:MAX_ROWS]], usual),
             f"<p>… of {len(self)}</p>" if len(self) > MAX_ROWS else "",
         )
 

@@ -18,8 +18,8 @@ from ragmeter.metrics import ConfigurationError
 
 from . import semconv
 from ._foreign import attribute_of
-from ._http import Delivered, Delivery
-from ._span_targets import KnowsSpans, Placed, Placement, SpansAddress
+from ._http import Delivery, DeliveryCount
+from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
 from .protocol import ScoredRun
 
 __all__ = ["PhoenixAnnotations"]
@@ -147,9 +147,9 @@ class PhoenixAnnotations:
         Raises:
             DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
         """
-        with Delivered(batch) as delivered:
+        with DeliveryCount(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            together: list[Placed] = []
+            together: list[TargetedAnnotation] = []
             runs = 0
             for number, run in enumerate(placed, start=1):
                 together += run
@@ -187,7 +187,7 @@ class PhoenixAnnotations:
         if self._delivery.offer("PUT", f"/v1/projects/{project}/annotation_configs/{name}", {}):
             self._tries = 0
 
-    def _send(self, placed: Sequence[Placed]) -> None:
+    def _send(self, placed: Sequence[TargetedAnnotation]) -> None:
         for start in range(0, len(placed), PER_REQUEST):
             some = placed[start : start + PER_REQUEST]
             for path, data in (
@@ -198,16 +198,16 @@ class PhoenixAnnotations:
                 if data:
                     self._delivery.post(path, {"data": data})
 
-    def _on_trace(self, placed: Placed) -> bool:
+    def _on_trace(self, placed: TargetedAnnotation) -> bool:
         if placed.document is not None:
             return False
-        return self._trace_annotations or placed.said.target == "request" or self._folded(placed)
+        return self._trace_annotations or placed.said.target == "request" or self._is_folded(placed)
 
-    def _folded(self, placed: Placed) -> bool:
+    def _is_folded(self, placed: TargetedAnnotation) -> bool:
         return self._fold and placed.beside_verdict and placed.said.target == "answer"
 
-    def _of_spans(self, placed: Placed) -> Iterator[dict[str, Any]]:
-        if placed.document is not None or self._folded(placed):
+    def _of_spans(self, placed: TargetedAnnotation) -> Iterator[dict[str, Any]]:
+        if placed.document is not None or self._is_folded(placed):
             return
         yield _of_span(placed)
         if placed.said.target == "request" and placed.around is not None:
@@ -273,24 +273,24 @@ def _port() -> str:
     return os.environ.get("PHOENIX_PORT") or "6006"
 
 
-def _of_trace(placed: Placed) -> dict[str, Any]:
+def _of_trace(placed: TargetedAnnotation) -> dict[str, Any]:
     trace_id = f"{placed.span.trace_id:032x}"
     return {"trace_id": trace_id, **_annotation(placed), "identifier": _unique(placed)}
 
 
-def _unique(placed: Placed) -> str:
+def _unique(placed: TargetedAnnotation) -> str:
     # A trace may hold several requests, of which each has a verdict.
     return f"{placed.said.identifier}@{placed.span.span_id:016x}"
 
 
-def _of_span(placed: Placed) -> dict[str, Any]:
+def _of_span(placed: TargetedAnnotation) -> dict[str, Any]:
     where: dict[str, Any] = {"span_id": f"{placed.span.span_id:016x}"}
     if placed.document is not None:
         where["document_position"] = placed.document
     return {**where, **_annotation(placed)}
 
 
-def _annotation(placed: Placed) -> dict[str, Any]:
+def _annotation(placed: TargetedAnnotation) -> dict[str, Any]:
     said = placed.said
     # Phoenix sorts by scores alone.
     verdict = _WORTH.get(said.label or "") if said.target == "request" else None

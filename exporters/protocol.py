@@ -42,7 +42,7 @@ __all__ = [
     "RunsLostError",
     "ScoredRun",
     "TryLaterError",
-    "Written",
+    "WriteCount",
 ]
 
 
@@ -95,7 +95,7 @@ class TryLaterError(Exception):
         self.runs = runs
 
 
-class Written:
+class WriteCount:
     """Counts the runs of a batch as they are written, so that a failure says how many were lost.
 
     A context manager around the writing; it lets every exception through, and turns one that comes
@@ -116,7 +116,7 @@ class Written:
         """Return a context manager around what concerns one run only, e.g. turning it into text."""
         return _Alone(self)
 
-    def __enter__(self) -> Written:
+    def __enter__(self) -> WriteCount:
         return self
 
     def __exit__(
@@ -138,7 +138,7 @@ class Written:
 class _Alone:
     """Keeps an exception from the other runs of the batch."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: WriteCount) -> None:
         self._written = written
 
     def __enter__(self) -> None:
@@ -510,7 +510,7 @@ class ScoredRun:
         """The request's sample."""
         return self.run.sample
 
-    def shown(self) -> ShownRow:
+    def table_row(self) -> ShownRow:
         """Return what a table shows of it."""
         from ragmeter.metrics._display.html import ShownRow  # noqa: PLC0415 -- only for who looks
 
@@ -529,7 +529,7 @@ class ScoredRun:
     def _repr_html_(self) -> str:
         from ragmeter.metrics._display import html  # noqa: PLC0415 -- likewise
 
-        return html.fragment(html.request(self.shown()))
+        return html.fragment(html.request(self.table_row()))
 
     def selection_of(self, score: Score) -> Selection | None:
         """Return how `score` came to be measured for this request; None: as for every request."""

@@ -376,7 +376,7 @@ JUDGE_CACHE_HITS: Final = Instrument(
 )
 
 
-def _watched(
+def _meter_instrument(
     name: str, kind: InstrumentKind, unit: str, *attributes: Term, description: str
 ) -> Instrument:
     return Instrument(
@@ -384,47 +384,47 @@ def _watched(
     )
 
 
-CAPTURED: Final = _watched(
+CAPTURED: Final = _meter_instrument(
     "ragmeter.captured", "observable_counter", "{request}",
     description="RAG requests handed to the meter.",
 )  # fmt: skip
-DROPPED: Final = _watched(
+DROPPED: Final = _meter_instrument(
     "ragmeter.dropped", "observable_counter", "{request}", REASON,
     description="RAG requests that were captured and not exported, by reason.",
 )  # fmt: skip
-JUDGE_SKIPPED: Final = _watched(
+JUDGE_SKIPPED: Final = _meter_instrument(
     "ragmeter.judge.skipped", "observable_counter", "{request}", REASON,
     description="RAG requests exported without judged scores, by reason.",
 )  # fmt: skip
-JUDGE_BUDGET_LOCAL: Final = _watched(
+JUDGE_BUDGET_LOCAL: Final = _meter_instrument(
     "ragmeter.judge.budget.local", "observable_counter", "{call}",
     description="Calls to the judge granted without the shared budget, as its Redis was away.",
 )  # fmt: skip
-INTERNAL_ERRORS: Final = _watched(
+INTERNAL_ERRORS: Final = _meter_instrument(
     "ragmeter.internal.errors", "observable_counter", "{error}", COMPONENT,
     description="Exceptions that ragmeter contained, by component.",
 )  # fmt: skip
-EXPORT_ERRORS: Final = _watched(
+EXPORT_ERRORS: Final = _meter_instrument(
     "ragmeter.export.errors", "observable_counter", "{error}", EXPORTER,
     description="Failures and drops of exporters, by exporter class.",
 )  # fmt: skip
-AMENDMENTS: Final = _watched(
+AMENDMENTS: Final = _meter_instrument(
     "ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME,
     description="References and feedback that came after the fact, by what became of them.",
 )  # fmt: skip
-IN_FLIGHT: Final = _watched(
+IN_FLIGHT: Final = _meter_instrument(
     "ragmeter.in_flight", "observable_updowncounter", "{request}",
     description="RAG requests captured and not yet exported or dropped.",
 )  # fmt: skip
-QUEUE_SIZE: Final = _watched(
+QUEUE_SIZE: Final = _meter_instrument(
     "ragmeter.queue.size", "observable_updowncounter", "{request}",
     description="RAG requests waiting to be scored.",
 )  # fmt: skip
-QUEUE_BYTES: Final = _watched(
+QUEUE_BYTES: Final = _meter_instrument(
     "ragmeter.queue.bytes", "observable_updowncounter", "By",
     description="Estimated size of the texts waiting to be scored.",
 )  # fmt: skip
-EXPORT_BACKLOG: Final = _watched(
+EXPORT_BACKLOG: Final = _meter_instrument(
     "ragmeter.export.backlog", "observable_updowncounter", "{run}", EXPORTER,
     description="Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
 )  # fmt: skip
@@ -441,56 +441,56 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 """Every instrument of a meter, in the order of the documentation."""
 
 
-SERVE_EXPORTS: Final = _watched(
+SERVE_EXPORTS: Final = _meter_instrument(
     "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
     description="Export requests that the server was sent, by what became of them: accepted, or why not.",
 )  # fmt: skip
-SERVE_SPANS: Final = _watched(
+SERVE_SPANS: Final = _meter_instrument(
     "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
     description="Spans in accepted export requests, by what became of them: read, or why not.",
 )  # fmt: skip
-SERVE_PARTIAL: Final = _watched(
+SERVE_PARTIAL: Final = _meter_instrument(
     "ragmeter.serve.partial", "observable_counter", "{request}",
     description="Requests of which a part never came: told as partial, and not measured.",
 )  # fmt: skip
-SERVE_WAITING: Final = _watched(
+SERVE_WAITING: Final = _meter_instrument(
     "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
     description="Spans that wait for the rest of their trace or to be scored.",
 )  # fmt: skip
-SERVE_UNSENT: Final = _watched(
+SERVE_UNSENT: Final = _meter_instrument(
     "ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL,
     description="Spans and events of scores that no endpoint took, by signal.",
 )  # fmt: skip
-SERVE_MESSAGES: Final = _watched(
+SERVE_MESSAGES: Final = _meter_instrument(
     "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
     description="Messages read from Kafka, by what became of them: accepted, or why they were passed over.",
 )  # fmt: skip
-SERVE_LAG: Final = _watched(
+SERVE_LAG: Final = _meter_instrument(
     "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
     description="Messages of a partition that are not scored and sent yet.",
 )  # fmt: skip
-SERVE_CONNECTED: Final = _watched(
+SERVE_CONNECTED: Final = _meter_instrument(
     "ragmeter.serve.connected", "observable_updowncounter", "1",
     description="1: spans are read from Kafka; 0: they cannot be just now.",
 )  # fmt: skip
 
-SERVE_CONNECTIONS: Final = _watched(
+SERVE_CONNECTIONS: Final = _meter_instrument(
     "ragmeter.serve.connections", "observable_counter", "{connection}", REASON,
     description="Connections over HTTP that the server closed, by the reason.",
 )  # fmt: skip
-SERVE_SPOOL_ENTRIES: Final = _watched(
+SERVE_SPOOL_ENTRIES: Final = _meter_instrument(
     "ragmeter.serve.spool.entries", "observable_updowncounter", "{request}",
     description="Export requests that were acknowledged and are not done: not scored, or not sent.",
 )  # fmt: skip
-SERVE_SPOOL_AGE: Final = _watched(
+SERVE_SPOOL_AGE: Final = _meter_instrument(
     "ragmeter.serve.spool.age", "observable_updowncounter", "s",
     description="For how long the oldest of them has been waiting; since the start, where it was there before.",
 )  # fmt: skip
-SERVE_SPOOL_BYTES: Final = _watched(
+SERVE_SPOOL_BYTES: Final = _meter_instrument(
     "ragmeter.serve.spool.size", "observable_updowncounter", "By",
     description="What they take up on the disk.",
 )  # fmt: skip
-SERVE_OPEN: Final = _watched(
+SERVE_OPEN: Final = _meter_instrument(
     "ragmeter.serve.open_connections", "observable_updowncounter", "{connection}",
     description="Connections over HTTP that are open.",
 )  # fmt: skip
@@ -572,7 +572,7 @@ CHANGE_ALARMS: Final = Instrument(
     description="Changes for the worse that were told.",
     attributes=_CHANGE_ATTRIBUTES,
 )
-JUDGE_DRIFT: Final = _watched(
+JUDGE_DRIFT: Final = _meter_instrument(
     "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
     description="How much higher the judge scores a frozen set of requests than it did.",
 )  # fmt: skip

@@ -114,7 +114,7 @@ class BatchWorker:
         try:
             batch = unpack(body)
         except UnreadableError as error:
-            self._meter.lost("unreadable", error.requests)
+            self._meter.count_lost("unreadable", error.requests)
             return Handled(dead=(Dead(body=body, reason=str(error)),))
         if batch.is_newer:
             self._tell_of_newer(batch.version)
@@ -131,7 +131,7 @@ class BatchWorker:
         alone = split(batch, deaths)
         if alone:
             if dead:
-                self._meter.lost("unreadable", len(dead))
+                self._meter.count_lost("unreadable", len(dead))
             return Handled(split=alone, dead=dead)
         ids = {_mark(one): one for one in batch.runs}
         seen = set() if self._marks is None else self._marks.seen(list(ids))
@@ -141,7 +141,7 @@ class BatchWorker:
         if self._marks is not None:
             self._marks.add([key for key in ids if key not in seen])
         if dead:
-            self._meter.lost("unreadable", len(dead))
+            self._meter.count_lost("unreadable", len(dead))
         return Handled(dead=dead)
 
     def _tell_of_newer(self, version: tuple[int, int]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ragmeter.watch.notify import ClaimError
-from ragmeter.watch.watch import Told
+from ragmeter.watch.watch import ChangeNotice
 
 from .store import Store, StoreFullError
 
@@ -31,13 +31,13 @@ class SharedClaims:
     def __init__(self, store: Store) -> None:
         self._claims = store.claims()
 
-    def claim(self, told: Told) -> str | None:
+    def claim(self, told: ChangeNotice) -> str | None:
         """Return the claim to tell of a change; None: another server has it."""
         series, kind = _named(told)
         with _known():
             return self._claims.claim(series, kind, told.change.at, json.dumps(told.state()))
 
-    def left(self) -> list[tuple[str, Told]]:
+    def left(self) -> list[tuple[str, ChangeNotice]]:
         """Take over what other servers have claimed and not told in time."""
         with _known():
             left = self._claims.left()
@@ -63,15 +63,15 @@ def _known() -> Iterator[None]:
         raise ClaimError(str(error)) from error
 
 
-def _read(body: str) -> Told | None:
+def _read(body: str) -> ChangeNotice | None:
     try:
-        return Told.of_state(json.loads(body))
+        return ChangeNotice.of_state(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError):
         _log.warning("a change that another server has found is of a version not known here")
         return None
 
 
-def _named(told: Told) -> tuple[str, str]:
+def _named(told: ChangeNotice) -> tuple[str, str]:
     """Return the name of what changed, and in which way.
 
     A fall and a change of the mix are one way: how the parts look may differ a little between servers.

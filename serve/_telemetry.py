@@ -28,7 +28,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
-from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
+from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 
 from ._endpoint import Endpoint, endpoint_of
 from ._patience import Outbox, watch_grpc, watched_session
@@ -350,7 +350,7 @@ class OpenTelemetryByService:
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`."""
-        with Written(batch) as written:
+        with WriteCount(batch) as written:
             for scored in batch:
                 with written.alone():
                     self._for(scored.run).export([scored])

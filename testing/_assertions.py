@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 
 from ragmeter.metrics import ConfigurationError, Metric, RagSample
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.quality.decision import Asked, Check, Decision, Limit, decide, decide_each, limit_of
+from ragmeter.quality.decision import (
+    Check,
+    Criteria,
+    Decision,
+    Limit,
+    decide,
+    decide_each,
+    limit_of,
+)
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import summarize
 
@@ -83,7 +91,7 @@ def assert_quality(
     earlier = None if baseline is None else read_baseline(baseline)
     summaries = summarize((row.scores for row in rows), interval=False)
     found = decide(
-        Asked(limits=asked, baseline=earlier, tolerance=tolerance),
+        Criteria(limits=asked, baseline=earlier, tolerance=tolerance),
         summaries,
         RowScores() if earlier is None else scores_of(rows),
         0,

@@ -494,7 +494,7 @@ class Attachment:
     def _evicted(self) -> None:
         meter = self._meter()
         if meter is not None:
-            meter.lost("evicted")
+            meter.count_lost("evicted")
 
 
 _lock = fork.lock()
@@ -508,7 +508,7 @@ def attachment_of(meter: RagMeter) -> Attachment:
         attached = _attachments.get(meter)
         if attached is None:
             attached = _attachments[meter] = Attachment(meter)
-            meter.attached("langchain")
+            meter.expect_requests("langchain")
         return attached
 
 

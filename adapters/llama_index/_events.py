@@ -565,7 +565,7 @@ class SpanFollower:
         for key, frame in tuple(self._frames.items()):
             if frame is not None and frame.request is request:
                 self._frames.pop(key, None)
-        self._meter.lost("evicted")
+        self._meter.count_lost("evicted")
 
     def _shed_frames(self) -> None:
         for key in tuple(self._frames)[: MAX_FRAMES // 2]:

@@ -134,7 +134,7 @@ class RagMeterHandler:
         with _attaching:
             if not self.is_attached:
                 root.span_handlers = [*root.span_handlers, self]
-                self._meter.attached("llama_index")
+                self._meter.expect_requests("llama_index")
         return self
 
     def detach(self) -> None:
@@ -213,7 +213,7 @@ class RagMeterHandler:
         """Give up the calls that are still running; also called by ``Dispatcher.shutdown()``."""
         given_up = self._spans.forget()
         if given_up:
-            self._meter.lost("detached", given_up)
+            self._meter.count_lost("detached", given_up)
 
     def capture_propagation_context(self) -> dict[str, Any]:
         """Nothing of ours travels with a serialised workflow."""

@@ -102,7 +102,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._stopped = False
         captured.watch()
         fork.forget(self._begin_child)
-        meter.attached("opentelemetry", self._drain)
+        meter.expect_requests("opentelemetry", self._drain)
 
     def attach(self, provider: TracerProvider | None = None) -> Self:
         """Add it to a provider beside every processor that is there, first in line.
@@ -141,7 +141,7 @@ class RagMeterSpanProcessor(SpanProcessor):
                 return
             if len(self._waiting) >= _MAX_WAITING:
                 self._waiting.popleft()
-                self._meter.lost("evicted")
+                self._meter.count_lost("evicted")
             self._waiting.append(_Waiting(span, current_scope(), ambient_context() or None))
             if not self._running:
                 self._running = True

@@ -117,7 +117,7 @@ class Reporter:
             if found.reason is not None:
                 self._note(found, found.reason)
             if not scored(found):
-                self._meter.lost(found.reason or "error")
+                self._meter.count_lost(found.reason or "error")
                 continue
             self.partial += found.partial
             if self._pace is not None:

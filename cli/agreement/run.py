@@ -30,13 +30,13 @@ from ragmeter.quality.agreement import (
 )
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.estimates import Estimate
-from ragmeter.quality.label_transport import Transported, transported
+from ragmeter.quality.label_transport import TransportedShare, transport_share
 from ragmeter.quality.labels import (
     Label,
     LabelledRequest,
-    drawn,
     label_moments,
     labelled_requests,
+    probability_sample,
     read_labels,
 )
 from ragmeter.quality.moments import JudgedMoments
@@ -113,7 +113,7 @@ class ScoreAgreement:
     """The mean according to the judge, over the results."""
     people: Estimate | None
     """The mean according to people, labels and judge together; None: labels are of another time."""
-    now: Transported | None
+    now: TransportedShare | None
     """The share of good requests according to people, from labels of another time."""
     worth: float
     """How many labels without a judge would tell as much."""
@@ -164,7 +164,7 @@ def _of_score(
     score: str, labels: Sequence[Label], results: ResultFile | None, options: AgreementOptions
 ) -> ScoreAgreement:
     requests = labelled_requests(labels)
-    chosen = drawn(requests)
+    chosen = probability_sample(requests)
     said = [one for one in chosen if one.values]
     both = [(_mean(one), one.judged) for one in said if one.judged is not None]
     people, judge = [first for first, _ in both], [second for _, second in both]
@@ -216,7 +216,7 @@ def _of_score(
 class _Corrections:
     judged: Estimate | None = None
     people: Estimate | None = None
-    now: Transported | None = None
+    now: TransportedShare | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -260,7 +260,7 @@ def _corrected(
     weight = sum(w for w, _ in values)
     good = sum(w for w, value in values if value >= judge_cut)
     k_eff = weight**2 / sum(w * w for w, _ in values) if values else 0.0
-    found.now = transported(good / weight if weight else 0.0, k_eff, errors)
+    found.now = transport_share(good / weight if weight else 0.0, k_eff, errors)
     return found
 
 
@@ -294,7 +294,7 @@ def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
         verdict = one.scores.get(score)
         if verdict is not None and verdict.status == "missing_input":
             continue
-        sums.seen(x)
+        sums.add_request(x)
         if verdict is not None and verdict.status != "skipped":
             sums.judged(x, one.probability, verdict.value, undefined=verdict.status == "undefined")
     return sums

@@ -14,7 +14,7 @@ from typing import Any
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import Score
 from ragmeter.metrics._files.samples import Row
-from ragmeter.quality.decision import Asked, Decision, decide
+from ragmeter.quality.decision import Criteria, Decision, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
 from ragmeter.quality.summary import ScoreSummary, Summarizer
@@ -72,13 +72,13 @@ class BySegment:
             for value in sorted(known)
         }
 
-    def decided(self, decision: Decision | None, asked: Asked) -> Decision | None:
+    def decided(self, decision: Decision | None, asked: Criteria) -> Decision | None:
         """Return the decision with the limits decided about for every segment, too."""
         if decision is None or not asked.limits:
             return decision
         checks = list(decision.checks)
         for segment, summaries in self.summaries().items():
-            of_it = decide(Asked(limits=asked.limits), summaries, RowScores(), 0)
+            of_it = decide(Criteria(limits=asked.limits), summaries, RowScores(), 0)
             checks += [
                 replace(check, what=f"{segment}: {check.what}")
                 for check in (() if of_it is None else of_it.checks)

@@ -12,7 +12,7 @@ from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
-from ragmeter.quality.decision import Asked, Decision
+from ragmeter.quality.decision import Criteria, Decision
 from ragmeter.quality.summary import ScoreSummary
 
 from ._verdicts import Verdicts
@@ -71,7 +71,7 @@ class EvaluateOptions:
     """Who scores, for a folder: ``ray``; None: this process."""
     processes: int | None = None
     """How many processes an engine scores in; None: one per core."""
-    asked: Asked = field(default_factory=Asked)
+    asked: Criteria = field(default_factory=Criteria)
     """What is to be decided."""
     segments: Sequence[str] = ()
     """By what to tell parts of the data set apart, as of ``RagMeter(segments=...)``."""

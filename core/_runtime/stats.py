@@ -85,24 +85,24 @@ class Counters:
         self._may_log = OncePerMinute()
         fork.forget(self._leave_to_parent)
 
-    def captured(self, capture: Capture) -> None:
+    def count_capture(self, capture: Capture) -> None:
         """Count a request that waits to be scored, if nobody has: who put it there, or who takes it out."""
         self._tally.take(capture)
 
-    def withdrawn(self) -> None:
+    def withdraw(self) -> None:
         """Take back a capture: there was no request to report after all."""
         self._tally.add((("captured", ""), -1))
 
-    def exported(self) -> None:
+    def count_export(self) -> None:
         """Count a captured request that an exporter has taken."""
         self._tally.add(_EXPORTED)
 
-    def dropped(self, reason: str, count: int = 1, capture: Capture | None = None) -> None:
+    def count_drop(self, reason: str, count: int = 1, capture: Capture | None = None) -> None:
         """Count captured requests that were given up; with `capture` in one step that one was captured."""
         self._tally.take(chain(capture or (), ([(("dropped", reason), count)],)))
         self._tell(reason, "requests are not scored")
 
-    def lost(self, reason: str, count: int = 1) -> None:
+    def count_lost(self, reason: str, count: int = 1) -> None:
         """Count requests that never reached the meter: captured and dropped at once."""
         self._tally.add((("captured", ""), count), (("dropped", reason), count))
         self._tell(reason, "requests are not scored")
@@ -116,7 +116,7 @@ class Counters:
         """Count a request whose retrieval was not seen."""
         self._tally.add((("unseen", reason), 1))
 
-    def amended(self, outcome: str) -> None:
+    def count_amendment(self, outcome: str) -> None:
         """Count a reference or feedback that came after the fact: ``applied`` or ``unknown``."""
         self._tally.add((("amendments", outcome), 1))
 
@@ -136,7 +136,7 @@ class Counters:
         )
 
     @property
-    def seen(self) -> int:
+    def n_captured(self) -> int:
         """Requests captured so far."""
         return self._tally.counts()["captured", ""]
 
@@ -194,7 +194,7 @@ class Counters:
         inherited = self.in_flight
         self._tally.clear()
         if inherited > 0:
-            self.lost("fork", inherited)
+            self.count_lost("fork", inherited)
 
 
 def _column(counts: Mapping[Hashable, int], name: str) -> dict[str, int]:
@@ -251,7 +251,7 @@ class Tally:
     def counts(self) -> Counter[Hashable]:
         """Return everything that was added before."""
         if not self._lock.acquire(timeout=PATIENCE_S):
-            return Counter(self._summed()[0])
+            return Counter(self._sum_up()[0])
         try:
             self._work_in()
             return Counter(self._worked_in[0])
@@ -265,12 +265,12 @@ class Tally:
         self._worked_in = ({}, None)
 
     def _work_in(self) -> None:
-        counts, last = self._worked_in = self._summed()
+        counts, last = self._worked_in = self._sum_up()
         if last is not None:
             _drop_up_to(last, self._noted)
             self._worked_in = counts, None
 
-    def _summed(self) -> tuple[dict[Hashable, int], _Changes | None]:
+    def _sum_up(self) -> tuple[dict[Hashable, int], _Changes | None]:
         """Return the counts with all that is noted by now, and the last note among that."""
         while True:
             known = self._worked_in
@@ -347,7 +347,7 @@ class NoDataWarning:
         self._told: set[tuple[str, str]] = set()
         self._told_unnamed = False
 
-    def attached(self, adapter: str) -> None:
+    def expect_requests(self, adapter: str) -> None:
         """Note that an adapter waits for requests."""
         self._since.setdefault(adapter, self._clock())
 
@@ -385,7 +385,7 @@ class NoDataWarning:
                     "ragmeter: what %s returned is neither a text nor documents, though it is named as "
                     "retrieving: contexts of such requests are unknown. Have it return texts, or "
                     "mappings with `text` and `id`, or say where they stand: contexts=... (said once)",
-                    _quoted((*suspects.tools, *suspects.functions)),
+                    _quote_all((*suspects.tools, *suspects.functions)),
                 )
             return
         self._unseen += 1
@@ -417,7 +417,7 @@ class NoDataWarning:
                 continue
             self._told_unnamed = True
             who = " and ".join(
-                f"the {kind} {_quoted(names) if names - {''} else 'without a name (give it one)'}"
+                f"the {kind} {_quote_all(names) if names - {''} else 'without a name (give it one)'}"
                 for kind, names in (("tool", tools), ("function", functions))
                 if names
             )
@@ -440,7 +440,7 @@ class NoDataWarning:
             self._told |= new
         return bool(new) and len(self._told) < _MAX_KINDS
 
-    def undelivered(self, exporters: Sequence[str]) -> None:
+    def warn_undelivered(self, exporters: Sequence[str]) -> None:
         """Say, once and loudly, that these exporters have nowhere to write to."""
         if self._warned_undelivered:
             return
@@ -452,7 +452,7 @@ class NoDataWarning:
         )
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_all(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in sorted(names) if name)
 
 

@@ -128,7 +128,7 @@ class Admission:
         self._worst_credit = 1.0
         self._credited_at = clock()
 
-    def arrived(self) -> float:
+    def count_request(self) -> float:
         """Count a request and return its probability of being judged.
 
         It follows from the requests before this one alone, and is `rate` or, where the budget
@@ -176,7 +176,7 @@ class Admission:
             self._worst.add(now)
             return True
 
-    def called(self, call: JudgeCall) -> None:
+    def note_call(self, call: JudgeCall) -> None:
         """Note a call to the judge."""
         if call.cached:
             return
@@ -188,7 +188,7 @@ class Admission:
                     call.input_tokens, call.output_tokens, call.cached_tokens
                 )
 
-    def priced(self, call: JudgeCall) -> JudgeCall:
+    def with_cost(self, call: JudgeCall) -> JudgeCall:
         """Return `call` with its cost, if the budget was given prices and it has none yet."""
         prices = self._prices
         if prices is None or call.cached or call.cost is not None:
@@ -197,15 +197,15 @@ class Admission:
             call, cost=prices.price(call.input_tokens, call.output_tokens, call.cached_tokens)
         )
 
-    def judged(self) -> None:
+    def finish_request(self) -> None:
         """Note that judging one request has ended: its calls are in.
 
         Not for a request that the budget refused: it says nothing about what judging costs.
         """
         with self._lock:
             self._calls_per_request += MEMORY * (self._calls - self._calls_per_request)
-            self._tokens_per_request = _moved(self._tokens_per_request, self._tokens)
-            self._cost_per_request = _moved(self._cost_per_request, self._cost)
+            self._tokens_per_request = _moving_average(self._tokens_per_request, self._tokens)
+            self._cost_per_request = _moving_average(self._cost_per_request, self._cost)
             self._calls = 0
             self._tokens = 0
             self._cost = 0.0
@@ -226,6 +226,6 @@ class Admission:
         return min(rates) * self._budget.part / 60.0 if rates else None
 
 
-def _moved(average: float, newest: float) -> float:
+def _moving_average(average: float, newest: float) -> float:
     """Return the running average with one more value in it; the first value is the average."""
     return average + MEMORY * (newest - average) if average else float(newest)

@@ -85,15 +85,17 @@ def redacted_scores(scores: Mapping[str, Score], redact: Redact) -> dict[str, Sc
     Raises:
         TypeError: `redact` returned something else than a string.
     """
-    return _reworded(scores, lambda text: _text(text, redact))
+    return _rewrite_details(scores, lambda text: _text(text, redact))
 
 
 def without_texts(scores: Mapping[str, Score]) -> dict[str, Score]:
     """Return `scores` without explanations and without the texts of their evidence."""
-    return _reworded(scores, lambda _: None)
+    return _rewrite_details(scores, lambda _: None)
 
 
-def _reworded(scores: Mapping[str, Score], change: Callable[[str], str | None]) -> dict[str, Score]:
+def _rewrite_details(
+    scores: Mapping[str, Score], change: Callable[[str], str | None]
+) -> dict[str, Score]:
     def changed(text: str | None) -> str | None:
         return None if text is None else change(text)
 
@@ -134,9 +136,9 @@ class _Contexts:
         self._known: dict[int, RetrievedContext] = {}
 
     def of(self, contexts: Iterable[RetrievedContext]) -> tuple[RetrievedContext, ...]:
-        return tuple(self._redacted(context) for context in contexts)
+        return tuple(self._redact_context(context) for context in contexts)
 
-    def _redacted(self, context: RetrievedContext) -> RetrievedContext:
+    def _redact_context(self, context: RetrievedContext) -> RetrievedContext:
         known = self._known.get(id(context))
         if known is None:
             known = self._known[id(context)] = RetrievedContext(

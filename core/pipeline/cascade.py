@@ -1,6 +1,6 @@
 """Words, then a detector, then the judge: who is dearer is asked where who is cheaper is undecided.
 
-A meter is given a `Cascade`; `Asked` says who is asked about one request, and with which probability.  What the
+A meter is given a `Cascade`; `JudgingSteps` says who is asked about one request, how probably.  What the
 cheaper one has decided is asked about all the same with a small probability, so every request's is above 0, and
 the means, weighed by the inverses, are those of all requests (Horvitz, Thompson 1952; as a design of two phases
 Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992, ch. 9).
@@ -15,7 +15,7 @@ from ragmeter.metrics import ConfigurationError, Metric, Score
 
 from .sampling import Candidate
 
-__all__ = ["Asked", "Cascade", "as_cascade"]
+__all__ = ["Cascade", "JudgingSteps", "as_cascade"]
 
 _WORDS = ("support", "lexical_groundedness")
 """What the words say, the first one that has a value."""
@@ -86,7 +86,7 @@ def as_cascade(given: Cascade | float | None, metrics: Sequence[Metric]) -> Casc
     return found
 
 
-class Asked:
+class JudgingSteps:
     """Who is asked about one request, step by step, and with which probability. For one thread at a time.
 
     One draw decides whether chance alone has everyone asked. So no probability is below `Cascade.least`, and
@@ -148,7 +148,7 @@ class Asked:
         """
         return self._rates.get(score, (1.0, True))
 
-    def noted(self, scores: Sequence[Score]) -> list[Score]:
+    def with_probabilities(self, scores: Sequence[Score]) -> list[Score]:
         """Return scores with the probability that they were asked for with."""
         found = []
         for score in scores:

@@ -14,10 +14,10 @@ from ragmeter.exporters.protocol import RagRun, Selection
 from ragmeter.metrics import Score, Verdict
 from ragmeter.quality.manner import ungrounded_shares
 from ragmeter.quality.population import JudgedScore, Population
-from ragmeter.quality.sums import Counted, QualityTable
+from ragmeter.quality.sums import CountedRequest, QualityTable
 from ragmeter.quality.verdict_shares import verdict_shares
 
-from .cascade import Asked
+from .cascade import JudgingSteps
 from .sampling import Choice
 
 __all__ = ["Counting", "OnJudged"]
@@ -49,13 +49,13 @@ class Counting:
         self._guard = guard
         self._scores_all = scores_all
 
-    def seen(
+    def count_request(
         self,
         run: RagRun,
         scores: Mapping[str, Score],
         verdict: Verdict | None,
         choice: Choice | None,
-        asked: Asked | None = None,
+        asked: JudgingSteps | None = None,
     ) -> OnJudged | None:
         """Count a request that was scored for free; return what counts its judged scores.
 
@@ -72,7 +72,7 @@ class Counting:
             judged = self._population.scores_of(run.sample)
             beside = (*verdict_shares(verdict), *ungrounded_shares(scores))
             free = {**scores, **{one.name: one for one in beside}}
-            counted = self._table.seen(run, free, judged)
+            counted = self._table.count_request(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate
                 if self._scores_all:
@@ -82,7 +82,7 @@ class Counting:
                 return self._on_judged(counted, judged, probability, asked, by_chance=by_chance)
         return None
 
-    def amended(
+    def count_reference(
         self, before: RagRun, run: RagRun, scores: Mapping[str, Score], selection: Selection
     ) -> OnJudged | None:
         """Count what the first reference of a request made possible; later ones change no sum.
@@ -103,7 +103,7 @@ class Counting:
         with self._guard:
             earlier = frozenset(self._population.scores_of(before.sample))
             judged = [one for one in self._population.scores_of(run.sample) if one not in earlier]
-            counted = self._table.seen(run, scores, judged, about=" with reference")
+            counted = self._table.count_request(run, scores, judged, about=" with reference")
             if counted is not None and judged:
                 # Whatever is asked about it now is asked about every request that is amended.
                 return self._on_judged(counted, judged, 1.0)
@@ -111,22 +111,24 @@ class Counting:
 
     def _on_judged(
         self,
-        counted: Counted,
+        counted: CountedRequest,
         judged: Sequence[JudgedScore],
         probability: float,
-        asked: Asked | None = None,
+        asked: JudgingSteps | None = None,
         *,
         by_chance: bool = True,
     ) -> OnJudged:
         def count(scores: Mapping[str, Score]) -> None:
             with self._guard:
                 if asked is None:
-                    self._table.judged(counted, scores, judged, probability, by_chance=by_chance)
+                    self._table.count_judged(
+                        counted, scores, judged, probability, by_chance=by_chance
+                    )
                     return
                 for one in judged:
                     if (rate := asked.rate_of(one.name)) is not None:
                         chance = by_chance and rate[1]
                         known = probability * rate[0]
-                        self._table.judged(counted, scores, [one], known, by_chance=chance)
+                        self._table.count_judged(counted, scores, [one], known, by_chance=chance)
 
         return count

@@ -81,9 +81,9 @@ class _Outgoing:
         if next(self._through) != self._exporters or self.result.late:
             return
         if self._taken and self._lost is None:
-            self._counters.exported()
+            self._counters.count_export()
         else:
-            self._counters.dropped(self._lost or lost or "export")
+            self._counters.count_drop(self._lost or lost or "export")
 
 
 class _Step:
@@ -98,7 +98,7 @@ class _Step:
         self.ok = False
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether it has begun."""
         return self._turn.locked()
 
@@ -150,7 +150,7 @@ class _ExportQueue:
             f"ragmeter-export-{self.name}",
             self._export,
             guard=guard_for(f"exporter.{self.name}.export"),
-            on_drop=self._dropped,
+            on_drop=self._count_drop,
             on_start=leave_host,
             max_items=queue_size,
             max_bytes=queue_bytes,
@@ -161,7 +161,7 @@ class _ExportQueue:
     @property
     def backlog(self) -> int:
         """Runs that wait for the exporter or that it has not delivered yet."""
-        return len(self.worker) + self.worker.working + self.held()
+        return len(self.worker) + self.worker.working + self.n_held()
 
     def _leave_to_parent(self) -> None:
         # In a forked child: what was under way is the parent's.
@@ -176,7 +176,7 @@ class _ExportQueue:
         A flush that has not begun, because the exporter hangs, serves for this one, too.
         """
         flushing = self._flushing
-        if flushing is None or flushing.begun:
+        if flushing is None or flushing.has_begun:
             flushing = _Step(self._flush, deadline, self._flush_guard)
             if not self.worker.errand(flushing):
                 copy_context().run(_run_beside, flushing)  # no thread can be had any more
@@ -198,7 +198,7 @@ class _ExportQueue:
         self._giving_up.set()
         self.worker.close(0.0)
         self._settle("shutdown")
-        if not closing.begun and start_elsewhere(lambda: _run_beside(closing)):
+        if not closing.has_begun and start_elsewhere(lambda: _run_beside(closing)):
             closing.wait(LAST_S)
 
     def _flush(self, timeout_s: float) -> bool:
@@ -218,11 +218,11 @@ class _ExportQueue:
             self._counters.export_failed(self.name, error.lost)
             raise
         finally:
-            held = self.held()
+            held = self.n_held()
             if held:
                 self._counters.export_failed(f"{self.name}:shutdown", held)
 
-    def held(self) -> int:
+    def n_held(self) -> int:
         """Return how many runs the exporter keeps that it was given."""
         held = 0
         if isinstance(self.exporter, HoldsRuns):
@@ -302,7 +302,7 @@ class _ExportQueue:
         for number, outgoing in enumerate(batch):
             outgoing.through(None if number < taken else reason, carries=self._carries)
 
-    def _dropped(self, outgoing: _Outgoing, reason: str) -> None:
+    def _count_drop(self, outgoing: _Outgoing, reason: str) -> None:
         self._counters.export_failed(f"{self.name}:{reason}")
         outgoing.through(reason, carries=self._carries)
 
@@ -353,9 +353,9 @@ class ExportQueues:
         return max((queue.worker.size_bytes for queue in self._queues), default=0)
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def n_held(self) -> tuple[int, ...]:
         """Runs that each exporter keeps."""
-        return tuple(queue.held() for queue in self._queues)
+        return tuple(queue.n_held() for queue in self._queues)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Give a result to every exporter. Never blocks."""
@@ -459,14 +459,14 @@ class Destinations:
         if not mute:
             return True
         names = [type(one).__name__ for one in mute]
-        self._no_data.undelivered(names)
+        self._no_data.warn_undelivered(names)
         if len(mute) == self._all:
             return False
         for name in names:
             self._counters.export_failed(f"{name}:no_provider")
         return True
 
-    def measured(self, scored: ScoredRun) -> None:
+    def measure(self, scored: ScoredRun) -> None:
         """Hand the free scores of a request that is not exported to the exporters that measure them."""
         for exporter in self._measuring:
             with self._measure_guard:

@@ -22,9 +22,9 @@ from ragmeter.quality.positions import StreamPositions
 from ragmeter.requests.size import weight_of_run
 
 from ._admission import Admission
-from .cascade import Asked
+from .cascade import JudgingSteps
 from .counting import OnJudged
-from .late import LateWindow, Remembered
+from .late import ExportedRequest, LateWindow
 from .sampling import Chances
 from .scoring import MetricSet
 
@@ -82,7 +82,7 @@ class Pending:
         hold_s: float = 0.0,
         revision: str = "",
         rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
-        before: Remembered | None = None,
+        before: ExportedRequest | None = None,
         on_judged: OnJudged | None = None,
         verdict: Verdict | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class Pending:
         return 0.0 if self._done else max(0.0, self._due_at - now)
 
     @property
-    def refused(self) -> bool:
+    def was_refused(self) -> bool:
         """Whether the judge's budget, a fuse, refused a score of it."""
         with self._lock:
             return any(
@@ -124,7 +124,7 @@ class Pending:
             self._free = None
             self._scores.update((score.name, score) for score in scores)
 
-    def asks_further(self, asked: Asked) -> bool:
+    def asks_further(self, asked: JudgingSteps) -> bool:
         """Return whether a cascade goes on, given what is known by now."""
         with self._lock:
             return asked.further(self._scores)
@@ -202,8 +202,8 @@ class PendingJob:
         pending: Pending,
         metrics: Sequence[Metric],
         positions: StreamPositions,
-        end: Callable[[Pending, Sequence[Metric], str | None, Asked | None], None],
-        asked: Asked | None = None,
+        end: Callable[[Pending, Sequence[Metric], str | None, JudgingSteps | None], None],
+        asked: JudgingSteps | None = None,
     ) -> None:
         self._pending = pending
         self._positions = positions
@@ -225,7 +225,7 @@ class PendingJob:
     def judged(self, scores: Sequence[Score]) -> None:
         """Take the scores of one metric."""
         if self._asked is not None:
-            scores = self._asked.noted(scores)
+            scores = self._asked.with_probabilities(scores)
         self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
 
     def further(self) -> bool:
@@ -296,7 +296,7 @@ class Holding:
         scores: Mapping[str, Score],
         chances: Chances,
         revision: str = "",
-        before: Remembered | None = None,
+        before: ExportedRequest | None = None,
         on_judged: OnJudged | None = None,
         verdict: Verdict | None = None,
     ) -> Pending:
@@ -316,13 +316,13 @@ class Holding:
             verdict=verdict,
         )
 
-    def hold(self, pending: Pending, asked: Asked | None = None) -> PendingJob:
+    def hold(self, pending: Pending, asked: JudgingSteps | None = None) -> PendingJob:
         """Hold a run until it is judged or its time is over; return it as the judge's loop sees it."""
         self._held.append(pending)
         return self.job(pending, self._metrics.awaited_for(pending.run.sample), asked)
 
     def job(
-        self, pending: Pending, metrics: Sequence[Metric], asked: Asked | None = None
+        self, pending: Pending, metrics: Sequence[Metric], asked: JudgingSteps | None = None
     ) -> PendingJob:
         """Return a run as the judge's loop sees it."""
         return PendingJob(pending, metrics, self._positions, self._end_job, asked)
@@ -332,21 +332,21 @@ class Holding:
         pending: Pending,
         metrics: Sequence[Metric],
         skipped: str | None,
-        asked: Asked | None = None,
+        asked: JudgingSteps | None = None,
     ) -> None:
         """Let a run out whose judging has ended, or was `skipped` for a reason."""
         if asked is not None and asked.spared:
             if any(one.judged for one in asked.spared):
                 self._counters.judge_skipped("decided")
-            unasked = self._metrics.unjudged(asked.spared, "decided")
+            unasked = self._metrics.skipped_scores(asked.spared, "decided")
             pending.add_missing([score.model_copy(update={"asked_with": 0.0}) for score in unasked])
         if skipped is not None:
             self._counters.judge_skipped(skipped)
-            pending.add_missing(self._metrics.unjudged(metrics, skipped))
-        elif pending.refused:
+            pending.add_missing(self._metrics.skipped_scores(metrics, skipped))
+        elif pending.was_refused:
             self._counters.judge_skipped("budget")
         else:
-            self._admission.judged()
+            self._admission.finish_request()
         pending.finish()
 
     def _end_job(
@@ -354,7 +354,7 @@ class Holding:
         pending: Pending,
         metrics: Sequence[Metric],
         skipped: str | None,
-        asked: Asked | None,
+        asked: JudgingSteps | None,
     ) -> None:
         self.end_judging(pending, metrics, skipped, asked)
         pending.count()

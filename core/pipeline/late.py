@@ -20,7 +20,7 @@ from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirectio
 from ragmeter.metrics._process import fork
 from ragmeter.requests.size import weight_of_run
 
-__all__ = ["Amendment", "LateWindow", "Remembered", "feedback_score", "request_key"]
+__all__ = ["Amendment", "ExportedRequest", "LateWindow", "feedback_score", "request_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def feedback_score(
 
 
 @dataclass(slots=True)
-class Remembered:
+class ExportedRequest:
     """A request that was exported."""
 
     run: RagRun
@@ -138,7 +138,7 @@ class LateWindow:
         fork.forget(self._fresh)  # in a child: they are the parent's
 
     def _fresh(self) -> None:
-        self._runs: OrderedDict[str, Remembered] = OrderedDict()
+        self._runs: OrderedDict[str, ExportedRequest] = OrderedDict()
         self._by_trace: dict[str, str] = {}
         self._bytes = 0
 
@@ -163,11 +163,11 @@ class LateWindow:
         if not self._max_runs:
             return
         size = weight_of_run(run) if size_bytes is None else size_bytes
-        entry = Remembered(run, sample_rate, selection, self._clock(), size)
+        entry = ExportedRequest(run, sample_rate, selection, self._clock(), size)
         with self._lock:
             self._put(entry)
 
-    def find(self, key: str) -> Remembered | None:
+    def find(self, key: str) -> ExportedRequest | None:
         """Return the run with this run id or trace id (the newest of the trace), or None."""
         with self._lock:
             entry = self._runs.get(self._by_trace.get(key, key))
@@ -192,7 +192,7 @@ class LateWindow:
                 }  # a new one: others read it without the lock
                 entry.verdict = verdict or entry.verdict
 
-    def revise(self, found: Remembered, run: RagRun, *, anew: bool) -> str:
+    def revise(self, found: ExportedRequest, run: RagRun, *, anew: bool) -> str:
         """Put `run` in the place of what was found; return the name of that revision.
 
         Args:
@@ -202,7 +202,7 @@ class LateWindow:
                 the revision it was: exporting that again changes nothing at the backend.
         """
         revisions = found.revisions + 1 if anew else max(1, found.revisions)
-        entry = Remembered(
+        entry = ExportedRequest(
             run,
             found.sample_rate,
             found.selection,
@@ -216,7 +216,7 @@ class LateWindow:
             self._put(entry)
         return str(revisions)
 
-    def _put(self, entry: Remembered) -> None:
+    def _put(self, entry: ExportedRequest) -> None:
         run = entry.run
         self._forget(run.run_id)
         self._runs[run.run_id] = entry

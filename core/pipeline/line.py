@@ -25,15 +25,15 @@ from ragmeter.quality.positions import StreamPositions
 from ragmeter.requests.scope import leave_host
 
 from ._admission import Admission
-from .cascade import Asked, Cascade
+from .cascade import Cascade, JudgingSteps
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
 from .holding import Holding, Pending
-from .late import Amendment, LateWindow, Remembered
+from .late import Amendment, ExportedRequest, LateWindow
 from .provenance import Marking
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
-from .scoring import Computes, MetricSet, Offered, Scoring, Unseen
+from .scoring import Computes, MetricSet, Offer, Scoring, UnseenRetrieval
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
@@ -164,7 +164,7 @@ class Pipeline:
             tail,
         )
         self._no_data = no_data
-        self._queue: WorkerQueue[Offered | Amendment | Unseen] = WorkerQueue(
+        self._queue: WorkerQueue[Offer | Amendment | UnseenRetrieval] = WorkerQueue(
             "ragmeter-scoring",
             self._work,
             guard=guard_for("meter.score"),
@@ -211,16 +211,16 @@ class Pipeline:
         if self._alarming is not None:
             self._alarming.start()
 
-    def put(self, item: Offered | Amendment | Unseen, size_bytes: int = 0) -> None:
+    def put(self, item: Offer | Amendment | UnseenRetrieval, size_bytes: int = 0) -> None:
         """Take a captured request, or what was learned about one. Never blocks."""
-        if isinstance(item, Unseen) and self._worker == threading.get_ident():
+        if isinstance(item, UnseenRetrieval) and self._worker == threading.get_ident():
             self._tell_unseen(item)  # found while a request was read: a flush waits for both
             return
         self._queue.put(item, size_bytes)
 
     def signs(self) -> Signs:
         """Return when the judge or an exporter has got something done, and what exporters hold."""
-        return Signs(max(self._answered_at, self._exporting.settled_at), self._exporting.held)
+        return Signs(max(self._answered_at, self._exporting.settled_at), self._exporting.n_held)
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:
         """Wait until everything put so far is exported, until `deadline` (monotonic).
@@ -279,32 +279,32 @@ class Pipeline:
             self._answered_at = time.monotonic()
             if not call.cached:
                 self._usual_s = max(call.duration_s, _FADING * self._usual_s)
-        call = self._admission.priced(call)
+        call = self._admission.with_cost(call)
         self._counters.judge_called(call)
-        self._admission.called(call)
+        self._admission.note_call(call)
         self._exporting.judge_called(call)
 
-    def _work(self, batch: Sequence[Offered | Amendment | Unseen]) -> None:
+    def _work(self, batch: Sequence[Offer | Amendment | UnseenRetrieval]) -> None:
         self._worker = threading.get_ident()
-        offered: list[Offered] = []
+        offered: list[Offer] = []
         for item in batch:
-            if isinstance(item, Offered):
-                self._counters.captured(item.capture)  # who put it may not have come to it yet
+            if isinstance(item, Offer):
+                self._counters.count_capture(item.capture)  # who put it may not have come to it yet
                 offered.append(item)
                 continue
             self._score(offered)
             offered = []
-            if isinstance(item, Unseen):
+            if isinstance(item, UnseenRetrieval):
                 self._tell_unseen(item)
             else:
                 self._amend(item)
         self._score(offered)
 
-    def _tell_unseen(self, item: Unseen) -> None:
-        self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.seen)
+    def _tell_unseen(self, item: UnseenRetrieval) -> None:
+        self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.n_captured)
         self._exporting.retrieval_unseen(item.framework, item.reason)
 
-    def _score(self, batch: Sequence[Offered]) -> None:
+    def _score(self, batch: Sequence[Offer]) -> None:
         """Build and score some requests: as many at a time as `Computes.batch` allows."""
         built: list[tuple[RagRun, Candidate]] = []
         left = len(batch)
@@ -325,14 +325,14 @@ class Pipeline:
         finally:
             # Also when something took this very thread down: the requests are accounted for.
             for _ in range(left):
-                self._counters.dropped("error")
+                self._counters.count_drop("error")
 
     def _is_wanted(self) -> bool:
         """Return whether a result reaches anything; count the request as dropped else."""
         # The explaining log is a destination, too.
         if self._destinations.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
             return True
-        self._counters.dropped("no_provider")
+        self._counters.count_drop("no_provider")
         return False
 
     def _pass_on(
@@ -343,16 +343,16 @@ class Pipeline:
         choice: Choice | None,
         candidate: Candidate,
     ) -> None:
-        asked: Asked | None = None
+        asked: JudgingSteps | None = None
         if self._cascade is not None and choice is not None and choice.unjudged is None:
             awaited = self._metrics.awaited_for(run.sample)
-            asked = Asked(self._cascade, candidate, scores, awaited)
-        on_judged = self._counting.seen(run, scores, verdict, choice, asked)
+            asked = JudgingSteps(self._cascade, candidate, scores, awaited)
+        on_judged = self._counting.count_request(run, scores, verdict, choice, asked)
         if choice is None:
             if self._destinations.measuring:
                 in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
-                self._destinations.measured(ScoredRun(run=run, scores=in_order, verdict=verdict))
-            self._counters.dropped("sampled_out")
+                self._destinations.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
+            self._counters.count_drop("sampled_out")
             return
         pending = self._holding.take(
             run, scores, choice.chances, on_judged=on_judged, verdict=verdict
@@ -368,7 +368,7 @@ class Pipeline:
             self._judging.submit(self._holding.hold(pending, asked))
 
     def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
-        marked = result if self._marking is None else self._marking.marked(result)
+        marked = result if self._marking is None else self._marking.with_marks(result)
         self._exporting.put(marked, size_bytes)
 
     def _amend(self, amendment: Amendment) -> None:
@@ -377,7 +377,7 @@ class Pipeline:
         if amendment.again is not None:
             self._score_again(amendment.again, found)
             return
-        self._counters.amended("unknown" if found is None else "applied")
+        self._counters.count_amendment("unknown" if found is None else "applied")
         if found is None:
             return
         run = before = found.run
@@ -387,19 +387,19 @@ class Pipeline:
         if amendment.score is not None:
             scores[amendment.score.name] = amendment.score
         if amendment.reference is not None:
-            reference = self._scoring.redacted(amendment.reference)
+            reference = self._scoring.redact_reference(amendment.reference)
             anew = anew or reference != run.sample.reference
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             scores.update(self._computes.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
         # Whatever is asked about it now is asked about every request that is amended.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
-        counted = self._counting.amended(before, run, scores, found.selection)
+        counted = self._counting.count_reference(before, run, scores, found.selection)
         revision = self._late.revise(found, run, anew=anew)
         pending = self._holding.take(run, scores, chances, revision, found, counted)
         self._finish_again(pending, awaited)
 
-    def _score_again(self, again: ScoredRun, found: Remembered | None) -> None:
+    def _score_again(self, again: ScoredRun, found: ExportedRequest | None) -> None:
         """Score what a reference makes possible; another process has said which revision it is."""
         run, selection = again.run, again.selection
         scores = self._computes.compute_again(run.sample)
@@ -408,12 +408,12 @@ class Pipeline:
             (free,) = self._computes.compute([run.sample])
             values = known_values(free)  # the verdict reads them; judged ones are not known here
             bare = replace(run, sample=run.sample.model_copy(update={"reference": None}))
-            known = Remembered(bare, again.sample_rate, selection, 0.0, 0, values=values)
+            known = ExportedRequest(bare, again.sample_rate, selection, 0.0, 0, values=values)
         else:
             self._late.revise(known, run, anew=True)
-        self._counters.amended("applied")
+        self._counters.count_amendment("applied")
         chances = Chances(again.sample_rate, 1.0, selection, selection)
-        counted = self._counting.amended(known.run, run, scores, selection)
+        counted = self._counting.count_reference(known.run, run, scores, selection)
         pending = self._holding.take(run, scores, chances, again.revision or "1", known, counted)
         self._finish_again(pending, self._metrics.awaiting_reference)
 
@@ -432,11 +432,11 @@ class Pipeline:
         if not len(self._queue):
             time.sleep(REST_S)
 
-    def _drop(self, item: Offered | Amendment | Unseen, reason: str) -> None:
-        if isinstance(item, Offered):
-            self._counters.dropped(reason, capture=item.capture)
+    def _drop(self, item: Offer | Amendment | UnseenRetrieval, reason: str) -> None:
+        if isinstance(item, Offer):
+            self._counters.count_drop(reason, capture=item.capture)
         elif isinstance(item, Amendment):
-            self._counters.amended(reason)
+            self._counters.count_amendment(reason)
 
 
 def _judge_loop(judges: Judges, limits: Limits, guard_for: Callable[[str], Guard]) -> JudgeLoop:

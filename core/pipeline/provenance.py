@@ -32,7 +32,7 @@ class Marking:
         self._judge = None if judge is None else _identity(judge)
         self._alarms = alarms
 
-    def marked(self, result: ScoredRun) -> ScoredRun:
+    def with_marks(self, result: ScoredRun) -> ScoredRun:
         """Return the same result with the marks."""
         if not self._alarms and not self._segments.names and self._judge is None:
             return result

@@ -127,7 +127,7 @@ class Selector:
         selection: Selection = "sampled" if sampled else "worst"
         if self._admission is None:
             return Choice(Chances(sample_rate, 1.0, selection, selection), None)
-        judge_rate = min(self._admission.arrived(), most)
+        judge_rate = min(self._admission.count_request(), most)
         chosen = candidate.within("judge", judge_rate)
         # Room for bad ones was there, or not, before it was known that this is one.
         if worst and self._admission.takes_worst():

@@ -39,9 +39,9 @@ from .sampling import Candidate
 __all__ = [
     "Computes",
     "MetricSet",
-    "Offered",
+    "Offer",
     "Scoring",
-    "Unseen",
+    "UnseenRetrieval",
 ]
 
 
@@ -83,7 +83,7 @@ class Computes(Protocol):
         ...
 
 
-class Offered(NamedTuple):
+class Offer(NamedTuple):
     """A request as it was offered: how to build it, and what it is chosen by."""
 
     build: RunBuilder
@@ -91,7 +91,7 @@ class Offered(NamedTuple):
     capture: Capture
 
 
-class Unseen(NamedTuple):
+class UnseenRetrieval(NamedTuple):
     """A request whose retrieval was not seen."""
 
     framework: str
@@ -124,7 +124,7 @@ class Scoring:
         self._build_guard = guard_for("meter.build")
         self._redact_guard = guard_for("meter.redact")
 
-    def build(self, offered: Offered) -> RagRun | None:
+    def build(self, offered: Offer) -> RagRun | None:
         """Return the run, complete and redacted; None, accounted for, when there is none."""
         run: RagRun | None = None
         done = False
@@ -132,7 +132,7 @@ class Scoring:
             with self._build_guard:
                 run = offered.build()
                 if run is None:
-                    self._counters.withdrawn()
+                    self._counters.withdraw()
                 else:
                     run = self._with_reference(run)
                     if self._redact is not None:
@@ -141,10 +141,10 @@ class Scoring:
         finally:
             # Also when something took this very thread down: the request is accounted for.
             if not done:
-                self._counters.dropped("error")
+                self._counters.count_drop("error")
         return run if done else None
 
-    def redacted(self, reference: Reference) -> Reference:
+    def redact_reference(self, reference: Reference) -> Reference:
         """Return a reference that came late, redacted."""
         if self._redact is None:
             return reference
@@ -279,7 +279,7 @@ class MetricSet:
         """Do nothing, likewise."""
 
     @staticmethod
-    def unjudged(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
+    def skipped_scores(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
         """Return a ``skipped`` score for every name that is not going to be measured."""
         return tuple(
             score

@@ -13,7 +13,7 @@ from ._series import Family, Series
 from .moments import FreeMoments, JudgedMoments
 from .segments import OTHER, segment_text
 
-__all__ = ["PARTS_SHARE", "AnySeries", "Found", "Holdings", "Room"]
+__all__ = ["PARTS_SHARE", "AnySeries", "HeldSeries", "Holdings", "Room"]
 
 AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
 
@@ -62,7 +62,7 @@ class _Workflow:
         self.parts: dict[str, Parts] = {}
 
 
-class Found(NamedTuple):
+class HeldSeries(NamedTuple):
     """One series, and what it is of."""
 
     workflow: str
@@ -130,12 +130,12 @@ class Holdings:
         name = OTHER if self._is_full else name
         return self._workflows.setdefault(name, _Workflow(name))
 
-    def found(self) -> Iterator[Found]:
+    def entries(self) -> Iterator[HeldSeries]:
         """Return every series, with what it is of."""
         for name, workflow in self._workflows.items():
             for score, series in workflow.whole.series():
-                yield Found(name, "", score, series)
+                yield HeldSeries(name, "", score, series)
             for segment, parts in workflow.parts.items():
                 for value, family in parts.families():
                     for score, series in family.series():
-                        yield Found(name, segment_text(segment, value), score, series)
+                        yield HeldSeries(name, segment_text(segment, value), score, series)

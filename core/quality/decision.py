@@ -26,8 +26,8 @@ from .row_scores import RowScores
 from .summary import ScoreSummary
 
 __all__ = [
-    "Asked",
     "Check",
+    "Criteria",
     "Decision",
     "Limit",
     "Outcome",
@@ -160,7 +160,7 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
         metric = of_name.get(limit.name)
         if metric is None:
             raise ConfigurationError(
-                f"--fail-under {limit.name}: no such score is measured{_meant(limit.name, of_name)}"
+                f"--fail-under {limit.name}: no such score is measured{_hint_for_name(limit.name, of_name)}"
             )
         lowest, highest = metric.range
         if metric.direction_of(limit.name) == "none":
@@ -174,7 +174,7 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Criteria:
     """What is to be decided."""
 
     limits: Sequence[Limit] = ()
@@ -185,7 +185,7 @@ class Asked:
 
 
 def decide(
-    asked: Asked, summaries: Sequence[ScoreSummary], rows: RowScores, unreadable: int
+    asked: Criteria, summaries: Sequence[ScoreSummary], rows: RowScores, unreadable: int
 ) -> Decision | None:
     """Return what was decided; None: nothing was asked.
 
@@ -199,11 +199,13 @@ def decide(
         return None
     fallen: Sequence[Check] = ()
     known = {one.name: one for one in summaries}
-    checks = [_held(limit, known.get(limit.name), unreadable, known) for limit in asked.limits]
+    checks = [
+        _check_limit(limit, known.get(limit.name), unreadable, known) for limit in asked.limits
+    ]
     if asked.baseline is not None:
         named = {limit.name for limit in asked.limits}
         compared = {
-            one.name: _compared(one, asked.baseline, rows, asked.tolerance, unreadable)
+            one.name: _check_baseline(one, asked.baseline, rows, asked.tolerance, unreadable)
             for one in summaries
             if one.direction != "none" and _ends(one) is not None
         }
@@ -227,7 +229,7 @@ def _consists(old: RowScores, new: RowScores) -> str | None:
     for name in PARTS:
         pairs = [
             (was.value, then.value)
-            for question, earlier, later in old.paired(new, name)
+            for question, earlier, later in old.pairs(new, name)
             if question is not None
             for was, then in zip(earlier, later, strict=False)
             if was.measurement == then.measurement
@@ -246,13 +248,17 @@ def _ends(one: ScoreSummary) -> tuple[float, float] | None:
     return None if lowest is None or highest is None or lowest >= highest else (lowest, highest)
 
 
-def _held(limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collection[str]) -> Check:
+def _check_limit(
+    limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collection[str]
+) -> Check:
     side = _side_of(limit, "none" if one is None else one.direction)
     what = f"{limit.name} at {side} {limit.value:g}"
     if one is None:
         if not names:
             return Check(what, "blocked", "nothing was scored")
-        return Check(what, "blocked", f"this run has no such score{_meant(limit.name, names)}")
+        return Check(
+            what, "blocked", f"this run has no such score{_hint_for_name(limit.name, names)}"
+        )
     ends = _ends(one)
     problem = _contradiction(limit, one.direction)
     if ends is None and problem is None:
@@ -290,7 +296,7 @@ def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
     return f"of this score {direction} values are better: ask for at {usual} {limit.value:g}"
 
 
-def _meant(name: str, names: Collection[str]) -> str:
+def _hint_for_name(name: str, names: Collection[str]) -> str:
     """Return what may be wrong with a score's name that no row has."""
     for known in known_metrics():
         try:
@@ -330,7 +336,9 @@ def _each(limit: Limit, rows: Sequence[Mapping[str, Score]], names: Collection[s
     what = f"each {limit.name} at {side} {limit.value:g}"
     if not there:
         said = (
-            f"no row has such a score{_meant(limit.name, names)}" if rows else "there are no rows"
+            f"no row has such a score{_hint_for_name(limit.name, names)}"
+            if rows
+            else "there are no rows"
         )
         return Check(what, "blocked", said)
     if (problem := _contradiction(limit, direction)) is not None:
@@ -375,7 +383,7 @@ def _side(lower: float, upper: float, limit: float, side: Side = "least") -> Out
     return "pass" if lower >= limit else "fail" if upper < limit else "inconclusive"
 
 
-def _compared(
+def _check_baseline(
     one: ScoreSummary,
     old: RowScores,
     new: RowScores,
@@ -391,7 +399,7 @@ def _compared(
     earlier, present = array("d"), array("d")
     measured: Counter[str] = Counter()
     here = there = lacking = 0
-    for question, before, after in old.paired(new, name):
+    for question, before, after in old.pairs(new, name):
         there += sum(score.value is not None for score in before)
         here += sum(score.value is not None for score in after)
         if question is None:

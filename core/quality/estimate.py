@@ -44,7 +44,7 @@ PSEUDO_SPREAD = 1.0 / 16.0
 """Spread added to that of the free score: the slope shrinks when little is judged."""
 
 
-class _Corrected(NamedTuple):
+class _CorrectedMean(NamedTuple):
     """A mean over all requests and what is known of its error."""
 
     mean: float
@@ -72,7 +72,7 @@ def estimate(
     if (alike := moments.clustering()) is not None:
         effect = max(effect, alike.design_effect)
     if isinstance(moments, JudgedMoments):
-        return _judged(moments, labels, effect, alike)
+        return _estimate_judged(moments, labels, effect, alike)
     if not isinstance(moments, FreeMoments):
         raise TypeError(f"sums are FreeMoments or JudgedMoments, not {type(moments).__name__}")
     return _free(moments, effect, alike)
@@ -121,11 +121,11 @@ def _free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:
         undefined, unscored = (m.n - m.wb) / m.n, (m.wb - m.kd) / m.n
     if m.wb:
         bounds = _unit(m.x / m.wb), _unit((m.x + m.wb - m.kd) / m.wb)
-    found: _Corrected | None = None
+    found: _CorrectedMean | None = None
     if m.kd:
         mean = _unit(m.x / m.kd)
-        found = _Corrected(mean, variance_of_mean(m.kd, m.x, m.xx), mean, m.kd)
-    shown = _Shown.of(found, m.kd, 1.0, effect, "all", alike)
+        found = _CorrectedMean(mean, variance_of_mean(m.kd, m.x, m.xx), mean, m.kd)
+    shown = _ReportedMean.of(found, m.kd, 1.0, effect, "all", alike)
     return Estimate(
         mean=shown.mean,
         lower=shown.lower,
@@ -141,7 +141,7 @@ def _free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:
     )
 
 
-def _judged(
+def _estimate_judged(
     m: JudgedMoments, labels: JudgedMoments | None, effect: float, alike: Clustering | None
 ) -> Estimate:
     undefined, unscored, bounds = 0.0, 0.0, None
@@ -150,18 +150,18 @@ def _judged(
         unscored = max(0.0, m.wb - m.wd) / m.w
     if m.wb:
         bounds = _unit(m.wl / m.wb), _unit(m.wu / m.wb)
-    found = _corrected(m, m.x / m.n if m.n else None)
-    shown = _Shown.of(found, m.kd, 2.0, effect, "regression", alike)
+    found = _correct_mean(m, m.x / m.n if m.n else None)
+    shown = _ReportedMean.of(found, m.kd, 2.0, effect, "regression", alike)
     n_labelled = 0
     if labels is not None and labels.k and found is not None:
         n_labelled = round(labels.k)
         # What people said stands for itself, also where it is too little to correct the judge with.
         found = (
-            _corrected(labels, found.mean, found.variance)
+            _correct_mean(labels, found.mean, found.variance)
             if shown.method == "regression"
-            else _corrected(labels, None)
+            else _correct_mean(labels, None)
         )
-        shown = _Shown.of(found, labels.kd, 2.0, effect, "regression")
+        shown = _ReportedMean.of(found, labels.kd, 2.0, effect, "regression")
     return Estimate(
         mean=shown.mean,
         lower=shown.lower,
@@ -179,9 +179,9 @@ def _judged(
     )
 
 
-def _corrected(
+def _correct_mean(
     m: JudgedMoments, target: float | None, target_variance: float | None = None
-) -> _Corrected | None:
+) -> _CorrectedMean | None:
     """Return the regression estimate of the mean of y over all requests for which it is defined.
 
     Which unjudged requests are undefined nobody knows, so the judged mean is a ratio, Σ w d y / Σ w d, and the
@@ -216,10 +216,10 @@ def _corrected(
         variance += slope**2 * target_variance
     plain = k_eff / max(1.0, k_eff - 1.0) * (see + guard) / m.w**2
     mean = _unit(mean_y + slope * distance)
-    return _Corrected(mean, variance, _unit(mean_y), k_eff, plain / variance)
+    return _CorrectedMean(mean, variance, _unit(mean_y), k_eff, plain / variance)
 
 
-class _Shown(NamedTuple):
+class _ReportedMean(NamedTuple):
     """What an estimate shows of a mean."""
 
     mean: float | None
@@ -230,13 +230,13 @@ class _Shown(NamedTuple):
     @classmethod
     def of(
         cls,
-        found: _Corrected | None,
+        found: _CorrectedMean | None,
         values: float,
         used: float,
         effect: float,
         method: EstimateMethod,
         alike: Clustering | None = None,
-    ) -> _Shown:
+    ) -> _ReportedMean:
         """Return it: by `method` where values are many, by Wilson's interval where they are few.
 
         Args:

@@ -102,7 +102,7 @@ class Estimates(dict[QualityKey, Estimate]):
 
     def __str__(self) -> str:
         """Return the table."""
-        return estimates_table({_named(key): self[key] for key in sorted(self)})
+        return estimates_table({_label(key): self[key] for key in sorted(self)})
 
     def __repr__(self) -> str:
         """Return the same: what a prompt shows is for people."""
@@ -120,7 +120,7 @@ class Estimates(dict[QualityKey, Estimate]):
         return _html_of(self.items())
 
 
-def _named(key: QualityKey) -> str:
+def _label(key: QualityKey) -> str:
     return " · ".join(part for part in (key.score, key.workflow, key.segment) if part)
 
 

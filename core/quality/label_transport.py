@@ -1,4 +1,4 @@
-"""What people would say now, from labels of another time: `transported`.
+"""What people would say now, from labels of another time: `transport_share`.
 
 Labels correct a judge by regression only where they come from the traffic that the estimate is of: what a
 verdict means changes with the share of good requests, and after a fall such an interval misses the truth
@@ -19,7 +19,7 @@ from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 
 from .agreement import Confusion
 
-__all__ = ["Transported", "transported"]
+__all__ = ["TransportedShare", "transport_share"]
 
 LEAST_LABELS = 100
 """Labels below which nothing is said,"""
@@ -30,7 +30,7 @@ LEAST_YOUDEN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transported:
+class TransportedShare:
     """The share of good requests according to people, with a 95 % interval."""
 
     share: float | None
@@ -46,7 +46,7 @@ class Transported:
     """Labels that the judge's errors are known from."""
 
 
-def transported(judge_good: float, k_eff: float, errors: Confusion) -> Transported:
+def transport_share(judge_good: float, k_eff: float, errors: Confusion) -> TransportedShare:
     """Return the share of good requests now, from what the judge says now and how it erred before.
 
     (p + specificity - 1) / (sensitivity + specificity - 1), with the interval of Lang and Reiczigel: two
@@ -65,8 +65,8 @@ def transported(judge_good: float, k_eff: float, errors: Confusion) -> Transport
 
     def nothing(
         status: Literal["few_labels", "judge_tells_nothing", "nothing_judged"],
-    ) -> Transported:
-        return Transported(share=None, lower=0.0, upper=1.0, status=status, n_labelled=n)
+    ) -> TransportedShare:
+        return TransportedShare(share=None, lower=0.0, upper=1.0, status=status, n_labelled=n)
 
     if k_eff <= 0:
         return nothing("nothing_judged")
@@ -87,7 +87,7 @@ def transported(judge_good: float, k_eff: float, errors: Confusion) -> Transport
     spread = p * (1 - p) / judged + share**2 * of_good + (1 - share) ** 2 * of_bad
     half = NORMAL_QUANTILE * math.sqrt(spread) / youden
     inside = _unit(share)
-    return Transported(
+    return TransportedShare(
         share=inside,
         lower=min(inside, _unit(share + shift - half)),
         upper=max(inside, _unit(share + shift + half)),

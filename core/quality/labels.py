@@ -25,9 +25,9 @@ __all__ = [
     "LabelScale",
     "LabelledRequest",
     "append_label",
-    "drawn",
     "label_moments",
     "labelled_requests",
+    "probability_sample",
     "read_labels",
 ]
 
@@ -187,7 +187,7 @@ def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
     return found
 
 
-def drawn(requests: Iterable[LabelledRequest]) -> list[LabelledRequest]:
+def probability_sample(requests: Iterable[LabelledRequest]) -> list[LabelledRequest]:
     """Return those that may enter an estimate: drawn with a known probability."""
     return [one for one in requests if one.probability is not None]
 
@@ -200,15 +200,15 @@ def label_moments(requests: Sequence[LabelledRequest], *, with_judge: bool = Tru
 
     Args:
         requests: Of one score and one window of time: that of the sums they correct. Labels of
-            another time go to `ragmeter.quality.label_transport.transported`.
+            another time go to `ragmeter.quality.label_transport.transport_share`.
         with_judge: False: as if there were no judge. Given to `estimate` in place of the judge's sums, they
             are what the labels say alone.
     """
     sums = JudgedMoments()
-    for one in drawn(requests):
+    for one in probability_sample(requests):
         if with_judge and one.judged is None:
             continue  # not among those that the judge has a value of
         x = one.judged if with_judge and one.judged is not None else 0.5
-        sums.seen(x)
+        sums.add_request(x)
         sums.judged(x, one.probability or 1.0, one.mean, undefined=one.mean is None)
     return sums

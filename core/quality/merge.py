@@ -1,4 +1,4 @@
-"""What was counted here and in other processes, put together for one watch over all of it: `joined`.
+"""What was counted here and in other processes, put together for one watch over all of it: `merge_sums`.
 
 A process that receives what others scored counts both kinds: sums of the same score, of the same part of the
 same service, add up.  Where its own judge is another than theirs, the two are two quantities, and stay apart.
@@ -14,7 +14,7 @@ from ragmeter.exporters.protocol import QualitySums
 
 from .sums import SlotSums
 
-__all__ = ["joined"]
+__all__ = ["merge_sums"]
 
 
 class _Key(NamedTuple):
@@ -25,7 +25,7 @@ class _Key(NamedTuple):
     measurement: str
 
 
-def joined(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
+def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
     """Return sums of the same five minutes together.
 
     Args:

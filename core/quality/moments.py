@@ -145,7 +145,7 @@ class FreeMoments(Moments):
         """Return the values among the sums; they all weigh 1."""
         return MeasuredValues(self.kd, self.x, self.kd, self.x, self.xx)
 
-    def measured(self, value: float | None, *, undefined: bool = False, low: bool = False) -> None:
+    def add_value(self, value: float | None, *, undefined: bool = False, low: bool = False) -> None:
         """Count a request.
 
         Args:
@@ -227,7 +227,7 @@ class JudgedMoments(Moments):
         """Return the values among the sums, by weight."""
         return MeasuredValues(self.wd, self.wy, self.qd, self.qy, self.qyy)
 
-    def seen(self, x: float, weight: float = 1.0) -> None:
+    def add_request(self, x: float, weight: float = 1.0) -> None:
         """Count a request that had what the score needs, judged or not.
 
         Args:
@@ -253,7 +253,7 @@ class JudgedMoments(Moments):
         """Count a request that was chosen to be judged.
 
         Args:
-            x: What `seen` was given for it.
+            x: What `add_request` was given for it.
             probability: That it was chosen; known before it was looked at, 1.0 for one kept for being bad.
             y: What the judge said, 0 to 1; None: it gave no value.
             lower: Without a value: the lowest that is possible.

@@ -69,7 +69,9 @@ class Population:
 
     def __init__(self, metrics: Sequence[Metric], judge_model: str | None) -> None:
         self._metrics = [
-            (metric, scores) for metric in metrics if (scores := _bounded(metric, judge_model))
+            (metric, scores)
+            for metric in metrics
+            if (scores := _bounded_scores(metric, judge_model))
         ]
         inputs = {
             option
@@ -117,7 +119,7 @@ def proxy_value(name: str, scores: Mapping[str, Score]) -> float:
     return UNKNOWN_PROXY
 
 
-def _bounded(metric: Metric, judge_model: str | None) -> tuple[JudgedScore, ...]:
+def _bounded_scores(metric: Metric, judge_model: str | None) -> tuple[JudgedScore, ...]:
     lowest, highest = metric.range
     if lowest is None or highest is None or lowest >= highest:
         return ()

@@ -91,7 +91,7 @@ class RowScores:
         for question, group in groupby(rows, key=lambda row: row[0]):
             yield question, [RowScore(*row[1:]) for row in group]
 
-    def paired(
+    def pairs(
         self, later: RowScores, name: str
     ) -> Iterator[tuple[str | None, Sequence[RowScore], Sequence[RowScore]]]:
         """Yield for each question of either run its scores here and in the later run."""

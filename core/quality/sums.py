@@ -18,7 +18,7 @@ from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
 from ragmeter.metrics._process import fork
 
-from ._holdings import PARTS_SHARE, AnySeries, Found, Holdings, Room
+from ._holdings import PARTS_SHARE, AnySeries, HeldSeries, Holdings, Room
 from ._series import SLOT_S, Family, Series
 from .conversations import Conversation, Conversations
 from .estimate import estimate
@@ -33,7 +33,7 @@ __all__ = [
     "LONGEST_WINDOW_S",
     "OTHER",
     "SLOT_S",
-    "Counted",
+    "CountedRequest",
     "Estimates",
     "QualityKey",
     "QualityTable",
@@ -67,7 +67,7 @@ def unix_clock() -> Callable[[], float]:
     return lambda: time.monotonic() + offset
 
 
-class Counted(NamedTuple):
+class CountedRequest(NamedTuple):
     """Where a request was counted: its verdicts are counted there, too, whatever has changed since."""
 
     workflow: str
@@ -113,14 +113,14 @@ class QualityTable:
         self._counted_before: set[str] = set()
         self._conversations = Conversations()
 
-    def seen(
+    def count_request(
         self,
         run: RagRun,
         scores: Mapping[str, Score],
         judged: Sequence[JudgedScore],
         *,
         about: str = "",
-    ) -> Counted | None:
+    ) -> CountedRequest | None:
         """Count a request that was scored for free; return where, or None if it was counted before.
 
         Args:
@@ -149,25 +149,25 @@ class QualityTable:
                 for family in families:
                     series = _judged_series(family, one, slot, room)
                     if series is not None:
-                        series.current.seen(x)
-            return Counted(name, families, room, conversation, now)
+                        series.current.add_request(x)
+            return CountedRequest(name, families, room, conversation, now)
 
-    def judged(
+    def count_judged(
         self,
-        counted: Counted,
+        counted: CountedRequest,
         scores: Mapping[str, Score],
         judged: Sequence[JudgedScore],
         probability: float,
         *,
         by_chance: bool = True,
     ) -> None:
-        """Count a request that was chosen to be judged, when its verdicts are in; once for each `seen`.
+        """Count a request that was chosen to be judged, when its verdicts are in; once per `count_request`.
 
         Args:
-            counted: As `seen` returned it.
-            scores: All its scores by name, the free ones as `seen` was given them.
-            judged: As `seen` was given them.
-            probability: That it was chosen, given that `seen` counted it.
+            counted: As `count_request` returned it.
+            scores: All its scores by name, the free ones as `count_request` was given them.
+            judged: As `count_request` was given them.
+            probability: That it was chosen, given that `count_request` counted it.
             by_chance: Chance alone would have chosen it, whether it is bad or not.
         """
         with self._lock:
@@ -222,7 +222,7 @@ class QualityTable:
                     key = QualityKey(one.score, one.workflow, one.segment)
                     found[key] = _plus(found.get(key), one.series, first)
         return Estimates(
-            {key: self._estimated(one, key.score, key.workflow) for key, one in found.items()}
+            {key: self._estimate(one, key.score, key.workflow) for key, one in found.items()}
         )
 
     def estimate(
@@ -251,20 +251,25 @@ class QualityTable:
                     found = _plus(found, one.series, first)
         if found is None:
             return estimate(FreeMoments())
-        return self._estimated(found, score, workflow)
+        return self._estimate(found, score, workflow)
 
-    def _estimated(self, found: _Sum, score: str, workflow: str | None) -> Estimate:
+    def _estimate(self, found: _Sum, score: str, workflow: str | None) -> Estimate:
         objective = self._objectives.of(score, workflow)
         return replace(
             estimate(found.sums, design_effect=found.effect),
-            objective=None if objective is None else _scaled(objective.threshold, *found.range),
+            objective=None
+            if objective is None
+            else _scale_to_unit(objective.threshold, *found.range),
             objective_share=None if objective is None else objective.share,
         )
 
     def totals(self) -> list[QualitySums]:
         """Return everything counted since the start, for exporters."""
         with self._lock:
-            return [self._told(holdings, one, one.series.totals()) for holdings, one in self._all()]
+            return [
+                self._exported_sums(holdings, one, one.series.totals())
+                for holdings, one in self._all()
+            ]
 
     def slots(self, since: float, *, unfinished: bool = False) -> list[SlotSums]:
         """Return what was counted in each five minutes that are over, oldest first.
@@ -280,13 +285,15 @@ class QualityTable:
         with self._lock:
             last = int(self._clock() // SLOT_S) - (not unfinished)
             found = [
-                SlotSums(slot * SLOT_S, self._told(holdings, one, sums))
+                SlotSums(slot * SLOT_S, self._exported_sums(holdings, one, sums))
                 for holdings, one in self._all()
                 for slot, sums in one.series.slots(first, last)
             ]
         return sorted(found, key=lambda one: one.at)
 
-    def _told(self, holdings: Holdings, found: Found, sums: dict[str, float]) -> QualitySums:
+    def _exported_sums(
+        self, holdings: Holdings, found: HeldSeries, sums: dict[str, float]
+    ) -> QualitySums:
         objective = self._objectives.of(found.score, found.workflow)
         if objective is None:
             del sums["low"]
@@ -306,10 +313,10 @@ class QualityTable:
 
     def _all(
         self, workflow: str | None = None, service: str | None = None
-    ) -> Iterator[tuple[Holdings, Found]]:
+    ) -> Iterator[tuple[Holdings, HeldSeries]]:
         for holdings in self._services.values():
             if service in (None, holdings.resource.get("service.name", "")):
-                for one in holdings.found():
+                for one in holdings.entries():
                     if workflow in (None, one.workflow):
                         yield holdings, one
 
@@ -380,7 +387,7 @@ def _count_free(
     else:
         low = objective is not None and objective.is_low(value)
         if lowest != 0.0 or highest != 1.0:
-            value = _scaled(value, lowest, highest)
+            value = _scale_to_unit(value, lowest, highest)
     name = score.name
     for family in families:
         series = family.free.get(name)
@@ -399,7 +406,7 @@ def _count_free(
             room.take()
         elif series.slot != slot:
             series.roll(slot)
-        series.current.measured(value, undefined=undefined, low=low)
+        series.current.add_value(value, undefined=undefined, low=low)
         if value is not None and conversation is not None:
             conversation.add(family, series.place, series.current, 1.0, value, now)
 
@@ -439,12 +446,12 @@ def _count_judged(
     if value is not None and status == "ok":
         low = objective is not None and objective.is_low(value)
         if lowest != 0.0 or highest != 1.0:
-            value = _scaled(value, lowest, highest)
+            value = _scale_to_unit(value, lowest, highest)
         sums.judged(x, probability, value, low=low, by_chance=by_chance)
         return value
     if status == "partial":
-        lower = 0.0 if score.lower is None else _scaled(score.lower, lowest, highest)
-        upper = 1.0 if score.upper is None else _scaled(score.upper, lowest, highest)
+        lower = 0.0 if score.lower is None else _scale_to_unit(score.lower, lowest, highest)
+        upper = 1.0 if score.upper is None else _scale_to_unit(score.upper, lowest, highest)
         sums.judged(x, probability, None, lower=lower, upper=upper)
     else:
         # What turns out to lack an input only when it is measured has no value in principle, either.
@@ -453,6 +460,6 @@ def _count_judged(
     return None
 
 
-def _scaled(value: float, lowest: float, highest: float) -> float:
+def _scale_to_unit(value: float, lowest: float, highest: float) -> float:
     """Return where `value` lies in a range: 0 to 1."""
     return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))

@@ -18,7 +18,7 @@ from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.metrics.verdict import Verdict, VerdictRules, VerdictWord
 
-from .labels import Label, drawn, labelled_requests, read_labels
+from .labels import Label, labelled_requests, probability_sample, read_labels
 
 __all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "sentences", "verdict_rates"]
 
@@ -49,7 +49,7 @@ def verdict_rates(labels: Iterable[Label], good_from: float = GOOD_FROM) -> tupl
         good_from: The mean of a request's raters from which on people call it good.
     """
     by_word: dict[str, list[tuple[float, bool]]] = defaultdict(list)
-    for one in drawn(labelled_requests(labels)):
+    for one in probability_sample(labelled_requests(labels)):
         if one.mean is not None:
             by_word[one.verdict].append((1 / (one.probability or 1.0), one.mean < good_from))
     found = []

@@ -31,19 +31,19 @@ def joined_stages(
 
 def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
     """Return what reached the model: an answering part's contexts win over a bare retriever's."""
-    counted = _counted(samples)
+    counted = _samples_that_count(samples)
     return tuple(context for s in counted for context in s.contexts or ()) if counted else None
 
 
 def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
     """Return by which rule they are known: the weakest of those of the parts that count."""
-    rules = {sample.contexts_by for sample in _counted(samples)}
+    rules = {sample.contexts_by for sample in _samples_that_count(samples)}
     if "ids" in rules:
         return "ids"
     return "runs" if "runs" in rules else "prompt" if "prompt" in rules else "given"
 
 
-def _counted(samples: Sequence[RagSample]) -> list[RagSample]:
+def _samples_that_count(samples: Sequence[RagSample]) -> list[RagSample]:
     known = [s for s in samples if s.contexts is not None]
     return [s for s in known if s.answer is not None] or known
 

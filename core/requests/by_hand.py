@@ -37,7 +37,7 @@ from ._grouping import contexts_of, joined_stages, rule_of, status_of
 from ._inputs import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
 from .references import as_reference
 from .refusals import is_refusal_error
-from .scope import RequestScope, current_scope, is_suppressed, scoped
+from .scope import RequestScope, apply_scope, current_scope, is_suppressed
 from .size import weight_of, weight_of_scope
 
 __all__ = [
@@ -262,7 +262,7 @@ class Request:
         # What the code around says, `ragmeter.reference` for one, holds for what is recorded here, too.
         self._outer = current_scope()
         self._own = self._own.merged_over(self._outer)
-        self._scope = scoped(RequestScope(group=self).merged_over(self._own))
+        self._scope = apply_scope(RequestScope(group=self).merged_over(self._own))
         self._scope.__enter__()
         self._open = True
 

@@ -28,12 +28,12 @@ from .references import as_reference
 
 __all__ = [
     "RequestScope",
+    "apply_scope",
     "current_scope",
     "is_suppressed",
     "leave_host",
     "parse_scope",
     "reference",
-    "scoped",
     "suppress",
 ]
 
@@ -105,7 +105,7 @@ def is_suppressed() -> bool:
 
 
 @contextmanager
-def scoped(scope: RequestScope) -> Iterator[RequestScope]:
+def apply_scope(scope: RequestScope) -> Iterator[RequestScope]:
     """Put `scope` over the one in force within the block."""
     token = _scope.set(scope.merged_over(_scope.get()))
     try:
@@ -163,7 +163,7 @@ def reference(
             with _reference_guard:
                 fields[name] = getattr(as_reference({name: value}, "ragmeter.reference()"), name)
     stated = Reference(**fields)
-    with scoped(RequestScope(reference=stated if fields else None)):
+    with apply_scope(RequestScope(reference=stated if fields else None)):
         yield stated
 
 

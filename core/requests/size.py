@@ -116,9 +116,9 @@ def _weight(value: Any, depth: int) -> int:
             for key, item in items
         ]
         number = dict.__len__(value)
-        return OBJECT + sum(weights) if len(weights) == number else _shown(number, weights)
+        return OBJECT + sum(weights) if len(weights) == number else _extrapolate(number, weights)
     if kind in _CONTAINERS:
-        return _shown(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
+        return _extrapolate(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
     if kind.__module__ in _MEASURABLE:
         return getsizeof(value)
     try:
@@ -128,7 +128,7 @@ def _weight(value: Any, depth: int) -> int:
     return OBJECT + (_weight(fields, depth - 1) if type(fields) is dict else 0)
 
 
-def _shown(number: int, weights: list[int]) -> int:
+def _extrapolate(number: int, weights: list[int]) -> int:
     if not weights:
         return OBJECT
     return OBJECT + sum(weights) * number // len(weights)

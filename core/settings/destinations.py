@@ -62,7 +62,7 @@ def exporters_of(
             chosen = (spans, *chosen)
     for name in sorted(names, key=lambda name: name == "console"):
         if name not in made:
-            made[name] = _named(name, spans, made.get("phoenix"))
+            made[name] = _exporter_called(name, spans, made.get("phoenix"))
             if name in backends:
                 addresses.append(made[name].spans_address())
     exporters = [made.pop(one, None) if isinstance(one, str) else one for one in chosen]
@@ -73,7 +73,7 @@ def exporters_of(
     return found
 
 
-def _named(name: str, spans: Any, phoenix: Any) -> Exporter:
+def _exporter_called(name: str, spans: Any, phoenix: Any) -> Exporter:
     if name == "console":
         from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- when wanted
 

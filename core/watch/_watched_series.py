@@ -16,7 +16,7 @@ from ragmeter.quality.moments import Moments
 from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, NewSince, Step
 from .history import History
 
-__all__ = ["Series", "SeriesKey", "change_of", "restored", "saved"]
+__all__ = ["Series", "SeriesKey", "change_of", "series_from_json", "series_to_json"]
 
 DAY_S = 86_400.0
 
@@ -75,12 +75,10 @@ class Series:
                 self._begin(int(at // DAY_S))
             self.last_at = at
             self.history.add(at, counted.sums)
-            if (
-                counted.score not in PARTS
-            ):  # what a fall consists of is said with it, and has no alarm
+            if counted.score not in PARTS:  # a fall consists of these; they have no alarm
                 block = Block(*counted.values)
                 if counted.direction == "lower":
-                    block = block.turned()
+                    block = block.mirror()
         self.step = self.detector.step(
             at, block, self.counted.measured_by, design_effect=self._effect
         )
@@ -116,7 +114,7 @@ class Series:
         """Return the mean of some of its sums."""
         return estimate(sums, design_effect=self.counted.design_effect)
 
-    def shown(self, value: float) -> float:
+    def on_score_scale(self, value: float) -> float:
         """Return a value of the detector's, for which more is better, as the score has it."""
         return 1.0 - value if self.counted.direction == "lower" else value
 
@@ -130,7 +128,7 @@ class Series:
         return self.step.evidence / ALARM_EVIDENCE
 
 
-def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
+def series_to_json(key: SeriesKey, one: Series) -> dict[str, Any]:
     return {
         "key": list(key),
         "judge": one.counted.judge,
@@ -147,7 +145,7 @@ def saved(key: SeriesKey, one: Series) -> dict[str, Any]:
     }
 
 
-def restored(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, Series]:
+def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, Series]:
     judge = str(kept["judge"])
     # An earlier version named no measurement, and those of free scores are only known when the next comes.
     names = [*map(str, kept["key"]), judge][: len(SeriesKey._fields)]

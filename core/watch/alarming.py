@@ -17,13 +17,13 @@ from ragmeter.exporters.changes import (
     ObservesChanges,
     ObservesDrift,
 )
-from ragmeter.quality.merge import joined
+from ragmeter.quality.merge import merge_sums
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 
 from ._state_file import WatchFile
 from .change import Change
-from .notify import Claims, OnChange, Telling
-from .watch import Told, Watch
+from .notify import Claims, Notifier, OnChange
+from .watch import ChangeNotice, Watch
 from .webhook_retry import Deliveries
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Alarming:
         # What is as old as that was told by the process before, if it was to be told.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
-        self._telling = Telling(observers, self._guard, self._clock, webhook)
+        self._telling = Notifier(observers, self._guard, self._clock, webhook)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -133,7 +133,7 @@ class Alarming:
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
         """Tell of a change that was found elsewhere. Never blocks."""
         self.watch.keep(change)
-        self._telling.put(Told(change, resource or {}))
+        self._telling.put(ChangeNotice(change, resource or {}))
 
     def look_elsewhere(self, elsewhere: Elsewhere | None, claims: Claims | None = None) -> None:
         """Watch over what other processes scored, too, from now on; None: no longer.
@@ -181,7 +181,7 @@ class Alarming:
         for at, sums in elsewhere.slots(self.watch.next, until):
             for earlier in sorted(each for each in own if each < at):
                 yield earlier, own.pop(earlier)
-            yield at, joined(own.pop(at, ()), sums)
+            yield at, merge_sums(own.pop(at, ()), sums)
         yield from sorted(own.items())
 
     def _evidence(self) -> list[ChangeEvidence]:

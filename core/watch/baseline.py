@@ -168,7 +168,7 @@ def learn(days: Sequence[Day]) -> Baseline | None:
     scores = sum(sums.n for day in days for _, sums in day.halves())
     if scores < LEAST_SCORES or len(days) < LEAST_DAYS:
         return None
-    expected = _expected(days, scores)
+    expected = _forecast(days, scores)
     # Of an hour with scores it is known what is expected.
     variance = max(_variance(days, expected) / scores, SMALLEST_VARIANCE)
     residuals = [_residuals(day, expected) for day in days]
@@ -192,7 +192,7 @@ class _Residuals(NamedTuple):
     total: float
 
 
-def _expected(days: Sequence[Day], scores: float) -> list[float | None]:
+def _forecast(days: Sequence[Day], scores: float) -> list[float | None]:
     by_hour = [Sums(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
     for day in days:
         for half, sums in day.halves():

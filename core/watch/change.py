@@ -53,7 +53,7 @@ class Block(NamedTuple):
     squares: float
     """The sum of their squares."""
 
-    def turned(self) -> Block:
+    def mirror(self) -> Block:
         """Return the same of 1 - score, for scores of which less is better."""
         return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
 
@@ -153,7 +153,7 @@ class FallDetector:
         self._evidence = Evidence()
         self._silent_until = -math.inf
         self._frozen_until = -math.inf
-        self._fallen: _Fallen | None = None
+        self._fallen: _OpenFall | None = None
 
     def step(
         self, at: float, block: Block, judge: str | None = None, *, design_effect: float = 1.0
@@ -213,7 +213,7 @@ class FallDetector:
         if fallen is None:
             start = datetime.fromtimestamp(path.since, self._zone)
             later = self._history.split(start.toordinal(), 2 * start.hour + start.minute // 30)
-            fallen = _Fallen(path.since, 0.0, later)
+            fallen = _OpenFall(path.since, 0.0, later)
         fallen.depth = path.usual - path.mean
         fallen.rise.clear()
         self._fallen = fallen
@@ -283,7 +283,7 @@ class FallDetector:
             made._silent_until = _time_of(state["silent_until"])
             made._frozen_until = _time_of(state["frozen_until"])
             if (fallen := state["fallen"]) is not None:
-                made._fallen = _Fallen(
+                made._fallen = _OpenFall(
                     float(fallen["since"]), float(fallen["depth"]), _history_of(fallen["history"])
                 )
                 made._fallen.rise = Evidence.of_state(fallen["rise"])
@@ -312,7 +312,7 @@ class FallDetector:
         # Whether the mean has left the depth for the floor is whether it is above the middle of the two;
         # upside down, whether it is below.
         middle = usual - (allowance + max(fallen.depth, allowance)) / 2
-        n, total, squares = block.turned()
+        n, total, squares = block.mirror()
         fallen.rise.add(
             at, n, total, squares, floor=1 - middle, usual=1 - usual, design_effect=effect
         )
@@ -342,7 +342,7 @@ class FallDetector:
         return path.since if path is not None and path.log > 0 else None
 
 
-class _Fallen:
+class _OpenFall:
     """What is known of a fall that is not over."""
 
     __slots__ = ("depth", "history", "rise", "since")

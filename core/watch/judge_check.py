@@ -27,7 +27,7 @@ from ragmeter.quality.sums import unix_clock
 from ragmeter.requests.scope import leave_host
 
 from .change import Change
-from .judge_drift import Drift, FrozenRequest, Ruler, Standing, read_frozen, scaled
+from .judge_drift import Drift, FrozenRequest, Ruler, Standing, read_frozen, scale_to_unit
 
 __all__ = ["JudgeCheck", "judge_check_of"]
 
@@ -104,9 +104,9 @@ class JudgeCheck:
             self._queue.put(None)
         return found
 
-    def moved(self) -> Collection[str]:
+    def moved_scores(self) -> Collection[str]:
         """Return the scores whose judge has moved and has not come back."""
-        return self._ruler.moved()
+        return self._ruler.moved_scores()
 
     def drifts(self) -> Sequence[Drift]:
         """Return what the last round said of each score."""
@@ -181,7 +181,7 @@ class JudgeCheck:
                 self._place += 1
                 for score in scores:
                     if score.value is not None and score.status == "ok" and score.name in old:
-                        new = scaled(score.value, *score.range)
+                        new = scale_to_unit(score.value, *score.range)
                         self._pairs[score.name].append((old[score.name], new))
         finally:
             with suppress(asyncio.TimeoutError, TimeoutError):

@@ -116,11 +116,11 @@ def _verdicts(given: Mapping[str, Any], scores: Collection[str]) -> dict[str, fl
         value = score.get("value") if is_object else score
         lowest, highest = (score.get("range") if is_object else None) or (0.0, 1.0)
         if value is not None and (not is_object or score.get("status", "ok") == "ok"):
-            found[name] = scaled(float(value), lowest, highest)
+            found[name] = scale_to_unit(float(value), lowest, highest)
     return found
 
 
-def scaled(value: float, lowest: float | None, highest: float | None) -> float:
+def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> float:
     """Return where `value` lies in its range, 0 to 1.
 
     Raises:
@@ -155,7 +155,7 @@ class Ruler:
                 return "moved"
             return "steady" if self._began.get(score, -math.inf) >= since else "pending"
 
-    def moved(self) -> Collection[str]:
+    def moved_scores(self) -> Collection[str]:
         """Return the scores whose judge has moved and has not come back."""
         with self._lock:
             return [name for name, drift in self._drifts.items() if drift.has_moved]
@@ -196,8 +196,8 @@ class Ruler:
 def _change(drift: Drift, pairs: Sequence[tuple[float, float]], since: float) -> Change:
     old, new = FreeMoments(), JudgedMoments()
     for then, now in pairs:
-        old.measured(then)
-        new.seen(then)
+        old.add_value(then)
+        new.add_request(then)
         new.judged(then, 1.0, now)
     word = "harsher" if drift.mean < 0 else "kinder"
     return Change(

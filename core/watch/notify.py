@@ -20,11 +20,11 @@ from ragmeter.metrics import RagmeterError
 from ragmeter.metrics._process import fork
 
 from .change import Change
-from .watch import Told
-from .webhook_retry import Deliveries, Redelivering, TellsChanges
-from .wording import sentence
+from .watch import ChangeNotice
+from .webhook_retry import Deliveries, TellsChanges, WebhookRetry
+from .wording import word_change
 
-__all__ = ["ClaimError", "Claims", "OnChange", "Telling"]
+__all__ = ["ClaimError", "Claims", "Notifier", "OnChange"]
 
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
@@ -43,7 +43,7 @@ class ClaimError(RagmeterError):
 class Claims(Protocol):
     """Sees to it that of several processes that find the same change one tells it, and that one does."""
 
-    def claim(self, told: Told) -> str | None:
+    def claim(self, told: ChangeNotice) -> str | None:
         """Return the claim to tell of a change, which is kept before this returns; None: another has it.
 
         Raises:
@@ -51,7 +51,7 @@ class Claims(Protocol):
         """
         ...
 
-    def left(self) -> Sequence[tuple[str, Told]]:
+    def left(self) -> Sequence[tuple[str, ChangeNotice]]:
         """Take over what others claimed and did not tell in time; return it with our claims.
 
         Raises as `claim`.
@@ -68,14 +68,14 @@ class Claims(Protocol):
 
 
 class _Waiting(NamedTuple):
-    told: Told
+    told: ChangeNotice
     claim: str | None = None
     """None: nobody has claimed it yet."""
     until: float | None = None
     """When it is told without a claim, unix seconds; None: no claim was tried for yet."""
 
 
-class Telling:
+class Notifier:
     """Tells of each change once, as far as this process is the one to do it.
 
     Args:
@@ -98,7 +98,7 @@ class Telling:
         self._callbacks: tuple[OnChange, ...] = ()
         self._claims: Claims | None = None
         self._explain: Callable[[Change], Change] | None = None
-        self._later = Redelivering(webhook, guard, self._hold, self._done)
+        self._later = WebhookRetry(webhook, guard, self._hold, self._done)
         self._fresh()
         fork.forget(self._fresh)
         self._queue: WorkerQueue[_Waiting] = WorkerQueue(
@@ -127,11 +127,11 @@ class Telling:
         """Have `explain` add what it knows to a change before it is told, from now on; None: nobody does."""
         self._explain = explain
 
-    def put(self, told: Told) -> None:
+    def put(self, told: ChangeNotice) -> None:
         """Have a change told. Never blocks: it is claimed when its turn comes."""
         self._queue.put(_Waiting(told))
 
-    def put_claimed(self, told: Told) -> None:
+    def put_claimed(self, told: ChangeNotice) -> None:
         """Have a change told; it is claimed before this returns, if it can be: a kill then loses it no more."""
         claims = self._claims
         if claims is None:
@@ -235,14 +235,14 @@ class Telling:
         self._unclaimed.append(one._replace(until=until))
         return True
 
-    def _say(self, told: Told, claim: str | None) -> bool:
+    def _say(self, told: ChangeNotice, claim: str | None) -> bool:
         """Tell of a change; return whether that is done: a webhook may not have taken it yet."""
         change, resource = told
         explain = self._explain
         if explain is not None and change.kind != "recovered":
             with self._guard:
                 change = explain(change)
-        said = sentence(change)
+        said = word_change(change)
         with self._guard:
             _log.log(
                 logging.INFO if change.kind == "recovered" else logging.WARNING,

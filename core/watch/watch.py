@@ -23,12 +23,12 @@ from ragmeter.quality.manner import PARTS, parts_said
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.sums import SLOT_S, SlotSums
 
-from ._watched_series import Series, SeriesKey, change_of, restored, saved
+from ._watched_series import Series, SeriesKey, change_of, series_from_json, series_to_json
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
 from .judge_drift import Standing
 from .mix_shift import mix_change
 
-__all__ = ["KnowsJudges", "Standing", "Told", "Watch", "WatchedSeries"]
+__all__ = ["ChangeNotice", "KnowsJudges", "Standing", "Watch", "WatchedSeries"]
 
 _Resource = tuple[tuple[str, str], ...]
 _NAME = "service.name"
@@ -62,12 +62,12 @@ class KnowsJudges(Protocol):
         """Return how the judge of `score` stands since `since` (unix seconds). Never blocks."""
         ...
 
-    def moved(self) -> Collection[str]:
+    def moved_scores(self) -> Collection[str]:
         """Return the scores whose judge has moved and has not come back."""
         ...
 
 
-class Told(NamedTuple):
+class ChangeNotice(NamedTuple):
     """A change that is to be told."""
 
     change: Change
@@ -79,7 +79,7 @@ class Told(NamedTuple):
         return {"change": asdict(self.change), "resource": dict(self.resource)}
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Told:
+    def of_state(cls, state: Mapping[str, Any]) -> ChangeNotice:
         """Return what `state` returned.
 
         Raises:
@@ -144,13 +144,13 @@ class Watch:
         """Where the slots begin that were not taken yet, unix seconds."""
         return self._next
 
-    def take(self, slots: Iterable[SlotSums]) -> list[Told]:
+    def take(self, slots: Iterable[SlotSums]) -> list[ChangeNotice]:
         """Take what was counted in slots that are over, oldest first; return what changed.
 
         Args:
             slots: What was counted; slots that were taken before are passed over.
         """
-        told: list[Told] = []
+        told: list[ChangeNotice] = []
         with self._lock:
             for at, group in groupby(slots, key=lambda slot: slot.at):
                 if at < self._next:
@@ -197,7 +197,9 @@ class Watch:
                     **key._asdict(),
                     status=one.step.status,
                     evidence=one.ratio,
-                    baseline=None if one.step.baseline is None else one.shown(one.step.baseline),
+                    baseline=None
+                    if one.step.baseline is None
+                    else one.on_score_scale(one.step.baseline),
                     scores=one.estimate(one.history.split(0.0)[1]).n_judged,
                     since=one.step.since,
                 )
@@ -208,7 +210,7 @@ class Watch:
 
     def evidence(self) -> list[ChangeEvidence]:
         """Return the evidence for a change of every score that is not being learned."""
-        moved = () if self._ruler is None else tuple(self._ruler.moved())
+        moved = () if self._ruler is None else tuple(self._ruler.moved_scores())
         with self._lock:
             found = [
                 ChangeEvidence(
@@ -242,7 +244,7 @@ class Watch:
             segment: Of this segment, empty for the whole; None: of all.
             service: Of this service; None: of all.
         """
-        wanted = _Wanted(service, workflow, score, segment)
+        wanted = _SeriesFilter(service, workflow, score, segment)
         with self._lock:
             found = [
                 one
@@ -277,7 +279,7 @@ class Watch:
                 "services": [
                     {
                         "resource": dict(service.resource),
-                        "series": [saved(key, one) for key, one in service.series.items()],
+                        "series": [series_to_json(key, one) for key, one in service.series.items()],
                     }
                     for service in self._services.values()
                 ],
@@ -295,7 +297,7 @@ class Watch:
         for kept in state["services"]:
             resource = {str(key): str(value) for key, value in kept["resource"].items()}
             service = services[tuple(sorted(resource.items()))] = _Service(resource)
-            service.series = dict(restored(one, self._zone) for one in kept["series"])
+            service.series = dict(series_from_json(one, self._zone) for one in kept["series"])
         past = [change_of(one) for one in state["past"]]
         after = float(state["next"])
         with self._lock:
@@ -314,9 +316,9 @@ class Watch:
 
     def _step(
         self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
-    ) -> list[Told]:
+    ) -> list[ChangeNotice]:
         service = self._services.setdefault(resource, _Service(dict(resource)))
-        told: list[Told] = []
+        told: list[ChangeNotice] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
         for key, counted in found.items():
             if key in service.series:
@@ -331,16 +333,18 @@ class Watch:
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
-                    told.append(Told(_recovered(key, one, one.fall, now), service.resource))
+                    told.append(ChangeNotice(_recovery(key, one, one.fall, now), service.resource))
                 one.calm()
-        for key in _replaced(service.series, at):
+        for key in _replaced_series(service.series, at):
             # What another judge, or another formula, says now is no news of this one.
             service.series[key].calm()
-        told += [Told(change, service.resource) for change in self._alarms(service, at, now)]
+        told += [
+            ChangeNotice(change, service.resource) for change in self._alarms(service, at, now)
+        ]
         return told
 
     def _alarms(self, service: _Service, at: float, now: float) -> list[Change]:
-        replaced = _replaced(service.series, at)
+        replaced = _replaced_series(service.series, at)
         known = {
             key: one.step.evidence
             for key, one in service.series.items()
@@ -422,7 +426,7 @@ class Watch:
             service=key.service,
             since=fall.since,
             at=now,
-            before=_moved_to(one.estimate(before), one.shown(fall.before)),
+            before=_moved_to(one.estimate(before), one.on_score_scale(fall.before)),
             now=one.estimate(after),
             evidence=min(fall.evidence, MOST_EVIDENCE),
             kind="mix" if is_mix else "fell",
@@ -438,7 +442,7 @@ class Watch:
                 del self._services[name]
 
 
-class _Wanted(NamedTuple):
+class _SeriesFilter(NamedTuple):
     service: str | None
     workflow: str | None
     score: str | None
@@ -462,7 +466,7 @@ def _clearest(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     return found
 
 
-def _replaced(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
+def _replaced_series(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
     """Return what is measured no more, by another judge or formula: for an hour nothing came but from that."""
     latest: dict[SeriesKey, float] = {}
     several = False
@@ -540,7 +544,7 @@ def _moved_to(found: Estimate, mean: float) -> Estimate:
     )
 
 
-def _recovered(key: SeriesKey, one: Series, fall: Change, now: float) -> Change:
+def _recovery(key: SeriesKey, one: Series, fall: Change, now: float) -> Change:
     since = now - RECENT_S if one.step.since is None else one.step.since
     return Change(
         score=key.score,

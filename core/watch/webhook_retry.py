@@ -1,4 +1,4 @@
-"""`Redelivering`: a change that a webhook did not take is offered to it again, with backoff, for an hour.
+"""`WebhookRetry`: a change that a webhook did not take is offered to it again, with backoff, for an hour.
 
 `Telling` calls it on its thread, between two changes.  Log, exporters and callbacks heard of the change at once
 and hear nothing twice.  While a change waits its claim is kept, so that of several servers none but this one
@@ -22,7 +22,7 @@ from ragmeter.metrics._process.retry import pause_before
 
 from .change import Change
 
-__all__ = ["Deliveries", "Redelivering", "TellsChanges"]
+__all__ = ["Deliveries", "TellsChanges", "WebhookRetry"]
 
 PATIENCE_S = 3600.0
 """Seconds for which a change is offered; then it counts as not delivered."""
@@ -59,7 +59,7 @@ class Deliveries(NamedTuple):
     """Were refused, or not taken for an hour."""
 
 
-class _Untaken(NamedTuple):
+class _PendingPost(NamedTuple):
     change: Change
     said: str
     resource: Mapping[str, str]
@@ -67,7 +67,7 @@ class _Untaken(NamedTuple):
     since: float
 
 
-class Redelivering:
+class WebhookRetry:
     """Offers changes, and again those that were not taken. Thread-safe.
 
     Args:
@@ -97,7 +97,7 @@ class Redelivering:
     def _fresh(self) -> None:
         # In a child there is nothing: it is the parent's to deliver.
         self._lock = threading.Lock()
-        self._waiting: deque[_Untaken] = deque()
+        self._waiting: deque[_PendingPost] = deque()
         self._next = 0.0
         self._retry = 0
         self._delivered = 0
@@ -113,7 +113,7 @@ class Redelivering:
         self, change: Change, said: str, resource: Mapping[str, str], claim: str | None = None
     ) -> bool:
         """Offer a change; return whether that is done. Else its claim is kept, and noted as done later."""
-        one = _Untaken(change, said, resource, claim, self._clock())
+        one = _PendingPost(change, said, resource, claim, self._clock())
         taken, asked_s = self._attempt(one)
         if taken:
             return True
@@ -185,7 +185,7 @@ class Redelivering:
         self._retry += 1
         self._next = self._clock() + pause_s
 
-    def _attempt(self, one: _Untaken) -> tuple[bool, float | None]:
+    def _attempt(self, one: _PendingPost) -> tuple[bool, float | None]:
         """Return whether it need not be offered again, and else the seconds that were asked for."""
         if self._webhook is None:
             return True, None
@@ -202,21 +202,21 @@ class Redelivering:
             self._not_delivered += 1
         return True, None
 
-    def _is_ours(self, one: _Untaken) -> bool:
+    def _is_ours(self, one: _PendingPost) -> bool:
         return one.claim is None or self._hold(one.claim)
 
-    def _remove(self, *gone: _Untaken) -> None:
+    def _remove(self, *gone: _PendingPost) -> None:
         with self._settled:
             for one in gone:
                 with suppress(ValueError):
                     self._waiting.remove(one)
             self._settled.notify_all()
 
-    def _finish(self, one: _Untaken) -> None:
+    def _finish(self, one: _PendingPost) -> None:
         if one.claim is not None:
             self._done(one.claim)
 
-    def _give_up(self, lost: Sequence[_Untaken]) -> None:
+    def _give_up(self, lost: Sequence[_PendingPost]) -> None:
         for one in lost:
             with self._lock:
                 self._not_delivered += 1

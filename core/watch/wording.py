@@ -8,10 +8,10 @@ from ragmeter.quality.estimates import Estimate
 
 from .change import Change
 
-__all__ = ["moment", "sentence"]
+__all__ = ["moment", "word_change"]
 
 
-def sentence(change: Change) -> str:
+def word_change(change: Change) -> str:
     """Return what changed, where, since when, from what to what, in plain words."""
     place = change.workflow or "requests without a workflow"
     if change.service:

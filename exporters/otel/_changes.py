@@ -47,7 +47,7 @@ class ChangeBoard(WeakSources[ChangeEvidence]):
     def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
         found: dict[tuple[tuple[str, AttributeValue], ...], float] = {}
         for one in self.read():
-            named = _named(one.score, one.workflow, one.segment, one.kind)
+            named = _attributes_of(one.score, one.workflow, one.segment, one.kind)
             key = tuple(self._bound.fit(semconv.CHANGE_EVIDENCE.name, named).items())
             found[key] = max(found.get(key, 0.0), one.evidence)
         for key, value in found.items():
@@ -81,7 +81,7 @@ class ChangeWriter:
     def write(self, change: QualityChange, said: str) -> None:
         """Write a change; `said` is the same in one sentence."""
         if self._alarms is not None and change.kind != _GOOD_NEWS:
-            named = _named(change.score, change.workflow, change.segment, change.kind)
+            named = _attributes_of(change.score, change.workflow, change.segment, change.kind)
             self._alarms.add(1, self._bound.fit(semconv.CHANGE_ALARMS.name, named))
         if self._logger is None:
             return
@@ -103,7 +103,7 @@ class ChangeWriter:
 def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
     """Return the attributes of a change's event."""
     attributes: dict[str, AttributeValue] = {
-        **_named(change.score, change.workflow, change.segment, change.kind),
+        **_attributes_of(change.score, change.workflow, change.segment, change.kind),
         semconv.CHANGE_SINCE: datetime.fromtimestamp(change.since, timezone.utc).isoformat(
             timespec="seconds"
         ),
@@ -120,7 +120,7 @@ def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _named(score: str, workflow: str, segment: str, kind: str) -> Attributes:
+def _attributes_of(score: str, workflow: str, segment: str, kind: str) -> Attributes:
     named = {
         semconv.GEN_AI_EVALUATION_NAME: score,
         semconv.GEN_AI_WORKFLOW_NAME: workflow,

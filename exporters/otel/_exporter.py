@@ -23,7 +23,7 @@ from ragmeter.exporters._span_targets import (
     recorded_spans,
 )
 from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
-from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, Written
+from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 from ragmeter.metrics import ConfigurationError
 
 from ._changes import ChangeBoard, ChangeWriter
@@ -146,7 +146,7 @@ class OpenTelemetryExporter:
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
         # An exit stack runs all its callbacks and raises what failed only afterwards.
-        with _visible(), Written(batch) as written, ExitStack() as stack:
+        with _visible(), WriteCount(batch) as written, ExitStack() as stack:
             for scored in reversed(batch):
                 stack.callback(self._export_one, scored, written)
         self._providers.send()
@@ -269,7 +269,7 @@ class OpenTelemetryExporter:
         """
         return self._directory.find(run.run_id, timeout_s)
 
-    def _export_one(self, scored: ScoredRun, written: Written) -> None:
+    def _export_one(self, scored: ScoredRun, written: WriteCount) -> None:
         run = scored.run
         known = self._directory.find(run.run_id) if scored.late else None
         judged = self._spans.write(scored, known)

@@ -263,7 +263,7 @@ class MetricWriter:
         self, instrument: Instrument, amount: float, attributes: dict[str, AttributeValue]
     ) -> None:
         counter: Counter = self._instrument(instrument)
-        counter.add(amount, self._fitted(instrument, attributes))
+        counter.add(amount, self._fit(instrument, attributes))
 
     def _observe(
         self,
@@ -273,9 +273,9 @@ class MetricWriter:
         context: Context | None = None,
     ) -> None:
         histogram: Histogram = self._instrument(instrument)
-        histogram.record(value, self._fitted(instrument, attributes), context)
+        histogram.record(value, self._fit(instrument, attributes), context)
 
-    def _fitted(
+    def _fit(
         self, instrument: Instrument, attributes: dict[str, AttributeValue]
     ) -> dict[str, AttributeValue]:
         fitted = self._bound.fit(instrument.name, attributes)

@@ -41,7 +41,7 @@ Attributes = dict[str, AttributeValue]
 _Key = tuple[tuple[str, AttributeValue], ...]
 
 
-class _Known:
+class _InstrumentSeries:
     """What one instrument has."""
 
     __slots__ = ("series", "sizes", "turned_away")
@@ -58,7 +58,7 @@ class SeriesBound:
     def __init__(self, most: int = MAX_SERIES, limit: int = _LIMIT) -> None:
         self._most = most
         self._limit = limit
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _InstrumentSeries] = {}
         self._lock = fork.lock()
 
     @staticmethod
@@ -72,7 +72,7 @@ class SeriesBound:
         if known is not None and tuple(attributes.items()) in known.series:
             return attributes
         with self._lock:
-            return self._admit(self._known.setdefault(instrument, _Known()), attributes)
+            return self._admit(self._known.setdefault(instrument, _InstrumentSeries()), attributes)
 
     def fit_part(self, instrument: str, attributes: Attributes) -> Attributes | None:
         """Return the attributes that a segment's series may have; its whole workflow was fitted before.
@@ -84,7 +84,7 @@ class SeriesBound:
         if known is not None and tuple(attributes.items()) in known.series:
             return attributes
         with self._lock:
-            known = self._known.setdefault(instrument, _Known())
+            known = self._known.setdefault(instrument, _InstrumentSeries())
             workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)
             if workflow in known.turned_away:
                 attributes = {**attributes, semconv.GEN_AI_WORKFLOW_NAME: OTHER}
@@ -97,7 +97,7 @@ class SeriesBound:
                     return each
             return None
 
-    def _admit(self, known: _Known, attributes: Attributes) -> Attributes:
+    def _admit(self, known: _InstrumentSeries, attributes: Attributes) -> Attributes:
         workflow = attributes.get(semconv.GEN_AI_WORKFLOW_NAME)
         if workflow is not None and not self._begins(known, workflow):
             attributes = {**attributes, semconv.GEN_AI_WORKFLOW_NAME: OTHER}
@@ -115,7 +115,7 @@ class SeriesBound:
         known.sizes[attributes.get(semconv.GEN_AI_WORKFLOW_NAME, "")] += 1
         return attributes
 
-    def _begins(self, known: _Known, workflow: AttributeValue) -> bool:
+    def _begins(self, known: _InstrumentSeries, workflow: AttributeValue) -> bool:
         if workflow in known.sizes or workflow == OTHER:
             return True
         # A new one is expected to get as many series as the largest so far.

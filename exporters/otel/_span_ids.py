@@ -68,7 +68,7 @@ class PinnedIds:
 
     @staticmethod
     @contextmanager
-    def pinned(tracer: Tracer, span_id: int) -> Iterator[None]:
+    def pin(tracer: Tracer, span_id: int) -> Iterator[None]:
         """Make the next span that this thread starts from `tracer` carry `span_id`, if possible."""
         generator = attribute_of(tracer, "id_generator")
         if not isinstance(generator, PinnedIds):

@@ -267,7 +267,7 @@ class SpanWriter:
             late=scored.late,
             revision=scored.revision,
         )
-        with PinnedIds.pinned(tracer, span_id):
+        with PinnedIds.pin(tracer, span_id):
             span = tracer.start_span(
                 f"{semconv.OPERATION_EVALUATION} {clean(name)}"
                 if name

@@ -416,7 +416,7 @@ def _measure(
     sums, status = cell.moments, value.status
     if isinstance(sums, FreeMoments):
         if status not in ("missing_input", "skipped"):
-            sums.measured(value.value, undefined=status == "undefined")
+            sums.add_value(value.value, undefined=status == "undefined")
         return
     if status == "missing_input":
         return
@@ -425,7 +425,7 @@ def _measure(
     asked_with = value.asked_with
     if asked_with == 0.0:
         return  # a cascade spared it, and of requests that were received nothing tells so: weights stand for it
-    sums.seen(x, 1.0 / (asked_with or 1.0))
+    sums.add_request(x, 1.0 / (asked_with or 1.0))
     if status != "skipped":
         sums.judged(
             x,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, received_in
-from ragmeter.exporters.protocol import ScoredRun, TryLaterError, Written
+from ragmeter.exporters.protocol import ScoredRun, TryLaterError, WriteCount
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
@@ -224,7 +224,7 @@ class Store:
 
     def _export_each(self, batch: Sequence[ScoredRun]) -> None:
         refused: list[ScoredRun] = []
-        with Written(batch) as written:
+        with WriteCount(batch) as written:
             for number, scored in enumerate(batch):
                 try:
                     self.export([scored])

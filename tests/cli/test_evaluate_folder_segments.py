@@ -8,7 +8,7 @@ from ragmeter.cli.evaluate import _by_segment
 from ragmeter.cli.evaluate._baseline import read_baseline
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.decision import Asked, limit_of
+from ragmeter.quality.decision import Criteria, limit_of
 
 pytest.importorskip("pyarrow")
 _listed = pytest.importorskip("ragmeter.cli.evaluate._listed")
@@ -46,7 +46,9 @@ def data(tmp_path):
 
 
 def evaluate(data, out, *, segments=NAMES, limits=("lexical_groundedness=0.5",), **options):
-    asked = Asked(limits=[limit_of(one) for one in limits], baseline=options.pop("baseline", None))
+    asked = Criteria(
+        limits=[limit_of(one) for one in limits], baseline=options.pop("baseline", None)
+    )
     return run_evaluation(
         EvaluateOptions(data=data, out=out, segments=segments, asked=asked, **options)
     )

@@ -21,8 +21,8 @@ from ragmeter.pipeline.sampling import place, within
 
 def _judge(pacer, calls, tokens):
     for _ in range(calls):
-        pacer.called(JudgeCall("m", "model", 0.1, tokens // calls, 0))
-    pacer.judged()
+        pacer.note_call(JudgeCall("m", "model", 0.1, tokens // calls, 0))
+    pacer.finish_request()
 
 
 def _simulate(limits, arrivals, *, rate=1.0, calls=3, tokens=1_000):
@@ -31,7 +31,7 @@ def _simulate(limits, arrivals, *, rate=1.0, calls=3, tokens=1_000):
     pacer = Admission(limits, rate, clock=lambda: now[0])
     judged = []
     for number, now[0] in enumerate(arrivals, start=1):
-        probability = pacer.arrived()
+        probability = pacer.count_request()
         if within(place("judge", number, ""), probability):
             _judge(pacer, calls, tokens)
             judged.append((now[0], probability))
@@ -143,7 +143,7 @@ def test_bad_requests_take_half_of_the_budget_at_most():
     taken = 0
     for step in range(20_000):
         now[0] = step / 20
-        probability, undisturbed = pacer.arrived(), alone.arrived()
+        probability, undisturbed = pacer.count_request(), alone.count_request()
         taken += pacer.takes_worst()
 
     assert taken == pytest.approx(1_000 * 0.5, abs=5)
@@ -156,11 +156,11 @@ def test_a_call_is_priced_by_the_budget(calls):
     pacer = Admission(JudgeBudget(input_price=0.5, output_price=2.0))
     call = JudgeCall("recall", "m", 1.0, 1_000_000 * calls, 500_000)
 
-    assert pacer.priced(call).cost == 0.5 * calls + 1.0
-    assert pacer.priced(replace(call, cached=True)).cost is None
-    assert pacer.priced(replace(call, cost=7.0)).cost == 7.0
-    assert Admission(JudgeBudget(calls_per_minute=9)).priced(call).cost is None
-    assert Admission(None).priced(call).cost is None
+    assert pacer.with_cost(call).cost == 0.5 * calls + 1.0
+    assert pacer.with_cost(replace(call, cached=True)).cost is None
+    assert pacer.with_cost(replace(call, cost=7.0)).cost == 7.0
+    assert Admission(JudgeBudget(calls_per_minute=9)).with_cost(call).cost is None
+    assert Admission(None).with_cost(call).cost is None
 
 
 def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():

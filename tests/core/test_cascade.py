@@ -11,7 +11,7 @@ from ragmeter import Cascade, ConfigurationError, RagMeter, RagRun, RagSample, S
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, metric
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
-from ragmeter.pipeline.cascade import Asked
+from ragmeter.pipeline.cascade import JudgingSteps
 from ragmeter.pipeline.sampling import Candidate
 from ragmeter.quality.population import Population
 from ragmeter.quality.sums import QualityTable
@@ -62,11 +62,11 @@ def _asked(table, judged, run_id, said):
     by_words, by_detector, by_judge = said
     cascade = Cascade(least=LEAST)
     free = {"lexical_groundedness": _score("lexical_groundedness", by_words)}
-    asked = Asked(cascade, Candidate(run_id, None), free, (DETECTOR, Judged([])))
+    asked = JudgingSteps(cascade, Candidate(run_id, None), free, (DETECTOR, Judged([])))
     run = RagRun(
         sample=RagSample(question=None), run_id=run_id, framework="manual", started_ns=1, ended_ns=2
     )
-    counted = table.seen(run, free, judged)
+    counted = table.count_request(run, free, judged)
     known = dict(free)
     if asked.now:
         known["span_support"] = _score("span_support", by_detector)
@@ -77,7 +77,7 @@ def _asked(table, judged, run_id, said):
         rate = asked.rate_of(one.name)
         assert (rate is None) == (one.name not in known)
         if rate is not None:
-            table.judged(counted, known, [one], rate[0], by_chance=rate[1])
+            table.count_judged(counted, known, [one], rate[0], by_chance=rate[1])
     return "span_support" in known, goes_on
 
 

@@ -374,10 +374,10 @@ def test_hours_are_those_of_the_zone():
 
 def test_scores_of_which_less_is_better_are_turned():
     scores = [0.1, 0.5, 0.9, 0.0]
-    turned = _block(scores).turned()
+    turned = _block(scores).mirror()
 
     assert turned == pytest.approx(_block([1 - one for one in scores]))
-    assert turned.turned() == pytest.approx(_block(scores))
+    assert turned.mirror() == pytest.approx(_block(scores))
 
 
 def test_many_detectors_share_one_limit():

@@ -175,7 +175,7 @@ def test_an_error_of_ours_stops_no_request(monkeypatch):
 
     memory = InMemoryExporter()
     meter = _meter(exporters=[memory])
-    monkeypatch.setattr(meter._quality, "seen", broken)
+    monkeypatch.setattr(meter._quality, "count_request", broken)
     _submit(meter, ["0.6 1.0"])
     assert set(memory.results[0].scores) >= {"lexical_groundedness", "faithfulness"}
     assert meter.stats().internal_errors == {"meter.quality": 1}

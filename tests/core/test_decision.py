@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.decision import Asked, Check, Decision, Limit, decide, limit_of
+from ragmeter.quality.decision import Check, Criteria, Decision, Limit, decide, limit_of
 from ragmeter.quality.estimate import difference_interval
 from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import ScoreSummary, mean_interval
@@ -22,7 +22,7 @@ def _summary(values, without=(), direction="higher", ends=(0.0, 1.0), name="reca
 
 def _limited(summary, value, unreadable=0):
     (check,) = decide(
-        Asked(limits=[Limit("recall", value)]), [summary], RowScores(), unreadable
+        Criteria(limits=[Limit("recall", value)]), [summary], RowScores(), unreadable
     ).checks
     return check
 
@@ -73,7 +73,7 @@ def test_without_evidence_nothing_is_decided():
     assert _limited(_summary([1.0] * 50, name="other"), 0.8).outcome == "blocked"
     assert _limited(_summary([1.0] * 50, direction="none"), 0.8).outcome == "blocked"
     assert _limited(_summary([1.0] * 50, ends=(0.0, None)), 0.8).outcome == "blocked"
-    assert decide(Asked(), [], RowScores(), 0) is None
+    assert decide(Criteria(), [], RowScores(), 0) is None
 
 
 def _rows(values, measurement="m@1", status="ok", first=0):
@@ -88,7 +88,7 @@ def _compared(old, new, direction="higher", tolerance=0.03, unreadable=0, limits
     values = [
         score.value for _, scores in new.of("recall") for score in scores if score.value is not None
     ]
-    asked = Asked(limits=limits, baseline=old, tolerance=tolerance)
+    asked = Criteria(limits=limits, baseline=old, tolerance=tolerance)
     (check,) = decide(asked, [_summary(values, direction=direction)], new, unreadable).checks
     return check
 

@@ -57,7 +57,7 @@ def _requests(count, seed=1, probabilities=(0.25, 0.125)):
 def _moments(requests):
     moments = JudgedMoments()
     for one in requests:
-        moments.seen(one.x)
+        moments.add_request(one.x)
         if one.judged:
             moments.judged(one.x, one.probability, one.y, undefined=one.y is None)
     return moments
@@ -129,9 +129,9 @@ def test_with_everything_judged_it_is_the_plain_mean(values, seed):
     judged, free = JudgedMoments(), FreeMoments()
     for value in values:
         x = chance.random()
-        judged.seen(x)
+        judged.add_request(x)
         judged.judged(x, 1.0, value)
-        free.measured(value)
+        free.add_value(value)
     plain = sum(values) / len(values)
     assert estimate(judged).mean == pytest.approx(plain, abs=1e-9)
     found = estimate(free)
@@ -158,9 +158,9 @@ def test_with_everything_judged_it_is_the_plain_mean(values, seed):
 def test_any_sums_give_an_interval_within_0_and_1(requests, effect):
     judged, free = JudgedMoments(), FreeMoments()
     for x, probability, y, undefined in requests:
-        judged.seen(x)
+        judged.add_request(x)
         judged.judged(x, probability, y, undefined=undefined)
-        free.measured(y, undefined=undefined)
+        free.add_value(y, undefined=undefined)
     for found in (
         estimate(judged, design_effect=effect),
         estimate(free, design_effect=effect),
@@ -179,7 +179,7 @@ def test_any_sums_give_an_interval_within_0_and_1(requests, effect):
 def _all_judged(values):
     moments = JudgedMoments()
     for value in values:
-        moments.seen(0.5)
+        moments.add_request(0.5)
         moments.judged(0.5, 1.0, value)
     return moments
 
@@ -204,7 +204,7 @@ def test_nothing_known_is_said_to_be_nothing():
     nothing = Estimate(mean=None, lower=0.0, upper=1.0, n_requests=0, n_judged=0, method="none")
     assert estimate(JudgedMoments()) == estimate(FreeMoments()) == nothing
     failed = JudgedMoments()
-    failed.seen(0.2)
+    failed.add_request(0.2)
     failed.judged(0.2, 0.5, None)
     found = estimate(failed)
     assert (found.mean, found.method, found.bounds) == (None, "none", (0.0, 1.0))
@@ -223,8 +223,8 @@ def test_what_has_no_value_widens_the_bounds_and_what_is_undefined_does_not():
     assert found.undefined == pytest.approx(1 / 8)
     free = FreeMoments()
     for value in (1.0, 1.0, 0.0, 0.0, 1.0, None):
-        free.measured(value)
-    free.measured(None, undefined=True)
+        free.add_value(value)
+    free.add_value(None, undefined=True)
     found = estimate(free)
     assert (found.n_requests, found.mean) == (7, pytest.approx(0.6))
     assert found.bounds == pytest.approx((3 / 6, 4 / 6))
@@ -235,10 +235,10 @@ def test_kept_worst_requests_enter_with_weight_1():
     """The worst are all judged, the others one in ten: the mean is that of all requests."""
     moments = JudgedMoments()
     for _ in range(100):
-        moments.seen(0.0)
+        moments.add_request(0.0)
         moments.judged(0.0, 1.0, 0.0)
     for _ in range(900):
-        moments.seen(1.0)
+        moments.add_request(1.0)
     for _ in range(90):
         moments.judged(1.0, 0.1, 1.0)
     assert estimate(moments).mean == pytest.approx(0.9, abs=1e-6)
@@ -261,7 +261,7 @@ def test_labels_correct_the_judge():
         truth = chance.choice((0.0, 0.2, 0.4, 0.6, 0.8))
         verdict = truth + 0.2
         x = min(1.0, max(0.0, verdict + chance.gauss(0, 0.2)))
-        judged.seen(x)
+        judged.add_request(x)
         if number % 2:
             judged.judged(x, 0.5, verdict)
             if number % 20 == 1:

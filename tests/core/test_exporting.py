@@ -19,20 +19,20 @@ class Buffering(InMemoryExporter):
     def __init__(self, works=True):
         super().__init__()
         self.works = works
-        self.held = 0
+        self.n_held = 0
         self.shut_down = threading.Event()
 
     def export(self, batch):
-        self.held += len(batch)
+        self.n_held += len(batch)
         super().export(batch)
 
     @property
     def backlog(self):
-        return self.held
+        return self.n_held
 
     def flush(self, timeout_s):
         if self.works:
-            self.held = 0
+            self.n_held = 0
         return self.works
 
     def shutdown(self, timeout_s):
@@ -198,7 +198,7 @@ def test_exporters_close_side_by_side_within_one_deadline():
 
     assert not closing.is_alive()
     assert not together.broken
-    assert quick.held == 0
+    assert quick.n_held == 0
 
 
 def test_exporters_that_hang_are_given_up():

@@ -8,7 +8,7 @@ from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import RunsLostError, Written
+from ragmeter.exporters.protocol import RunsLostError, WriteCount
 from ragmeter.metrics import RagSample
 
 
@@ -47,16 +47,16 @@ def test_one_bad_run_loses_only_itself(monkeypatch):
 
 
 def test_a_batch_that_fails_as_a_whole_keeps_its_own_error():
-    with pytest.raises(OSError, match="full"), Written([1, 2]):
+    with pytest.raises(OSError, match="full"), WriteCount([1, 2]):
         raise OSError("full")
 
 
 def test_a_batch_that_fails_in_part_says_how_much():
-    with pytest.raises(RunsLostError) as caught, Written([1, 2, 3]) as written:
+    with pytest.raises(RunsLostError) as caught, WriteCount([1, 2, 3]) as written:
         written.add()
         raise OSError("full")
     assert caught.value.lost == 2
-    with pytest.raises(KeyboardInterrupt), Written([1, 2]) as written:
+    with pytest.raises(KeyboardInterrupt), WriteCount([1, 2]) as written:
         written.add()
         raise KeyboardInterrupt
 

@@ -122,7 +122,7 @@ def test_a_judge_that_stays_is_steady(check):
     (drift,) = one.drifts()
     assert (drift.mean, drift.n, drift.at) == (0.0, COUNT, clock.now)
     assert drift.lower < 0 < drift.upper
-    assert (changes, list(one.moved())) == ([], [])
+    assert (changes, list(one.moved_scores())) == ([], [])
     assert len(judge.asked) == COUNT
     assert {asked[1:] for asked in judge.asked} == {(True, "ragmeter-judge-check")}
 
@@ -145,12 +145,12 @@ def test_a_judge_that_moved_is_told_once_until_it_has_come_back(check, kinder, w
     assert change.now.mean - change.before.mean == pytest.approx(kinder, abs=0.01)
     assert word in change.note
     assert one.standing("kindness", clock.now + 1e6) == "moved"
-    assert list(one.moved()) == ["kindness"]
+    assert list(one.moved_scores()) == ["kindness"]
     _round(one, clock)
     assert len(changes) == 1
     judge.kinder = 0.0
     _round(one, clock)
-    assert list(one.moved()) == []
+    assert list(one.moved_scores()) == []
     judge.kinder = kinder
     _round(one, clock)
     assert len(changes) == 2

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter.quality.agreement import Confusion
-from ragmeter.quality.label_transport import transported
+from ragmeter.quality.label_transport import transport_share
 
 ERRORS = Confusion(good_good=108, good_bad=12, bad_good=24, bad_bad=56)
 
 
 def test_a_share_worked_out_by_hand():
     """Without the added pairs: (.64 + .7 - 1) / (.9 + .7 - 1) = .567."""
-    found = transported(0.64, 1e9, Confusion(90_000, 10_000, 30_000, 70_000))
+    found = transport_share(0.64, 1e9, Confusion(90_000, 10_000, 30_000, 70_000))
     assert found.share == pytest.approx(0.34 / 0.6, abs=1e-3)
     assert found.upper - found.lower < 0.02
     assert (found.status, found.n_labelled) == ("ok", 200_000)
@@ -31,14 +31,14 @@ def test_a_share_worked_out_by_hand():
     ],
 )
 def test_where_nothing_can_be_said_nothing_is(errors, k_eff, status):
-    found = transported(0.6, k_eff, errors)
+    found = transport_share(0.6, k_eff, errors)
     assert (found.share, found.lower, found.upper, found.status) == (None, 0.0, 1.0, status)
 
 
 @settings(derandomize=True, max_examples=200)
 @given(st.floats(0, 1), st.floats(1, 1e6), st.lists(st.integers(30, 300), min_size=4, max_size=4))
 def test_the_share_lies_in_its_interval(judge_good, k_eff, cells):
-    found = transported(judge_good, k_eff, Confusion(*cells))
+    found = transport_share(judge_good, k_eff, Confusion(*cells))
     assert (
         0.0 <= found.lower <= (found.share if found.share is not None else 0.5) <= found.upper <= 1
     )
@@ -56,7 +56,7 @@ def test_it_holds_after_a_fall():
         errors = Confusion(*cells.values())
         k = 300
         says = sum(chance.random() < (0.9 if chance.random() < 0.5 else 0.3) for _ in range(k))
-        found = transported(says / k, k, errors)
+        found = transport_share(says / k, k, errors)
         said += found.share is not None
         held += found.share is not None and found.lower <= 0.5 <= found.upper
     assert said > 390

@@ -11,9 +11,9 @@ from ragmeter.quality.estimate import estimate
 from ragmeter.quality.labels import (
     Label,
     append_label,
-    drawn,
     label_moments,
     labelled_requests,
+    probability_sample,
     read_labels,
 )
 from ragmeter.quality.moments import JudgedMoments
@@ -106,7 +106,7 @@ def test_volunteered_labels_enter_no_estimate():
     ]
     picked = [_label(f"p{n}", 0.0, judged=0.1) for n in range(500)]
     only, both = (labelled_requests(labels) for labels in (fair, [*fair, *picked]))
-    assert len(drawn(both)) == 60
+    assert len(probability_sample(both)) == 60
     assert label_moments(both).values() == label_moments(only).values()
     alone = label_moments(both, with_judge=False)
     assert estimate(alone) == estimate(label_moments(only, with_judge=False))
@@ -120,7 +120,7 @@ def _world(labelled, seed=4):
     for number in range(4000):
         person = chance.choice((0.0, 0.25, 0.5, 0.75, 1.0, 1.0))
         judged = min(1.0, max(0.0, person + 0.15 + chance.gauss(0, 0.1)))
-        verdicts.seen(0.5)
+        verdicts.add_request(0.5)
         verdicts.judged(0.5, 1.0, judged)
         if number < labelled:
             labels.append(_label(str(number), person, probability=labelled / 4000, judged=judged))

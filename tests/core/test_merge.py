@@ -1,7 +1,7 @@
 """What was counted here and elsewhere becomes one, where it is the same."""
 
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.quality.merge import joined
+from ragmeter.quality.merge import merge_sums
 from ragmeter.quality.sums import SlotSums
 
 SHOP = {"service.name": "shop"}
@@ -26,15 +26,15 @@ def sums(found):
 
 
 def test_the_same_score_of_the_same_service_adds_up():
-    (one,) = joined([slot(2.0)], [slot(3.0)])
+    (one,) = merge_sums([slot(2.0)], [slot(3.0)])
     assert one.counted.sums == {"n": 5.0, "x": 2.5}
 
 
 def test_what_differs_stays_apart():
     bank = slot(3.0, resource={"service.name": "bank"})
-    assert sums(joined([slot(2.0)], [bank])) == [("shop", 2.0), ("bank", 3.0)]
+    assert sums(merge_sums([slot(2.0)], [bank])) == [("shop", 2.0), ("bank", 3.0)]
 
 
 def test_two_judges_measure_two_quantities_and_stay_apart():
-    found = joined([slot(2.0, judge="a")], [slot(3.0, judge="b"), slot(4.0, judge="a")])
+    found = merge_sums([slot(2.0, judge="a")], [slot(3.0, judge="b"), slot(4.0, judge="a")])
     assert {one.counted.judge: one.counted.sums["n"] for one in found} == {"a": 6.0, "b": 3.0}

@@ -22,7 +22,7 @@ def test_silence_after_attaching_is_told_once(caplog):
     told = _warnings(
         caplog,
         [
-            (0, lambda s: s.attached("langchain")),
+            (0, lambda s: s.expect_requests("langchain")),
             (QUIET_S - 1, lambda s: s.check(0)),
             (QUIET_S, lambda s: s.check(0)),
             (QUIET_S * 9, lambda s: s.check(0)),
@@ -36,7 +36,8 @@ def test_silence_after_attaching_is_told_once(caplog):
 
 def test_no_warning_when_requests_come_or_nothing_is_attached(caplog):
     assert (
-        _warnings(caplog, [(0, lambda s: s.attached("x")), (QUIET_S, lambda s: s.check(1))]) == []
+        _warnings(caplog, [(0, lambda s: s.expect_requests("x")), (QUIET_S, lambda s: s.check(1))])
+        == []
     )
     assert _warnings(caplog, [(QUIET_S, lambda s: s.check(0))]) == []
 
@@ -52,7 +53,7 @@ def test_both_adapters_say_that_they_are_attached():
     told = []
 
     class Listening(RagMeter):
-        def attached(self, adapter):
+        def expect_requests(self, adapter):
             told.append(adapter)
 
     with Listening(exporters=[]) as meter:

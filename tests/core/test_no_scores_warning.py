@@ -15,9 +15,9 @@ from ragmeter.quality.sums import QualityKey
 def _found(with_value, without, segment=""):
     sums = FreeMoments()
     for _ in range(with_value):
-        sums.measured(0.5)
+        sums.add_value(0.5)
     for _ in range(without):
-        sums.measured(None)
+        sums.add_value(None)
     return {QualityKey("goodness", "qa", segment): estimate(sums)}
 
 
@@ -48,7 +48,7 @@ def test_undefined_scores_and_parts_of_the_requests_are_not_meant(caplog):
     now = [0.0]
     undefined = FreeMoments()
     for _ in range(50):
-        undefined.measured(None, undefined=True)
+        undefined.add_value(None, undefined=True)
     found = _found(0, 50, "language:zh") | {QualityKey("other", "qa"): estimate(undefined)}
     warning = UnscoredWarning(lambda: found, lambda: now[0])
     now[0] = 300.0

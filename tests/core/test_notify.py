@@ -10,14 +10,14 @@ import pytest
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
-from ragmeter.watch.notify import PATIENCE_S, ClaimError, Telling
-from ragmeter.watch.watch import Told
+from ragmeter.watch.notify import PATIENCE_S, ClaimError, Notifier
+from ragmeter.watch.watch import ChangeNotice
 
 MEAN = Estimate(mean=0.5, lower=0.4, upper=0.6, n_requests=9, n_judged=9, method="all")
 CHANGE = Change(
     score="goodness", workflow="qa", since=0.0, at=1.0, before=MEAN, now=MEAN, evidence=2.0, kind="fell"
 )  # fmt: skip
-TOLD = Told(CHANGE, {"service.name": "shop"})
+TOLD = ChangeNotice(CHANGE, {"service.name": "shop"})
 
 
 class Claims:
@@ -26,16 +26,16 @@ class Claims:
     def __init__(self) -> None:
         self.away = False
         self.taken = False
-        self.others: list[tuple[str, Told]] = []
+        self.others: list[tuple[str, ChangeNotice]] = []
         self.held = True
         self.told: list[str] = []
 
-    def claim(self, told: Told) -> str | None:
+    def claim(self, told: ChangeNotice) -> str | None:
         self._reach()
         taken, self.taken = self.taken, True
         return None if taken else "claim"
 
-    def left(self) -> list[tuple[str, Told]]:
+    def left(self) -> list[tuple[str, ChangeNotice]]:
         self._reach()
         others, self.others = self.others, []
         return others
@@ -61,7 +61,7 @@ class Case:
         self.seen: list[Change] = []
         self.errors = ErrorLog()
         self.claims = Claims()
-        self.telling = Telling([self], Guard("changes", self.errors), lambda: self.now)
+        self.telling = Notifier([self], Guard("changes", self.errors), lambda: self.now)
         self.telling.claim_by(self.claims)
 
     def changed(self, change: Change, said: str, resource: object) -> None:

@@ -158,12 +158,14 @@ def test_segments_of_a_name_sum_to_the_whole(clock, runs):
             workflow=chance.choice(["a", "b"]),
         )
         free = _free(chance.choice([None, 0.25, 0.5, 1.0]))
-        waiting.append((table.seen(run, free, [FAITHFULNESS]), free))
+        waiting.append((table.count_request(run, free, [FAITHFULNESS]), free))
         if chance.random() < 0.5:
             counted, free = waiting.pop(chance.randrange(len(waiting)))
             verdict = _score(chance.choice([None, 0.0, 0.5, 1.0]), "faithfulness", method="llm")
             known = {**free, verdict.name: verdict}
-            table.judged(counted, known, [FAITHFULNESS], 0.25, by_chance=chance.random() < 0.9)
+            table.count_judged(
+                counted, known, [FAITHFULNESS], 0.25, by_chance=chance.random() < 0.9
+            )
         clock.now += 3.0
     wholes, parts = {}, {}
     for one in table.totals():
@@ -194,14 +196,14 @@ def test_a_verdict_counts_where_its_request_did(clock, runs):
     """Also when meanwhile its segment got a place of its own."""
     table = _table(clock, "tenant")
     for number in range(MOST_VALUES):
-        table.seen(runs(f"small{number}"), _free(), [FAITHFULNESS])
-    early = table.seen(runs("big"), _free(), [FAITHFULNESS])
+        table.count_request(runs(f"small{number}"), _free(), [FAITHFULNESS])
+    early = table.count_request(runs("big"), _free(), [FAITHFULNESS])
     for _ in range(100):
-        table.seen(runs("big"), _free(), [FAITHFULNESS])
+        table.count_request(runs("big"), _free(), [FAITHFULNESS])
     clock.now += SLOT_S
-    table.seen(runs("big"), _free(), [FAITHFULNESS])
+    table.count_request(runs("big"), _free(), [FAITHFULNESS])
     verdict = _free() | {"faithfulness": _score(1.0, "faithfulness", method="llm")}
-    table.judged(early, verdict, [FAITHFULNESS], 1.0)
+    table.count_judged(early, verdict, [FAITHFULNESS], 1.0)
     assert _counts(table, "k", "faithfulness") == {"": 1, "tenant:other": 1}
     assert _counts(table)["tenant:big"] == 1
 
@@ -209,20 +211,20 @@ def test_a_verdict_counts_where_its_request_did(clock, runs):
 def test_values_that_come_late_and_are_large_get_in_and_no_counter_falls(clock, runs):
     table = _table(clock, "tenant")
     for number in range(100):
-        table.seen(runs(f"small{number}"), _free(), ())
+        table.count_request(runs(f"small{number}"), _free(), ())
     before = _counts(table)
     assert len(before) == 1 + MOST_VALUES + 1
     for _ in range(3):
         clock.now += SLOT_S
         for number in range(20):
             for _ in range(50):
-                table.seen(runs(f"big{number}"), _free(), ())
+                table.count_request(runs(f"big{number}"), _free(), ())
     after = _counts(table)
     assert all(after[key] >= count for key, count in before.items())
     assert {after[f"tenant:big{number}"] for number in range(20)} == {100}
     assert sum(count for key, count in after.items() if key) == after[""]
     # Those whose places were taken count with the others from now on.
-    table.seen(runs("small0"), _free(), ())
+    table.count_request(runs("small0"), _free(), ())
     now = _counts(table)
     assert now["tenant:other"] == after["tenant:other"] + 1
     assert now.get("tenant:small0") == after.get("tenant:small0")
@@ -233,7 +235,7 @@ def test_values_of_about_the_same_traffic_keep_their_places(clock, runs):
     for _ in range(50):
         for number in range(30):
             for _ in range(3):
-                table.seen(runs(f"t{number}"), _free(), ())
+                table.count_request(runs(f"t{number}"), _free(), ())
         clock.now += SLOT_S
     assert len(_counts(table)) == 1 + MOST_VALUES + 1
 
@@ -241,8 +243,8 @@ def test_values_of_about_the_same_traffic_keep_their_places(clock, runs):
 def test_what_is_known_of_values_without_end_is_bounded(clock, runs):
     table = _table(clock, "tenant")
     for number in range(3 * MOST_REMEMBERED):
-        table.seen(runs(f"t{number}"), _free(), ())
-        table.seen(runs("often"), _free(), ())
+        table.count_request(runs(f"t{number}"), _free(), ())
+        table.count_request(runs("often"), _free(), ())
     (parts,) = table._services[()]._workflows["qa"].parts.values()
     assert len(parts._traffic) <= MOST_REMEMBERED
     assert _counts(table)["tenant:often"] == 3 * MOST_REMEMBERED
@@ -259,7 +261,7 @@ def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
             question=("what", "это", "什么")[number % 3],
             retrievals=(_retrieval(name=f"r{number % 29}"),),
         )
-        table.seen(run, free, [FAITHFULNESS])
+        table.count_request(run, free, [FAITHFULNESS])
         clock.now += 60.0
     totals = table.totals()
     assert len(totals) <= MAX_SERIES
@@ -280,7 +282,7 @@ def test_scores_that_have_no_mean_take_up_no_room(clock, runs):
     free |= {f"score{number}": _score(0.5, f"score{number}") for number in range(10)}
     for number in range(100):
         metadata = dict.fromkeys("abcd", f"v{number % 20}")
-        table.seen(runs(metadata=metadata), free, ())
+        table.count_request(runs(metadata=metadata), free, ())
     found = {one.segment for one in table.totals()}
     assert {f"metadata.{name}:v{number}" for name in "abcd" for number in range(20)} <= found
 
@@ -345,7 +347,7 @@ def test_each_service_has_sums_of_its_own(clock, runs):
     for name, value in (("shop", 1.0), ("blog", 0.0), (None, 0.5)):
         resource = {} if name is None else {"service.name": name, "service.namespace": "n"}
         for _ in range(5):
-            table.seen(runs(resource=resource), _free(value), ())
+            table.count_request(runs(resource=resource), _free(value), ())
     told = {one.resource.get("service.name"): one.sums["x"] for one in table.totals()}
     assert told == {"shop": 5.0, "blog": 0.0, None: 2.5}
     assert {
@@ -362,7 +364,7 @@ def test_each_service_has_sums_of_its_own(clock, runs):
 def test_services_without_end_are_counted_together(clock, runs):
     table = QualityTable(clock)
     for number in range(200):
-        table.seen(runs(resource={"service.name": f"s{number}"}), _free(), ())
+        table.count_request(runs(resource={"service.name": f"s{number}"}), _free(), ())
     told = {one.resource.get("service.name"): one.sums["n"] for one in table.totals()}
     assert len(told) == MAX_SERVICES + 1
     assert told[None] == 200 - MAX_SERVICES
@@ -372,7 +374,7 @@ def test_all_services_share_the_room(clock, runs):
     table = QualityTable(clock, most=30)
     for number in range(2000):
         run = runs(resource={"service.name": f"s{number % 40}"}, workflow=f"w{number}")
-        table.seen(run, _free(), ())
+        table.count_request(run, _free(), ())
     assert len(table.totals()) <= 30 * 6 + 2 * 40
     assert sum(one.sums["n"] for one in table.totals()) == 2000
 

@@ -84,7 +84,7 @@ def test_only_what_is_a_case_of_a_score_counts(table, runs):
         _score(None, status="skipped"),
         _score(None, status="missing_input"),
     ):
-        table.seen(runs(), _scores(score), ())
+        table.count_request(runs(), _scores(score), ())
     found = table.estimate("lexical_groundedness", None, HOUR_S)
     assert found.n_requests == 4
     assert (found.undefined, found.unscored) == (0.25, 0.5)
@@ -94,14 +94,14 @@ def test_counts_and_places_have_no_mean(table, runs):
     scores = _scores(
         _score(3.0, "context_count", range=(0.0, None)), _score(0.5, "place", direction="none")
     )
-    table.seen(runs(), scores, ())
+    table.count_request(runs(), scores, ())
     assert table.estimates(None, HOUR_S) == {}
     assert table.totals() == []
 
 
 def test_another_range_is_scaled_to_0_to_1(table, runs):
     for value in (1.0, 2.0, 3.0, 4.0, 5.0):
-        table.seen(runs(), _scores(_score(value, "stars", range=(1.0, 5.0))), ())
+        table.count_request(runs(), _scores(_score(value, "stars", range=(1.0, 5.0))), ())
     assert table.estimate("stars", "qa", HOUR_S).mean == 0.5
 
 
@@ -115,11 +115,11 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
     ]
     for outcome in outcomes:
         run, scores = runs(), _scores(_score(0.25))
-        counted = table.seen(run, scores, [FAITHFULNESS])
+        counted = table.count_request(run, scores, [FAITHFULNESS])
         if outcome is not None:
             scores["faithfulness"] = outcome
-        table.judged(counted, scores, [FAITHFULNESS], 0.5)
-    table.seen(runs(), _scores(_score(0.75)), [FAITHFULNESS])  # not judged
+        table.count_judged(counted, scores, [FAITHFULNESS], 0.5)
+    table.count_request(runs(), _scores(_score(0.75)), [FAITHFULNESS])  # not judged
     (sums,) = [one.sums for one in table.totals() if one.score == "faithfulness"]
     assert (sums["n"], sums["x"], sums["k"], sums["kd"]) == (6, 2.0, 5, 1)
     assert (sums["w"], sums["wd"], sums["wb"]) == (10, 2, 8)
@@ -132,9 +132,9 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
 def test_requests_kept_for_being_bad_are_not_among_those_that_chance_chose(table, runs):
     for value, probability, by_chance in ((1.0, 0.5, True), (0.5, 1.0, True), (0.0, 1.0, False)):
         run, scores = runs(), _scores(_score(0.25))
-        counted = table.seen(run, scores, [FAITHFULNESS])
+        counted = table.count_request(run, scores, [FAITHFULNESS])
         scores["faithfulness"] = _score(value, "faithfulness", method="llm")
-        table.judged(counted, scores, [FAITHFULNESS], probability, by_chance=by_chance)
+        table.count_judged(counted, scores, [FAITHFULNESS], probability, by_chance=by_chance)
     (of_free, of_judged) = table.totals()
     assert (of_judged.sums["kd"], of_judged.sums["wy"]) == (3, 2.5)
     assert of_judged.values == (2, 1.5, 1.25)
@@ -151,9 +151,9 @@ def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, r
     one = JudgedScore("judged", "hash", 1.0, 5.0, "higher")
     for value in (1.0, 2.0, 3.0, 4.0, None):
         run, scores = runs(), _scores(_score(value, "stars", range=(1.0, 5.0)), _score(0.5))
-        counted = table.seen(run, scores, [one])
+        counted = table.count_request(run, scores, [one])
         scores["judged"] = _score(value, "judged", method="llm", range=(1.0, 5.0))
-        table.judged(counted, scores, [one], 0.25)
+        table.count_judged(counted, scores, [one], 0.25)
     found = {each.score: each for each in table.totals()}
     low = 2 if "at_least" in at else 1
     assert found["stars"].sums["low"] == low
@@ -166,10 +166,10 @@ def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, r
 def test_an_objective_that_comes_later_counts_from_then_on(clock, runs):
     objectives = Objectives()
     table = QualityTable(clock, objectives=objectives)
-    table.seen(runs(), _scores(_score(0.0)), ())
+    table.count_request(runs(), _scores(_score(0.0)), ())
     assert "low" not in table.totals()[0].sums
     objectives.add(Objective(score="lexical_groundedness", at_least=0.5, workflow="qa"))
-    table.seen(runs(), _scores(_score(0.0)), ())
+    table.count_request(runs(), _scores(_score(0.0)), ())
     assert table.totals()[0].sums["low"] == 1
 
 
@@ -178,7 +178,7 @@ def test_slots_that_are_over_are_handed_out_once_and_never_change(table, runs, c
     slots = []
     for number in range(5):
         for _ in range(number):
-            table.seen(runs(), _scores(_score(0.5)), ())
+            table.count_request(runs(), _scores(_score(0.5)), ())
         assert table.slots(100 * SLOT_S) == slots
         if number:
             (open_one,) = table.slots(clock.now - 1, unfinished=True)
@@ -192,14 +192,14 @@ def test_slots_that_are_over_are_handed_out_once_and_never_change(table, runs, c
     # Also after nothing came for a while, and as long as they are remembered.
     clock.now += HOUR_S
     assert table.slots(0) == slots
-    table.seen(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(_score(0.5)), ())
     assert table.slots(0) == slots
 
 
 def test_slots_say_what_they_are_of(table, runs):
     run, scores = runs("qa"), _scores(_score(0.25, "odd", direction="lower"))
     one = JudgedScore("faithfulness", "hash", 0.0, 1.0)
-    table.seen(run, scores, [one])
+    table.count_request(run, scores, [one])
     found = {each.counted.score: each.counted for each in table.slots(0, unfinished=True)}
     assert (found["odd"].workflow, found["odd"].direction, found["odd"].judge) == (
         "qa",
@@ -213,7 +213,7 @@ def test_slots_say_what_they_are_of(table, runs):
 def test_the_clock_shows_unix_time(runs):
     table = QualityTable()
     before = time.time()
-    table.seen(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(_score(0.5)), ())
     (found,) = table.slots(0, unfinished=True)
     assert before - SLOT_S - 60 < found.at < before + SLOT_S + 60
 
@@ -221,9 +221,9 @@ def test_the_clock_shows_unix_time(runs):
 def test_a_request_that_comes_twice_counts_once(table, runs):
     run, free = runs(), _scores(_score(0.5))
     scores = free | _scores(_score(1.0, "faithfulness", method="llm"))
-    counted, *again = [table.seen(run, free, [FAITHFULNESS]) for _ in range(3)]
+    counted, *again = [table.count_request(run, free, [FAITHFULNESS]) for _ in range(3)]
     assert again == [None, None]
-    table.judged(counted, scores, [FAITHFULNESS], 1.0)
+    table.count_judged(counted, scores, [FAITHFULNESS], 1.0)
     assert [(one.score, one.sums["n"], one.sums["kd"]) for one in table.totals()] == [
         ("lexical_groundedness", 1, 1),
         ("faithfulness", 1, 1),
@@ -232,7 +232,7 @@ def test_a_request_that_comes_twice_counts_once(table, runs):
 
 def test_what_is_remembered_of_requests_is_bounded(table, runs):
     for _ in range(3 * MAX_REMEMBERED):
-        table.seen(runs(), {}, ())
+        table.count_request(runs(), {}, ())
     assert len(table._counted) + len(table._counted_before) <= MAX_REMEMBERED
 
 
@@ -240,7 +240,7 @@ def test_a_window_is_the_last_while_and_totals_are_all_time(table, runs, clock):
     """By five minutes, beyond three hours by hours, for a day."""
     clock.now = 40 * HOUR_S
     for hour in range(30):
-        table.seen(runs(), _scores(_score(hour / 30)), ())
+        table.count_request(runs(), _scores(_score(hour / 30)), ())
         if hour < 29:
             clock.now += HOUR_S
 
@@ -257,7 +257,7 @@ def test_a_window_is_the_last_while_and_totals_are_all_time(table, runs, clock):
 def test_workflows_are_apart_and_together(table, runs):
     for workflow, value in (("a", 1.0), ("b", 0.0), (None, 0.5)):
         for _ in range(5):
-            table.seen(runs(workflow), _scores(_score(value)), ())
+            table.count_request(runs(workflow), _scores(_score(value)), ())
     assert table.estimate("lexical_groundedness", "a", HOUR_S).mean == 1.0
     assert table.estimate("lexical_groundedness", "", HOUR_S).mean == 0.5
     assert table.estimate("lexical_groundedness", None, HOUR_S).n_requests == 15
@@ -273,8 +273,8 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
     for number in range(1000):
         scores = _scores(_score(0.5) if valued else _score(None, status="missing_input"))
         judged = [FAITHFULNESS] if valued else ()
-        counted = table.seen(runs(f"w{number}"), scores, judged)
-        table.judged(counted, scores, judged, 1.0)
+        counted = table.count_request(runs(f"w{number}"), scores, judged)
+        table.count_judged(counted, scores, judged, 1.0)
     found = {one.workflow: one.sums["k"] for one in table.totals() if one.score == "faithfulness"}
     assert len(table.totals()) <= 12
     if valued:
@@ -285,7 +285,7 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_begins_anew(table, runs):
-    table.seen(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(_score(0.5)), ())
     child = os.fork()
     if not child:
         try:
@@ -309,7 +309,7 @@ def _sessions(table, clock, alike, named, hours=3):
         for _ in range(5):  # the turns of one come in between those of others
             for number, same in sessions:
                 value = same if chance.random() < alike else float(chance.random() < 0.7)
-                table.seen(made(**named(number)), _scores(_score(value)), ())
+                table.count_request(made(**named(number)), _scores(_score(value)), ())
         clock.now += SLOT_S
 
 
@@ -347,17 +347,17 @@ def test_how_many_conversations_there_are_is_said(clock):
             sample=RagSample(question="q", contexts=["c"], answer="a", name="few"), run_id=f"few {number}",
             framework="manual", started_ns=1, ended_ns=2, conversation_id=f"few {number % 12}",
         )  # fmt: skip
-        table.seen(run, _scores(_score(float(number % 2))), ())
+        table.count_request(run, _scores(_score(float(number % 2))), ())
     found = table.estimate("lexical_groundedness", "few", HOUR_S)
     assert (found.n_conversations, found.has_few_conversations) == (12, True)
     assert "few: 12" in str(found)
-    table.seen(made("alone"), _scores(_score(1.0)), ())
+    table.count_request(made("alone"), _scores(_score(1.0)), ())
     assert table.estimate("lexical_groundedness", "alone", HOUR_S).n_conversations is None
 
 
 def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, table, runs):
     for _ in range(3):
-        table.seen(runs(conversation="c"), _scores(_score(1.0)), ())
+        table.count_request(runs(conversation="c"), _scores(_score(1.0)), ())
         clock.now += 1801
     assert table.estimate("lexical_groundedness", None, 3 * HOUR_S).n_conversations is None
 
@@ -365,7 +365,9 @@ def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, ta
 def test_a_question_that_everybody_asks_is_not_one_conversation(clock, table, runs):
     chance = random.Random(7)
     for _ in range(2000):
-        table.seen(runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ())
+        table.count_request(
+            runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ()
+        )
     assert table.estimate("lexical_groundedness", None, HOUR_S).design_effect < 1.25
 
 

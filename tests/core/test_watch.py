@@ -13,8 +13,8 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.sums import SlotSums
 from ragmeter.watch.change import Change
-from ragmeter.watch.watch import Standing, Told, Watch
-from ragmeter.watch.wording import sentence
+from ragmeter.watch.watch import ChangeNotice, Standing, Watch
+from ragmeter.watch.wording import word_change
 
 DAY = 86_400.0
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
@@ -57,7 +57,7 @@ def _slots(
         at += 300.0
 
 
-def _changes(told: Iterable[Told]) -> list[Change]:
+def _changes(told: Iterable[ChangeNotice]) -> list[Change]:
     return [one.change for one in told]
 
 
@@ -75,7 +75,7 @@ def test_a_fall_is_told_once_with_its_means_before_and_since() -> None:
     assert abs(change.since - FALL) <= 3600
     assert FALL < change.at <= FALL + 2 * 3600
     assert watch.changes() == (change,)
-    said = sentence(change)
+    said = word_change(change)
     assert "lexical_groundedness of qa fell from 0.80 [" in said
     assert "to 0.60 [" in said
     assert "since 2023-11-16 1" in said
@@ -115,7 +115,7 @@ def test_the_evidence_stays_above_1_while_the_change_is_on_and_falls_below_when_
     told = _changes(watch.take(_slots((GOOD, GOOD), first=FALL + 0.5 * DAY, last=FALL + 3 * DAY)))
     assert [change.kind for change in told] == ["recovered"]
     assert told[0].now.mean == pytest.approx(0.8, abs=0.02)
-    assert "has recovered" in sentence(told[0])
+    assert "has recovered" in word_change(told[0])
     assert watch.evidence()[0].evidence < 1.0
     assert [change.kind for change in watch.changes()] == ["recovered", "fell"]
 
@@ -126,7 +126,7 @@ def test_where_lower_is_better_a_rise_is_the_fall() -> None:
     (change,) = _changes(Watch().take(_slots((low, high), last=FALL + 0.5 * DAY)))
     assert change.before.mean == pytest.approx(0.1, abs=0.02)
     assert change.now.mean == pytest.approx(0.3, abs=0.02)
-    assert "rose, where lower is better, from" in sentence(change)
+    assert "rose, where lower is better, from" in word_change(change)
     assert Watch().take(_slots((high, low), last=FALL + 0.5 * DAY)) == []
 
 
@@ -144,7 +144,7 @@ def test_one_of_two_services_that_collapses_is_named_and_the_other_is_not() -> N
     )
     ((change, resource),) = told
     assert change.service == resource["service.name"] == "help"
-    assert "(help)" in sentence(change)
+    assert "(help)" in word_change(change)
     assert {one.service: one.status for one in watch.series()} == {
         "shop": "watching",
         "help": "fallen",
@@ -180,7 +180,7 @@ def test_other_questions_are_told_from_worse_answers() -> None:
     changes = _changes(Watch().take(_slots(*zip(before, after, strict=True), last=FALL + DAY)))
     assert [(change.kind, change.segment) for change in changes] == [("mix", "")]
     assert "other questions" in changes[0].note
-    assert sentence(changes[0]).startswith("the mean of lexical_groundedness of qa fell")
+    assert word_change(changes[0]).startswith("the mean of lexical_groundedness of qa fell")
 
 
 def test_a_deployment_mark_and_accepting_make_what_is_now_usual() -> None:
@@ -218,7 +218,7 @@ def test_two_environments_of_a_service_are_watched_apart() -> None:
     )
     ((change, resource),) = told
     assert resource["deployment.environment.name"] == "staging"
-    assert "environment staging" in sentence(change)
+    assert "environment staging" in word_change(change)
     assert sorted(one.status for one in watch.series()) == ["fallen", "watching"]
     assert watch.mark("shop") == 2
 
@@ -308,7 +308,7 @@ class FakeRuler:
         self.asked.append((score, since))
         return self.said
 
-    def moved(self) -> Collection[str]:
+    def moved_scores(self) -> Collection[str]:
         return ["faithfulness"] if self.said == "moved" else []
 
 

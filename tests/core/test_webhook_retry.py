@@ -14,9 +14,9 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
-from ragmeter.watch.notify import Telling
-from ragmeter.watch.watch import Told
-from ragmeter.watch.webhook_retry import LONGEST_PAUSE_S, MAX_WAITING, PATIENCE_S, Redelivering
+from ragmeter.watch.notify import Notifier
+from ragmeter.watch.watch import ChangeNotice
+from ragmeter.watch.webhook_retry import LONGEST_PAUSE_S, MAX_WAITING, PATIENCE_S, WebhookRetry
 
 MEAN = Estimate(mean=0.5, lower=0.4, upper=0.6, n_requests=9, n_judged=9, method="all")
 
@@ -54,7 +54,7 @@ class Case:
         self.errors = ErrorLog()
         self.held = True
         self.done: list[str] = []
-        self.redelivering = Redelivering(
+        self.redelivering = WebhookRetry(
             self.hook,
             Guard("changes", self.errors),
             lambda claim: self.held,
@@ -161,20 +161,20 @@ def test_each_change_is_taken_once_or_counted_whenever_the_webhook_is_there(
 
 
 @pytest.fixture
-def hook() -> Iterator[tuple[Telling, Hook, list[Change]]]:
+def hook() -> Iterator[tuple[Notifier, Hook, list[Change]]]:
     made, heard = Hook(), list[Change]()
-    telling = Telling([], Guard("changes", ErrorLog()), time.time, made)
+    telling = Notifier([], Guard("changes", ErrorLog()), time.time, made)
     telling.on_change(heard.append)
     yield telling, made, heard
     telling.close()
 
 
 def test_others_hear_at_once_and_once_and_a_flush_waits_for_the_webhook(
-    hook: tuple[Telling, Hook, list[Change]],
+    hook: tuple[Notifier, Hook, list[Change]],
 ) -> None:
     telling, webhook, heard = hook
     webhook.away = True
-    telling.put(Told(_change(), {}))
+    telling.put(ChangeNotice(_change(), {}))
     assert not telling.flush(time.monotonic() + 2.0)
     assert len(heard) == 1
     webhook.away = False

@@ -58,7 +58,7 @@ def test_room_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back():
         with pytest.raises(asyncio.CancelledError):
             await asking
         await asyncio.sleep(0)
-        budget.answered(1, True, None)
+        budget.take_answer(1, True, None)
 
     asyncio.run(give_up())
 

@@ -235,8 +235,8 @@ def test_no_reason_is_ever_silent(caplog):
     with caplog.at_level(logging.WARNING, "ragmeter"):
         for reason in ("queue_full", "shutdown", "evicted", "detached", "error"):
             for _ in range(3):
-                meter.lost(reason)
-        meter.lost("sampled_out")
+                meter.count_lost(reason)
+        meter.count_lost("sampled_out")
 
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 5

@@ -16,8 +16,8 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve.store import Store, StoreOptions
 from ragmeter.watch.change import Change
-from ragmeter.watch.notify import Telling
-from ragmeter.watch.watch import Told
+from ragmeter.watch.notify import Notifier
+from ragmeter.watch.watch import ChangeNotice
 
 NOW = 1_800_000_000.0
 PATIENCE_S = 60.0
@@ -31,7 +31,7 @@ def fall(**given):
         "score": "goodness", "workflow": "qa", "segment": "language:zh", "service": "shop", "since": NOW - 3_600.0,
         "at": NOW, "before": replace(_MEAN, mean=0.8, upper=0.9), "now": _MEAN, "evidence": 3.0, "kind": "fell",
     }  # fmt: skip
-    return Told(Change(**values | given), resource)
+    return ChangeNotice(Change(**values | given), resource)
 
 
 class Clock:
@@ -52,14 +52,14 @@ class Teller:
 
     def changed(self, change, said, resource):
         del said
-        self.told.append(Told(change, dict(resource)))
+        self.told.append(ChangeNotice(change, dict(resource)))
 
 
 @contextmanager
 def telling(claims, clock, webhook=None):
     """What tells people in one server."""
     teller, errors = Teller(), ErrorLog()
-    made = Telling([teller], Guard("changes", errors), clock, webhook)
+    made = Notifier([teller], Guard("changes", errors), clock, webhook)
     made.claim_by(claims)
 
     def wait():
@@ -99,7 +99,7 @@ class _Killer:
 if __name__ == "__main__":
     address, kind = sys.argv[1:]
     found = StoreOptions(url=address) if kind == "str" else StoreOptions(path=Path(address))
-    doomed = Telling([_Killer()], Guard("changes", ErrorLog()), Clock())
+    doomed = Notifier([_Killer()], Guard("changes", ErrorLog()), Clock())
     doomed.claim_by(SharedClaims(Store(found, clock=Clock())))
     doomed.put_claimed(fall())
     doomed.flush(time.monotonic() + PATIENCE_S)

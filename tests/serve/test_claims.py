@@ -15,7 +15,7 @@ from ragmeter.exporters.changes import NotTakenError
 from ragmeter.serve._claiming import SharedClaims
 from ragmeter.serve.store import _schema
 from ragmeter.serve.store._claims import LEASE_S, SAME_S
-from ragmeter.watch.watch import Told
+from ragmeter.watch.watch import ChangeNotice
 
 HOUR = 3_600.0
 
@@ -199,7 +199,7 @@ def test_what_another_version_wrote_is_left_alone(kept, clock, caplog):
 
 
 def test_a_change_is_the_same_after_it_was_written_down():
-    assert Told.of_state(fall().state()) == fall()
+    assert ChangeNotice.of_state(fall().state()) == fall()
 
 
 def test_what_was_told_is_forgotten_after_a_month(kept, clock):

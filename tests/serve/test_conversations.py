@@ -52,8 +52,8 @@ def test_the_store_knows_conversations_across_its_slots_as_a_meter_does(conversa
     for one in conversations:
         now[0] = one.run.started_ns / 1e9
         slots.add(now[0] // SLOT_S)
-        meter.seen(one.run, {SCORE: one.scores[SCORE]}, ())
-        alone.measured(one.scores[SCORE].value)
+        meter.count_request(one.run, {SCORE: one.scores[SCORE]}, ())
+        alone.add_value(one.scores[SCORE].value)
     (found,) = (score for score in kept.reader().overview().scores if score.name == SCORE)
     assert len(slots) > 9
     for part, value in asdict(meter.estimate(SCORE, None, 3600.0)).items():

@@ -14,8 +14,8 @@ from ragmeter.serve.store import UnreadableStoreError
 from ragmeter.watch._watched_series import change_of
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.change import Change, NewSince
-from ragmeter.watch.watch import Told, Watch
-from ragmeter.watch.wording import sentence
+from ragmeter.watch.watch import ChangeNotice, Watch
+from ragmeter.watch.wording import word_change
 
 NOW = 1_800_000_000.0
 SINCE = NOW - 3600
@@ -94,13 +94,13 @@ NEW = NewSince(name="index_version", value="b", at=SINCE + 60, requests=83)
 
 def test_it_is_told_in_the_sentence_and_to_the_webhook_and_is_kept():
     told = changed(new=(NEW,))
-    said = sentence(told)
+    said = word_change(told)
     assert said.endswith("; new since then: index_version = b (2027-01-15 07:01 UTC)")
     assert change_body(told, said)["new"] == [
         {"name": "index_version", "value": "b", "at": "2027-01-15T07:01:00+00:00", "requests": 83}
     ]
-    kept = Told(told, {}).state()
-    assert Told.of_state(kept).change == told
+    kept = ChangeNotice(told, {}).state()
+    assert ChangeNotice.of_state(kept).change == told
     del kept["change"]["new"]  # as an earlier version wrote it
     assert change_of(kept["change"]).new == ()
 

@@ -97,4 +97,4 @@ class LiveApp:
             # Some questions come again: their verdicts are in the judge's cache.
             self._ask(f"{QUESTION} ({self.asked if self.asked % 3 else 'again'})")
             if self.asked % 10 == 0:
-                self._meter.lost("evicted")
+                self._meter.count_lost("evicted")

@@ -9,7 +9,7 @@ from test_page_access import CONTRAST, LEAST_CONTRAST, RUN, SEVERAL_RULES, went_
 from ragmeter.cli.demo.corpus import load_chunks, load_questions
 from ragmeter.cli.evaluate._html_report import write_page
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
-from ragmeter.quality.decision import Asked, limit_of
+from ragmeter.quality.decision import Criteria, limit_of
 
 ROWS = 120
 
@@ -42,7 +42,7 @@ def page_url(tmp_path_factory):
     rows = [json.dumps(row(number, questions, chunks)) for number in range(ROWS)]
     data = folder / "questions.jsonl"
     data.write_text("\n".join([*rows, "broken"]) + "\n", encoding="utf-8")
-    asked = Asked(limits=[limit_of("recall=0.9"), limit_of("hit_rate=0.1")])
+    asked = Criteria(limits=[limit_of("recall=0.9"), limit_of("hit_rate=0.1")])
     write_page(run_evaluation(EvaluateOptions(data=data, asked=asked)), folder / "report.html")
     return (folder / "report.html").as_uri()
 
@@ -115,7 +115,7 @@ def test_it_opens_with_what_to_look_at(tabs, tmp_path, keep_picture):
         "".join(json.dumps(row(number, questions, chunks)) + "\n" for number in range(ROWS)),
         "utf-8",
     )
-    asked = Asked(limits=[limit_of("recall=0.9"), limit_of("lexical_groundedness=0.6")])
+    asked = Criteria(limits=[limit_of("recall=0.9"), limit_of("lexical_groundedness=0.6")])
     write_page(run_evaluation(EvaluateOptions(data=data, asked=asked)), tmp_path / "report.html")
     url = (tmp_path / "report.html").as_uri()
     page = tabs("about:blank", width=1180, height=820)

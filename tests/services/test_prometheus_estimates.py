@@ -67,8 +67,8 @@ class Process:
     def add(requests, judged, free, conversations):
         for at, x, y, probability, chosen, kind, name in requests:
             conversation = conversations.setdefault(name, Conversation())
-            judged.seen(x)
-            free.measured(x)
+            judged.add_request(x)
+            free.add_value(x)
             conversation.add("all", 0, free, 1.0, x, at)
             if chosen:
                 judged.judged(

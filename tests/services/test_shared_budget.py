@@ -390,8 +390,8 @@ def test_as_many_are_judged_in_the_fleet_as_in_one_process(redis_server, patient
     for request in range(1200):
         now[0] += 0.1
         place = request % 2
-        rates["fleet"] += admissions[place].arrived()
-        rates["alone"] += alone.arrived()
+        rates["fleet"] += admissions[place].count_request()
+        rates["alone"] += alone.count_request()
         if request % 20 < 2:
             taken(budgets[place])
     assert rates["fleet"] == pytest.approx(rates["alone"], rel=0.3)  # powers of two

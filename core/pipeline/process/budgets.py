@@ -65,7 +65,7 @@ class Bookkeeping:
         self._budgets[number].settle(oldest, oldest.tokens, 0)
 
 
-class _Numbered(Reservation):
+class _NumberedReservation(Reservation):
     """A reservation that is kept in the meter's process."""
 
     number: int = 0
@@ -95,7 +95,7 @@ class RemoteBudget(JudgeBudget):
         self._send("reserve", self._place, number, estimated_tokens, estimated_output)
         granted, wait_s = await asyncio.wrap_future(answer)
         if granted:
-            reservation = _Numbered(0.0, estimated_tokens + estimated_output)
+            reservation = _NumberedReservation(0.0, estimated_tokens + estimated_output)
             reservation.number = number
             return reservation
         if wait_s is None:
@@ -103,7 +103,7 @@ class RemoteBudget(JudgeBudget):
         self._wait = wait_s
         return wait_s
 
-    def answered(self, number: int, *granted: Any) -> None:
+    def take_answer(self, number: int, *granted: Any) -> None:
         """Take the answer to a question, on another thread."""
         asked = self._asked.pop(number)
         if asked.set_running_or_notify_cancel():
@@ -124,6 +124,6 @@ class RemoteBudget(JudgeBudget):
         cached_tokens: int = 0,
     ) -> None:
         """Tell the budget itself."""
-        if isinstance(reservation, _Numbered):
+        if isinstance(reservation, _NumberedReservation):
             took = (input_tokens, output_tokens, cached_tokens)
             self._send("settle", self._place, reservation.number, *took)

@@ -79,12 +79,12 @@ def pack_sample(
         with Guard(_CANNOT, attempt):
             return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
     with Guard(_CANNOT, attempt):
-        reduced = _reduced(sample, left_out, {}, plain=plain)
+        reduced = _reduce(sample, left_out, {}, plain=plain)
         return pickle.dumps(reduced, pickle.HIGHEST_PROTOCOL)
     return attempt.failure or ""
 
 
-def _reduced(
+def _reduce(
     value: Any, left_out: Callable[[str], None], known: dict[int, Any], *, plain: bool
 ) -> Any:
     """Return a part of a sample without the metadata that cannot be sent, or read by all if `plain`.
@@ -98,7 +98,7 @@ def _reduced(
         if isinstance(value, kind):
             given = {name: getattr(value, name) for name in value.model_fields_set}
             ours = {
-                name: _reduced(given[name], left_out, known, plain=plain)
+                name: _reduce(given[name], left_out, known, plain=plain)
                 for name in given.keys() & kind.model_fields.keys()
             }
             if plain:
@@ -109,7 +109,7 @@ def _reduced(
             known[id(value)] = kind(**ours)
             return known[id(value)]
     if isinstance(value, tuple):
-        return tuple(_reduced(item, left_out, known, plain=plain) for item in value)
+        return tuple(_reduce(item, left_out, known, plain=plain) for item in value)
     if not isinstance(value, Mapping):
         return value
     kept: dict[str, Any] = {}

@@ -158,7 +158,7 @@ class JudgesInWorker:
             request.open = left
             request.job.judged(scores)
 
-    def happened(self, kind: str, number: int, said: Any) -> None:
+    def take_event(self, kind: str, number: int, said: Any) -> None:
         """Take an event of the worker: ``judged``, ``unreadable`` or ``done``; on another thread."""
         request = self._with_worker.get(number)
         if request is None:

@@ -64,13 +64,13 @@ def make_payload(metrics: Sequence[Metric], judge: Judge | None) -> Payload:
     payload = Payload()
     seen: dict[int, tuple[Any, ...]] = {}
     for metric in metrics:
-        pickled = _pickled(metric, f"metric {metric.name!r}", payload, seen)
+        pickled = _pickle(metric, f"metric {metric.name!r}", payload, seen)
         payload.metrics[metric.score_names] = pickled
-    payload.judge = _pickled(judge, f"the judge {judge!r}", payload, seen)
+    payload.judge = _pickle(judge, f"the judge {judge!r}", payload, seen)
     return payload
 
 
-def _pickled(thing: object, what: str, payload: Payload, seen: dict[int, tuple[Any, ...]]) -> bytes:
+def _pickle(thing: object, what: str, payload: Payload, seen: dict[int, tuple[Any, ...]]) -> bytes:
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, payload, seen).dump(thing)

@@ -114,7 +114,7 @@ class _LogLines(logging.Handler):
         self._events.put_if_few("log", record.name, record.levelno, self.format(record))
 
 
-class _Contained(ErrorLog):
+class _WorkerErrorLog(ErrorLog):
     """Lets the meter's process count and log what was contained here."""
 
     def __init__(self, events: _Events) -> None:
@@ -157,7 +157,7 @@ class _Serving:
         self._progress = progress
         self._parent = os.getppid()
         self.events = _Events(channel)
-        self._guard = Guard("worker", _Contained(self.events))
+        self._guard = Guard("worker", _WorkerErrorLog(self.events))
         self._frames: queue.SimpleQueue[tuple[str, list[bytes]]] = queue.SimpleQueue()
         self._metrics: dict[tuple[str, ...], Metric] = {}
         self._made: dict[tuple[str, int], Any] = {}
@@ -169,7 +169,7 @@ class _Serving:
 
     def load(self) -> None:
         """Take the metrics and the judge, and say what could not be loaded."""
-        secrets, metrics, judge, limits = self._received()
+        secrets, metrics, judge, limits = self._receive()
         logging.getLogger().addHandler(_LogLines(self.events))
         logging.getLogger("ragmeter").setLevel(logging.INFO)
 
@@ -217,12 +217,12 @@ class _Serving:
         """Compute what comes, for ever."""
         while True:
             which, packed = self._frames.get()
-            computed = [self._computed(which, one) for one in packed]
+            computed = [self._compute(which, one) for one in packed]
             os.write(self._progress, b".")  # through with the last, too
             unreadable = [reason for reason, _ in computed]
             self.events.put("scores", unreadable, pack_scores([scores for _, scores in computed]))
 
-    def _computed(self, which: str, packed: bytes) -> tuple[str | None, list[Score]]:
+    def _compute(self, which: str, packed: bytes) -> tuple[str | None, list[Score]]:
         os.write(self._progress, b".")
         sample = self._sample(packed)
         if isinstance(sample, str):
@@ -244,7 +244,7 @@ class _Serving:
             return sample
         return attempt.failure or ""
 
-    def _received(self) -> Any:
+    def _receive(self) -> Any:
         """Return the next message; leave when the meter's process is gone, even if its socket is open."""
         while os.getppid() == self._parent:
             with contextlib.suppress(TimeoutError):
@@ -254,10 +254,10 @@ class _Serving:
     def _read(self) -> None:
         with contextlib.suppress(ChannelClosedError):
             while True:
-                kind, *rest = self._received()
+                kind, *rest = self._receive()
                 if kind == "reserved":
                     number, *answer = rest
-                    self._made["budget", number].answered(*answer)
+                    self._made["budget", number].take_answer(*answer)
                 elif kind == "judge":
                     self._submit(*rest)
                 else:

@@ -92,7 +92,7 @@ class ScoringProcess:
             "max_text_chars": metrics.max_text_chars,
             "sparing": metrics.sparing,
         }
-        self.judges = JudgesInWorker(self._wanted, self._left_out, self._guard)
+        self.judges = JudgesInWorker(self._running_worker, self._left_out, self._guard)
         self._closed = False
         self._fresh()
         fork.forget(self._leave_to_parent)
@@ -127,13 +127,13 @@ class ScoringProcess:
     ) -> list[dict[str, Score]]:
         """Compute the free metrics; never raises `Exception`, always one score per name and sample."""
         del rest  # nothing is computed under this interpreter's lock
-        return self._computed("compute", samples, self._metrics.computed_for)
+        return self._compute("compute", samples, self._metrics.computed_for)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
         """Compute those free metrics that a reference makes possible."""
-        return self._computed("compute_again", (sample,), lambda _: self._metrics.computed_again)[0]
+        return self._compute("compute_again", (sample,), lambda _: self._metrics.computed_again)[0]
 
-    def _computed(
+    def _compute(
         self,
         which: str,
         samples: Sequence[RagSample],
@@ -213,7 +213,7 @@ class ScoringProcess:
         worker = self._worker
         return None if worker is None or not worker.is_ready else worker
 
-    def _wanted(self) -> Worker | None:
+    def _running_worker(self) -> Worker | None:
         """Return the worker, if it runs; have it started else."""
         worker = self._ready()
         if worker is None:
@@ -261,11 +261,11 @@ class ScoringProcess:
             with self._guard:
                 for event in worker.events():
                     with self._guard:
-                        self._happened(worker, *event)
-            self._ended(worker)
+                        self._take_event(worker, *event)
+            self._note_end(worker)
         self._worker = None
 
-    def _ended(self, worker: Worker) -> None:
+    def _note_end(self, worker: Worker) -> None:
         self._worker = None
         expected = worker.dismissed
         reason = worker.ending()
@@ -273,7 +273,7 @@ class ScoringProcess:
         if not expected:
             self._count(worker, reason)
         innocent = worker.is_at_scores  # whatever it judged: it ended over what it computed
-        worker.ended(reason)
+        worker.note_end(reason)
         self.judges.worker_ended(worker, reason, suspect=not innocent)
 
     def _count(self, worker: Worker, reason: str) -> None:
@@ -293,11 +293,11 @@ class ScoringProcess:
         self._why_down = reason
         self._report(reason)
 
-    def _happened(self, worker: Worker, kind: str, *rest: Any) -> None:
+    def _take_event(self, worker: Worker, kind: str, *rest: Any) -> None:
         if kind == "scores":
-            worker.answered(*rest)
+            worker.take_answer(*rest)
         elif kind in {"judged", "unreadable", "done"}:
-            self.judges.happened(kind, *rest)
+            self.judges.take_event(kind, *rest)
         elif kind == "call" and self._judge is not None:
             self._judge.report(*rest)  # the pipeline subscribed to it
         elif kind == "items" and self._judge is not None:

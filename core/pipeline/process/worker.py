@@ -161,13 +161,13 @@ class Worker:
             self._ended, self._begun, "timeout" if self._hangs else "metric_error"
         )
 
-    def answered(self, *reply: Any) -> None:
+    def take_answer(self, *reply: Any) -> None:
         """Take the scores of the requests that it was sent last."""
         self._replies.append(reply)
         if self._computing is not None:
             self._computing.ring()
 
-    def ended(self, reason: str) -> None:
+    def note_end(self, reason: str) -> None:
         """Note that it has ended."""
         self._look()
         self._ended = reason
