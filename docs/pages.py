@@ -35,7 +35,7 @@ GUIDE = (
     "langchain.md", "llama-index.md", "already-traced.md", "recipes.md",
     "verdict.md", "metrics.md", "judge.md", "serve.md",
     "quality.md", "dashboards.md", "backends.md",
-    "troubleshooting.md", "golden-sets.md", "evaluate.md", "testing.md",
+    "improve.md", "troubleshooting.md", "golden-sets.md", "evaluate.md", "testing.md",
     "production.md", "scale.md", "configuration.md", "command-line.md", "support.md", "reference.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
