@@ -28,6 +28,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmeter.cli._otlp import SIGNALS, Protocol
+from ragmeter.exporters._session import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
 
@@ -266,6 +267,8 @@ def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = Non
         options["headers"] = {"authorization": f"Bearer {token}"}
     if protocol == "grpc":
         options["insecure"] = endpoint.startswith("http://")
+    else:  # a redirect is not taken for a yes, and is told by its status
+        options["session"] = own_session()
     return kind(**options)
 
 

@@ -108,7 +108,7 @@ class MeterPort:
             self._begin_watch()
             # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
             capture = new_capture()
-            self._pipeline.put(Offer(build, candidate, capture), size_bytes)
+            self._pipeline.put(Offer(build, candidate, capture, iter((True,))), size_bytes)
             self._counters.count_capture(capture)
 
     def _begin_watch(self) -> None:
@@ -136,7 +136,8 @@ class MeterPort:
                 )
                 # As the adapter did: the request's own span is no reason to place it elsewhere.
                 trace_id = None if run.parent is None else run.parent.trace_id
-                item = Offer(lambda: run, Candidate(run.run_id, trace_id, chances), capture)
+                candidate = Candidate(run.run_id, trace_id, chances)
+                item = Offer(lambda: run, candidate, capture, iter((True,)))
             self._pipeline.put(item, weight_of_run(run))
             if not sent.late:
                 self._counters.count_capture(capture)

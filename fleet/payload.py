@@ -36,6 +36,7 @@ __all__ = [
     "SentRun",
     "TooLargeError",
     "UnreadableError",
+    "each_alone",
     "pack",
     "unpack",
 ]
@@ -126,7 +127,7 @@ class Batch:
     unreadable: Sequence[bytes] = ()
     """Those of its requests that could not be read, each as a message of its own."""
     version: tuple[int, int] = VERSION
-    """Major and minor version that it was written in; `pack` writes `VERSION`."""
+    """Major and minor version that it was written in; `pack` writes `VERSION`, `each_alone` keeps it."""
 
     @property
     def is_newer(self) -> bool:
@@ -181,6 +182,20 @@ def unpack(body: bytes) -> Batch:
     )
 
 
+def each_alone(body: bytes) -> tuple[bytes, ...]:
+    """Return the requests of a message that can be read, each as a message of its own, with all that its writer wrote.
+
+    Raises:
+        UnreadableError: As for `unpack`.
+    """
+    try:
+        message = _message(body)
+        runs = [one for one in _list(message["runs"]) if _attempt(one) is not None]
+    except _UNREADABLE as error:
+        raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
+    return tuple(_compressed({**message, "runs": [one]}) for one in runs)
+
+
 def _version(value: Any) -> tuple[int, int]:
     major, *more = _list(value)
     return _whole(major), _whole(more[0]) if more else 0
@@ -196,7 +211,10 @@ def _attempt(one: Any) -> SentRun | None:
 def _packed(
     runs: list[Any], resource: Mapping[str, str], published_ns: int, version: Any = VERSION
 ) -> bytes:
-    message = {"v": list(version), "res": resource, "pub": published_ns, "runs": runs}
+    return _compressed({"v": list(version), "res": resource, "pub": published_ns, "runs": runs})
+
+
+def _compressed(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     # A lone surrogate is no UTF-8; the reader knows, and the text comes back as it was.
     raw = text.encode("utf-8", "surrogatepass")

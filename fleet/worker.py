@@ -18,7 +18,7 @@ from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings, worker_arguments
 
-from .payload import VERSION, Batch, SentRun, UnreadableError, pack, unpack
+from .payload import VERSION, Batch, SentRun, UnreadableError, each_alone, unpack
 from .transport import Dead, Handled
 
 __all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_settings"]
@@ -49,14 +49,14 @@ class Marks(Protocol):
         ...
 
 
-def split(batch: Batch, deaths: int) -> tuple[bytes, ...]:
-    """Return the messages that a batch is to be replaced by, each with one request; empty: it is scored.
+def split(body: bytes, batch: Batch, deaths: int) -> tuple[bytes, ...]:
+    """Return the messages that one is to be replaced by, each with one request of its batch; empty: it is scored.
 
     After the second death of a worker one of the requests may be what ends them: alone it ends nothing else.
     """
     if deaths < DEATHS_TO_SPLIT or len(batch.runs) < 2:
         return ()
-    return tuple(pack(replace(batch, runs=[one], unreadable=())) for one in batch.runs)
+    return each_alone(body)
 
 
 class BatchWorker:
@@ -128,7 +128,7 @@ class BatchWorker:
         if batch.is_newer:
             why += f": its message has version {_said(batch.version)}, and this worker knows {_said(VERSION)}"
         dead = tuple(Dead(body=one, reason=why) for one in batch.unreadable)
-        alone = split(batch, deaths)
+        alone = split(body, batch, deaths)
         if alone:
             if dead:
                 self._meter.count_lost("unreadable", len(dead))

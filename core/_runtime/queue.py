@@ -14,7 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 from ragmeter.metrics._process import fork
 
@@ -37,7 +38,7 @@ class WorkerQueue(Generic[T]):
         work: Receives up to `max_batch` items at a time, on the worker thread.
         guard: Contains what `work` raises.
         on_drop: Called with each item that was dropped and why: ``queue_full`` or ``shutdown``. Called
-            outside the lock.
+            outside the lock, and again for the same item where an interrupt came in between.
         on_start: Called once on a new worker thread, before its first item.
         tick: Called on the worker whenever it has nothing to do and between batches; returns the
             seconds after which it wants to be called again, or None.
@@ -83,8 +84,8 @@ class WorkerQueue(Generic[T]):
         self._through = 0
         """How many had gone when the last batch was through."""
         self._working = 0
-        # Held by the one who drops what is too much; the others leave it to them.
-        self._dropping = threading.Lock()
+        # Who takes out what is in it may drop what is too much; the others leave it to them.
+        self._turn = deque([True])
         self._bell = Bell()
         self._waiting = False
         self._flushing: list[Bell] = []
@@ -214,36 +215,45 @@ class WorkerQueue(Generic[T]):
         return waiting > 1 and (waiting > self._max_items or self._bytes > self._max_bytes)
 
     def _drop_oldest(self) -> None:
-        dropped: list[T] = []
-        # Again after letting go: another thread may have put something and left it to us.
+        dropped: deque[tuple[T, int]] = deque()
+        turn: deque[bool] = deque()
         try:
-            while self._is_too_much() and self._dropping.acquire(blocking=False):
-                try:
-                    while self._is_too_much():
-                        self._pop_into(dropped)
-                finally:
-                    self._dropping.release()
-        finally:  # Ctrl-C may come in between
-            for item in dropped:
-                self._on_drop(item, "queue_full")
+            try:
+                # Again after giving it back: another thread may have put something and left it to us.
+                while self._is_too_much() and _moved(self._turn, turn):
+                    while self._is_too_much() and self._pop_into(dropped):
+                        pass
+                    _moved(turn, self._turn)
+            finally:
+                self._give_up(dropped, "queue_full", turn)
+        finally:  # Ctrl-C may come at any step, within that clause, too
+            self._give_up(dropped, "queue_full", turn)
 
     def _drop_all(self) -> None:
-        dropped: list[T] = []
-        while self._pop_into(dropped):
-            pass
-        for item in dropped:
-            self._on_drop(item, "shutdown")
-
-    def _pop_into(self, items: list[T]) -> bool:
-        """Take the oldest item out; return whether there was one."""
+        dropped: deque[tuple[T, int]] = deque()
         try:
-            item, size_bytes = self._items.popleft()
-        except IndexError:
+            while self._pop_into(dropped):
+                self._give_up(dropped, "shutdown")
+        finally:
+            self._give_up(dropped, "shutdown")
+
+    def _give_up(
+        self, dropped: deque[tuple[T, int]], reason: str, turn: deque[bool] | None = None
+    ) -> None:
+        """Give the turn back, and tell of what was dropped."""
+        if turn:
+            _moved(turn, self._turn)
+        while dropped:
+            self._on_drop(dropped[0][0], reason)
+            dropped.popleft()
+
+    def _pop_into(self, items: deque[tuple[T, int]]) -> bool:
+        """Take the oldest item out; return whether there was one."""
+        if not _moved(self._items, items):
             self._bytes = 0
             return False
-        self._bytes -= size_bytes
+        self._bytes -= items[-1][1]
         self._gone += 1
-        items.append(item)
         return True
 
     def _engage(self) -> None:
@@ -321,12 +331,24 @@ class WorkerQueue(Generic[T]):
         self._waiting = False
 
     def _take(self) -> list[T] | None:
-        batch: list[T] = []
+        taken: deque[tuple[T, int]] = deque()
         self._working = 1  # before anything is taken out: `_is_idle` looks at this last
-        while len(batch) < self._max_batch and self._pop_into(batch):
+        while len(taken) < self._max_batch and self._pop_into(taken):
             pass
-        self._working = len(batch)
-        return None if self._closed and not batch else batch
+        self._working = len(taken)
+        return None if self._closed and not taken else [item for item, _ in taken]
+
+
+def _moved(source: deque[Any], to: deque[Any]) -> bool:
+    """Move the first to the end of another; return whether there was one.
+
+    It is one step of the interpreter's: an interrupt (Ctrl-C) finds it in one of the two.
+    """
+    try:
+        to.extend(islice(iter(source.popleft, None), 1))
+    except IndexError:
+        return False
+    return True
 
 
 def remaining(deadline: float) -> float:

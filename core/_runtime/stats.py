@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
@@ -97,9 +97,23 @@ class Counters:
         """Count a captured request that an exporter has taken."""
         self._tally.add(_EXPORTED)
 
-    def count_drop(self, reason: str, count: int = 1, capture: Capture | None = None) -> None:
-        """Count captured requests that were given up; with `capture` in one step that one was captured."""
-        self._tally.take(chain(capture or (), ([(("dropped", reason), count)],)))
+    def count_drop(
+        self,
+        reason: str,
+        count: int = 1,
+        capture: Capture | None = None,
+        once: Iterator[bool] = repeat(True),  # noqa: B008 -- it is never at its end
+    ) -> None:
+        """Count captured requests that were given up.
+
+        Args:
+            reason: Why.
+            count: How many.
+            capture: In one step with that it is counted that one was captured.
+            once: Gives True as often as this may be counted, also if it is called again after an interrupt.
+        """
+        note = [(("dropped", reason), count)]
+        self._tally.take(chain(capture or (), compress([note], once)))
         self._tell(reason, "requests are not scored")
 
     def count_lost(self, reason: str, count: int = 1) -> None:

@@ -434,7 +434,7 @@ class Pipeline:
 
     def _drop(self, item: Offer | Amendment | UnseenRetrieval, reason: str) -> None:
         if isinstance(item, Offer):
-            self._counters.count_drop(reason, capture=item.capture)
+            self._counters.count_drop(reason, capture=item.capture, once=item.leave)
         elif isinstance(item, Amendment):
             self._counters.count_amendment(reason)
 

@@ -8,7 +8,7 @@ reference, and passes every text through the user's redaction hook before anythi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -89,6 +89,8 @@ class Offer(NamedTuple):
     build: RunBuilder
     candidate: Candidate
     capture: Capture
+    leave: Iterator[bool]
+    """True once: a request is dropped once, although an interrupt may have its drop told again."""
 
 
 class UnseenRetrieval(NamedTuple):

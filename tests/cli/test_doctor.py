@@ -61,14 +61,15 @@ def about(findings, *words):
 
 
 @contextmanager
-def http_server(accepts):
-    """A server that answers 200 to the given paths and 405 to others."""
+def http_server(accepts, refusal=405):
+    """A server that answers 200 to the given paths and a status to others."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200 if self.path in accepts else 405)
+            self.send_response(200 if self.path in accepts else refusal)
             self.send_header("Content-Length", "0")
+            self.send_header("Location", "/elsewhere")
             self.end_headers()
 
         def log_message(self, *_):
@@ -142,6 +143,16 @@ def test_a_server_that_refuses_traces_is_a_failure():
         code, _, findings = doctor("--otlp", url)
     assert code == 1
     assert "4318" in about(findings, "traces to")["fix"]
+
+
+def test_a_server_that_points_elsewhere_has_taken_nothing():
+    with http_server({"/elsewhere"}, 307) as url:
+        code, _, findings = doctor("--otlp", url)
+    assert code == 1
+    for signal in ("traces", "logs", "metrics"):
+        finding = about(findings, f"{signal} to")
+        assert finding["state"] != "ok"
+        assert "status 307 points to another address" in finding["detail"]
 
 
 def test_a_password_in_the_endpoint_is_not_shown():

@@ -1,6 +1,7 @@
 """Counters stay right when Ctrl-C comes between any two lines of theirs."""
 
 import sys
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from ragmeter import RagMeter
 from ragmeter._runtime.stats import Tally
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import RagSample
+from ragmeter.metrics import RagSample, metric
 
 
 class Interrupting:
@@ -94,4 +95,39 @@ def test_a_request_that_is_interrupted_anywhere_while_it_is_offered_is_not_in_fl
     assert (stats.in_flight, stats.dropped) == (0, {})
     assert len(exporter.results) == stats.exported == stats.captured
     assert 2 <= stats.captured <= moment + 1
+    meter.shutdown(60)
+
+
+def test_an_interrupt_while_the_oldest_is_dropped_loses_none():
+    """What makes room is in the queue, dropped, or with the worker, whichever step Ctrl-C comes at; and there is room again."""
+    reached, go = threading.Event(), threading.Event()
+
+    @metric
+    def slow(sample):
+        reached.set()
+        go.wait(60)
+        return 1.0
+
+    exporter = InMemoryExporter()
+    meter = RagMeter(metrics=[slow], exporters=[exporter], queue_size=1)
+    sample = RagSample(question="q", contexts=["a"])
+    meter.submit(sample)
+    assert reached.wait(60)
+    meter.submit(sample)
+    struck = set()
+    for moment in count(1):
+        with Interrupting(moment, ("queue.py", "line.py", "stats.py")) as one:
+            meter.submit(sample)
+        if one.struck is None:
+            break
+        struck.add(Path(one.struck).name)
+        meter.submit(sample)
+        stats = meter.stats()
+        assert (stats.in_flight, stats.queue_size) == (2, 1), moment
+    assert struck == {"queue.py", "line.py", "stats.py"}
+    go.set()
+    assert meter.flush(60)
+    stats = meter.stats()
+    assert (stats.in_flight, stats.exported) == (0, 2)
+    assert stats.captured == stats.dropped["queue_full"] + 2
     meter.shutdown(60)

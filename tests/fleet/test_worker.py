@@ -221,11 +221,25 @@ def test_after_the_second_death_each_request_is_tried_alone(deaths, runs, alone)
         published_ns=7,
     )
 
-    bodies = split(batch, deaths)
+    bodies = split(pack(batch), batch, deaths)
 
     assert len(bodies) == alone
     for body, one in zip(bodies, batch.runs, strict=False):
         assert unpack(body) == replace(batch, runs=[one], unreadable=[])
+
+
+def test_a_newer_message_stays_what_it_is_when_it_is_split():
+    """A newer worker may be the next to take it: its version and what is new in it are still there."""
+    worker, _ = a_worker()
+
+    handled = worker.handle(newer([1, 9], sent(1), sent(2), sent(3), kind="replay"), 2)
+
+    said = [json.loads(zlib.decompress(one)) for one in handled.split]
+    assert [(one["v"], one["trailer"], len(one["runs"])) for one in said] == [([1, 9], {"new": 1}, 1)] * 2  # fmt: skip
+    assert [one["runs"][0]["later"] for one in said] == [["new"]] * 2
+    assert [unpack(one).version for one in handled.split] == [(1, 9)] * 2
+    assert len(handled.dead) == 1
+    worker.close(10)
 
 
 def test_a_split_message_is_not_scored():

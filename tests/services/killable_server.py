@@ -1,4 +1,4 @@
-"""`ragmeter serve` as an object, in a process of its own: ``killable_server.py FOLDER [SLOW]``.
+"""`ragmeter serve` as an object, in a process of its own: ``killable_server.py FOLDER HTTP_PORT GRPC_PORT [SLOW]``.
 
 It keeps what it scores in a store in the folder; with SLOW each request takes a twentieth of a second as long as
 the file ``slow`` is there, and what was scored is written to ``scored.txt``, a trace id a line.
@@ -44,7 +44,7 @@ def say(*words):
 
 
 def main():
-    folder, slow = Path(sys.argv[1]), len(sys.argv) > 2
+    folder, slow = Path(sys.argv[1]), len(sys.argv) > 4
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     for name in [name for name in os.environ if name.startswith(("OTEL_", "RAGMETER_"))]:
@@ -52,8 +52,8 @@ def main():
     meter = RagMeter(exporters=[Slow(folder)]) if slow else None
     server = Server(
         ServeOptions(
-            http_port=0,
-            grpc_port=0,
+            http_port=int(sys.argv[2]),
+            grpc_port=int(sys.argv[3]),
             grace_s=0.0,
             max_held_bytes=4 * MB if slow else 256 * MB,
             store=StoreOptions(path=folder / "serve.db"),

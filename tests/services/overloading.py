@@ -20,11 +20,13 @@ SERVER = Path(__file__).with_name("killable_server.py")
 
 
 class Child:
-    """The server: with a store and a spool in a folder, to be ended, or killed."""
+    """The server: with a store and a spool in a folder, at ports or where there is room, to be ended, or killed."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, ports=(0, 0)):
         self.process = subprocess.Popen(
-            [sys.executable, SERVER, folder, *arguments], stdout=subprocess.PIPE, text=True
+            [sys.executable, SERVER, folder, *map(str, ports), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         ports = self.process.stdout.readline().split()
         assert len(ports) == 2, "it did not start"
