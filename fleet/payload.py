@@ -183,7 +183,7 @@ def unpack(body: bytes) -> Batch:
 
 
 def each_alone(body: bytes) -> tuple[bytes, ...]:
-    """Return the requests of a message that can be read, each as a message of its own, with all that its writer wrote.
+    """Return those requests of a message that can be read, each as a message of its own, as they were written.
 
     Raises:
         UnreadableError: As for `unpack`.

@@ -50,7 +50,7 @@ class Marks(Protocol):
 
 
 def split(body: bytes, batch: Batch, deaths: int) -> tuple[bytes, ...]:
-    """Return the messages that one is to be replaced by, each with one request of its batch; empty: it is scored.
+    """Return the messages that one is to be replaced by, each with one request; empty: it is scored.
 
     After the second death of a worker one of the requests may be what ends them: alone it ends nothing else.
     """

@@ -42,6 +42,17 @@ def small_disk(folder):
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+@contextmanager
+def read_only(file):
+    """A file that no one may write, not even root, until the block ends."""
+    subprocess.run(["mount", "--bind", file, file], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", file], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", file], check=True)
+
+
 def traces_in(body):
     request = ExportTraceServiceRequest.FromString(body)
     return {

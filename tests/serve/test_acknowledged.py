@@ -4,7 +4,8 @@ The other columns of the table are in ``tests/services/test_acknowledged.py``.
 """
 
 import pytest
-from acknowledged import FAULTS, Setup, SpoolAlone, holds, set_up
+from acknowledged import FAULTS, Setup, SpoolAlone, holds, read_only, set_up, traces_in
+from served import until
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -12,3 +13,24 @@ from acknowledged import FAULTS, Setup, SpoolAlone, holds, set_up
 def test_acknowledged_is_found_or_the_operator_is_told(kind, fault, tmp_path):
     with set_up(kind, tmp_path) as setup:
         holds(setup, fault)
+
+
+def test_a_store_that_may_not_be_written_at_the_start_is_said(tmp_path):
+    """A file that was opened stays writable, so a store in one is read-only from the start or not at all."""
+    with set_up(Setup, tmp_path) as setup:
+        setup.start()
+        before = setup.send(range(1, 4))
+        until(lambda: setup.found() == before)
+        setup.stop()
+        with read_only(setup.disk / "ragmeter" / "serve.db"):
+            setup.start()
+            assert setup.health()["durable"] is False
+            assert "cannot be used (attempt to write a readonly database)" in setup.said()
+            meanwhile = setup.send(range(11, 14))
+            assert len(meanwhile) == 3
+            setup.stop()
+        assert meanwhile <= set().union(*map(traces_in, setup.endpoint.bodies))
+        setup.start()
+        assert setup.health()["durable"] is True
+        after = setup.send(range(21, 24))
+        until(lambda: setup.found() == before | after)
