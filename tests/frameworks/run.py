@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,22 +72,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
     """Return the Python of an environment with the frameworks, their test tools and ragmeter."""
-    python = folder / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    install = [str(CHECKOUT / ".ci" / "environment"), str(folder)]
     constraints = _constraints(folder.name)
     # Written down with this Python; a release elsewhere must not break a change of ours unseen.
     if sys.version_info[:2] == (3, 11) and not os.environ.get("CI_LATEST"):
-        pip += ["--constraint", str(constraints)]
+        install += ["--constraint", str(constraints)]
     if not (folder / "complete").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        _checked([*pip, *described["packages"]])
+        shutil.rmtree(folder, ignore_errors=True)
+        _checked([*install, *described["packages"]])
         for package in described.get("without_dependencies", ()):
-            _checked([*pip, "--no-deps", package])
+            _checked([*install, "--no-deps", package])
         (folder / "complete").touch()
     # The package itself is installed anew: it is what changes between two runs.
-    _checked([*pip, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
-    _checked([*pip, "--no-deps", "--force-reinstall", str(CHECKOUT)])
-    return python
+    _checked([*install, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
+    _checked([*install, "--no-deps", "--force-reinstall", str(CHECKOUT)])
+    return folder / "bin" / "python"
 
 
 def _constraints(environment: str) -> Path:

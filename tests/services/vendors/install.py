@@ -1,4 +1,4 @@
-"""Makes an environment for each vendor of the table, by uv where there is one, with ragmeter as users install it.
+"""Makes an environment for each vendor of the table, with ragmeter as users install it.
 
 Usage: install.py [--packages] FOLDER [NAME ...]; names of vendors, or ``short`` for those that CI has; none: all.
 ``--packages``: the vendors' alone, without ragmeter. What is there already stays: a stamp says so.
@@ -16,7 +16,7 @@ from pathlib import Path
 from table import COMMON, VENDORS
 
 ROOT = Path(__file__).resolve().parents[3]
-UV = shutil.which("uv")
+UV = str(ROOT / ".ci" / "uv")
 
 
 def main(folder: str, *names: str, ours: bool) -> int:
@@ -40,12 +40,7 @@ def main(folder: str, *names: str, ours: bool) -> int:
 
 
 def _wheel(into: Path) -> Path:
-    build = (
-        [UV, "build", "-q", "--wheel", "-o", str(into)]
-        if UV
-        else [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(into)]
-    )
-    subprocess.run([*build, str(ROOT)], check=True)
+    subprocess.run([UV, "build", "-q", "--wheel", "-o", str(into), str(ROOT)], check=True)
     return next(into.glob("*.whl"))
 
 
@@ -57,9 +52,8 @@ def _environment(folder: Path, name: str) -> Path | None:
     stamp = environment / "stamp"
     if not stamp.exists():
         shutil.rmtree(environment, ignore_errors=True)
-        venv = [UV, "venv", "-q"] if UV else [sys.executable, "-m", "venv"]
         try:
-            subprocess.run([*venv, str(environment)], check=True)
+            subprocess.run([UV, "venv", "-q", str(environment)], check=True)
             _pip(environment, *packages)
         except subprocess.CalledProcessError:
             return None
@@ -72,12 +66,7 @@ def _environment(folder: Path, name: str) -> Path | None:
 
 def _pip(environment: Path, *options: str) -> None:
     python = str(environment / "bin" / "python")
-    pip = (
-        [UV, "pip", "install", "-q", "--python", python]
-        if UV
-        else [python, "-m", "pip", "install", "-q"]
-    )
-    subprocess.run([*pip, *options], check=True)
+    subprocess.run([UV, "pip", "install", "-q", "--python", python, *options], check=True)
 
 
 if __name__ == "__main__":
