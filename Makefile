@@ -12,7 +12,7 @@ setup: $(BIN)/pytest ## Make .venv with everything for development
 
 $(BIN)/pytest: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --config-settings editable_mode=strict -e '.[test]'
+	$(BIN)/pip install --quiet -e '.[test]'
 	@touch $@
 
 fix: setup ## Format and apply the linter's safe fixes

@@ -52,7 +52,7 @@ def install_command(*extras: str) -> str:
     url = str(origin.get("url") or "file:///path/to/ragmeter")
     if origin.get("dir_info", {}).get("editable"):
         place = f"{unquote(url.removeprefix('file://'))}[{','.join(extras)}]"
-        return f"pip install --config-settings editable_mode=strict -e '{place}'"
+        return f"pip install -e '{place}'"
     if (vcs := origin.get("vcs_info")) is not None:
         url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"pip install '{named} @ {url}'"

@@ -17,6 +17,11 @@ from ragmeter._runtime.guard import observed_errors
 _CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _CHECKOUT]
 
+# Tests start hundreds of processes. Where Python may not keep what it compiled, each of them compiles all modules
+# again, which is most of its start.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+
 # Examples are small, machines are not always idle: hypothesis' own 200 ms per example fails a
 # property, "flaky", whenever the processor was elsewhere, and so does its check of the generation.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
