@@ -5,6 +5,7 @@ defined.  What stands for the reader's own application (``chain``, ``question``)
 `documented_names`, and nothing else is.  Checked without pydantic's plugin, which readers lack.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -79,11 +80,19 @@ def modules(tmp_path_factory) -> Path:
     return folder
 
 
-def _check(command: list[str], folder: Path) -> None:
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """Return a folder in which tools that do not ask Python's import system find the package."""
+    folder = tmp_path_factory.mktemp("tree")
+    subprocess.run([sys.executable, str(ROOT / ".ci" / "tree"), str(folder)], check=True)
+    return folder
+
+
+def _check(command: list[str], folder: Path, **variables: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
-        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", **variables},
         capture_output=True,
         text=True,
         timeout=600,
@@ -98,12 +107,14 @@ def test_there_are_blocks_to_check():
 
 
 @pytest.mark.timeout(600)
-def test_mypy_accepts_every_block(modules):
+def test_mypy_accepts_every_block(modules, tree):
     """As ``mypy --strict`` reads it, without any plugin."""
-    _check(["mypy", "--strict", "--config-file=", f"--cache-dir={modules / 'cache'}", "."], modules)
+    options = ["--strict", "--config-file=", f"--cache-dir={modules / 'cache'}"]
+    _check(["mypy", *options, "--follow-imports=silent", "."], modules, MYPYPATH=str(tree))
 
 
 @pytest.mark.timeout(600)
-def test_pyright_accepts_every_block(modules):
+def test_pyright_accepts_every_block(modules, tree):
     """As an editor shows it."""
+    (modules / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(tree)]}), "utf-8")
     _check(["pyright", "--pythonpath", sys.executable, "."], modules)

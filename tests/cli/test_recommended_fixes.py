@@ -114,7 +114,12 @@ def _call(text, start):
 def _public_names():
     """Return every name that a reader can import from a public module of ours."""
     found = {}
-    for module in pkgutil.walk_packages(ragmeter.__path__, "ragmeter."):
+    rooms = (ragmeter, ragmeter.adapters, ragmeter.exporters, ragmeter.metrics)
+    for module in (
+        module
+        for room in rooms
+        for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
+    ):
         below = module.name.removeprefix("ragmeter.")
         if not re.search(r"(^|\.)_|^cli|^serve|^fleet|^testing", below):
             loaded = importlib.import_module(module.name)

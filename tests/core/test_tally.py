@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ragmeter
 from ragmeter import RagMeter
 from ragmeter._runtime.stats import Tally
 from ragmeter.exporters.memory import InMemoryExporter
@@ -83,7 +84,7 @@ def test_a_request_that_is_interrupted_anywhere_while_it_is_offered_is_not_in_fl
     meter.submit(RagSample(question="before", contexts=["a"]))
     struck = set()
     for moment in count(1):
-        with Interrupting(moment, ".py", "/ragmeter/") as one:
+        with Interrupting(moment, ".py", str(Path(ragmeter.__file__).parent)) as one:
             meter.submit(RagSample(question="q", contexts=["a"]))
         if one.struck is None:
             break

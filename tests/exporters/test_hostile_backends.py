@@ -4,7 +4,7 @@ import gzip
 import json
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from opentelemetry.trace import set_span_in_context
@@ -55,13 +55,10 @@ class Hostile:
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection):
-        with connection:
+        with connection, suppress(OSError):  # its client has hung up
             while request := _request(connection):
                 self.requests.append(request)
-                try:
-                    self._say(self, connection.sendall)
-                except OSError:  # its client has hung up
-                    return
+                self._say(self, connection.sendall)
 
     def close(self):
         for client in self.clients:
