@@ -112,7 +112,7 @@ class Counters:
             capture: In one step with that it is counted that one was captured.
             once: Gives True as often as this may be counted, also if it is called again after an interrupt.
         """
-        note = [(("dropped", reason), count)]
+        note: _Changes = [(("dropped", reason), count)]
         self._tally.take(chain(capture or (), compress([note], once)))
         self._tell(reason, "requests are not scored")
 

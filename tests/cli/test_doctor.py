@@ -150,9 +150,7 @@ def test_a_server_that_points_elsewhere_has_taken_nothing():
         code, _, findings = doctor("--otlp", url)
     assert code == 1
     for signal in ("traces", "logs", "metrics"):
-        finding = about(findings, f"{signal} to")
-        assert finding["state"] != "ok"
-        assert "status 307 points to another address" in finding["detail"]
+        assert about(findings, f"{signal} to")["state"] != "ok"
 
 
 def test_a_password_in_the_endpoint_is_not_shown():
