@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
+from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 
 from ._passages import RetrievalTool, cut, tool_for
 from .conventions import Documents, Missing, Reader, Role
@@ -189,13 +189,22 @@ def _joined(short: Sequence[Document], full: Sequence[Document]) -> tuple[Docume
 
 def shown(
     items: Sequence[Document], prompts: Sequence[Prompt], question: str | None
-) -> tuple[Document, ...] | None:
-    """Return the documents that stand in the prompts, in their order; None: the prompts show none."""
+) -> tuple[tuple[Document, Document], ...] | None:
+    """Return the documents that stand in the prompts, in their order, each with what of it stands there.
+
+    None: the prompts show none.
+    """
     texts = [item.text or "" for item in items]
     if not prompts or not all(texts):
         return None
-    seen = seen_in_prompts(texts, prompts, question)
-    return None if seen is None else tuple(items[index] for index in seen)
+    seen = shown_in_prompts(texts, prompts, question)
+    if not seen:
+        return None
+    return tuple(
+        (item, item if one.text is None else item._replace(text=one.text))
+        for one in seen
+        for item in [items[one.passage]]
+    )
 
 
 def missing_in(seen: Iterable[Seen]) -> Missing | None:

@@ -88,7 +88,7 @@ class Found:
     sources: Mapping[str, str] = field(default_factory=dict)
     """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
     shown: tuple[Document, ...] | None = None
-    """The documents as the prompts show them, in their order; None: no prompt shows any."""
+    """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
     cut_off: tuple[SpanRecord, ...] = ()
     """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
     partial: bool = False
@@ -275,10 +275,10 @@ class _Finder:
         stood = shown(contexts, prompts, found.question)
         if stood is None:
             return found
-        texts = {item.text for item in stood}
+        texts = {item.text for item, _ in stood}
         # Retrieved twice and shown once is still retrieved twice; never shown is left out.
         told = tuple(item for item in contexts if item.text in texts)
-        return replace(found, contexts=told, shown=stood)
+        return replace(found, contexts=told, shown=tuple(part for _, part in stood))
 
     def _members(
         self, request: SpanRecord | None, members: Sequence[Read]

@@ -10,9 +10,22 @@ import html
 import re
 from collections.abc import Iterator
 
-__all__ = ["IDEOGRAPHS", "collapsed", "letters_of", "weight_of", "words_of"]
+__all__ = [
+    "IDEOGRAPHS",
+    "collapsed",
+    "letters_of",
+    "places_of_words",
+    "tokens_in",
+    "weight_of",
+    "words_of",
+]
 
 _WORDS = re.compile(r"[^\W_]+")
+_ALONE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+)
+"""Scripts without spaces between words: each character is one."""
+_TOKENS = re.compile(f"[^\\W_{_ALONE}]+|(?=[^\\W_])[{_ALONE}]")
 IDEOGRAPHS = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _LINE_BREAKS = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _ESCAPES = re.compile(
@@ -37,6 +50,20 @@ def collapsed(text: str) -> str:
 def words_of(text: str) -> list[str]:
     """Return the runs of letters and digits of a text, in small letters."""
     return [word for part in _parts(text) for word in _WORDS.findall(_unescaped(part).casefold())]
+
+
+def tokens_in(text: str) -> list[str]:
+    """Return the words of a text, in small letters; where a script has no spaces, each character."""
+    return [
+        token for part in _parts(text) for token in _TOKENS.findall(_unescaped(part).casefold())
+    ]
+
+
+def places_of_words(text: str) -> tuple[str, list[tuple[int, int]], list[int]]:
+    """Return a text, without its escapes, with where each word begins and ends, and its number of letters."""
+    plain = _unescaped(text)
+    spans = [token.span() for token in _TOKENS.finditer(plain)]
+    return plain, spans, [len(_letters(plain[start:end])) for start, end in spans]
 
 
 def letters_of(text: str) -> str:

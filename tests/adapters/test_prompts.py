@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter.adapters.reading.prompts import MIN_CUT, Prompt, prompt_of, seen_in_prompts
+from ragmeter.adapters.reading.align import MIN_CUT
+from ragmeter.adapters.reading.prompts import Prompt, prompt_of, seen_in_prompts
 
 EN = (
     'Refunds take five days & are paid to the "original" card.\nShipping <b>is</b> not refunded.',
