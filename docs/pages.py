@@ -31,12 +31,12 @@ PACKAGES = {
     "cli": "ragmeter.cli",
 }
 GUIDE = (
-    "first-ten-minutes.md",
+    "start.md", "first-ten-minutes.md", "coming-from.md",
     "langchain.md", "llama-index.md", "already-traced.md", "recipes.md",
-    "verdict.md", "metrics.md", "judge.md", "serve.md",
+    "verdict.md", "metrics.md", "judge.md", "serve.md", "glossary.md",
     "quality.md", "dashboards.md", "backends.md",
-    "improve.md", "troubleshooting.md", "golden-sets.md", "evaluate.md", "testing.md",
-    "production.md", "scale.md", "configuration.md", "command-line.md", "support.md", "reference.md",
+    "improve.md", "golden-sets.md", "evaluate.md", "testing.md",
+    "production.md", "scale.md", "configuration.md", "command-line.md", "troubleshooting.md", "support.md", "reference.md",
 )  # fmt: skip
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
