@@ -35,6 +35,8 @@ class JudgedValue:
     """What measured it: metric, version of formula and prompt, and the model where the file says so."""
     lower_is_better: bool = False
     """Whether low values are the good ones."""
+    asked_with: float = 1.0
+    """Probability that a cascade asked for it with, where its request was chosen to be judged."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,11 @@ class ScoredRequest:
     """What was measured, by name of the score."""
     verdict: str = ""
     """Its word; empty: none."""
+
+    def probability_of(self, score: str) -> float:
+        """Return with which probability it was chosen to be judged, and a cascade asked for this score."""
+        found = self.scores.get(score)
+        return self.probability * (1.0 if found is None else found.asked_with)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,4 +210,7 @@ def _judged_value(score: Mapping[str, Any], measurement: str) -> JudgedValue:
         scaled = min(1.0, max(0.0, (float(value) - lowest) / (highest - lowest)))
     definition = score.get("definition")
     judge = measurement if "@" in measurement or not definition else f"{measurement}@{definition}"
-    return JudgedValue(scaled, status, judge, score.get("direction") == "lower")
+    lower_is_better = score.get("direction") == "lower"
+    return JudgedValue(
+        scaled, status, judge, lower_is_better, _probability(score.get("asked_with"))
+    )

@@ -134,6 +134,8 @@ SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
 SCORE_OUTPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.output_tokens")
 SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
 SCORE_ASKED_WITH: Final = _own("ragmeter.evaluation.asked_with")
+SPARED_SCORES: Final = _own("ragmeter.evaluation.spared")
+"""Names of the scores that a cascade did not ask for, as something cheaper had decided; on all events."""
 SCORE_COST: Final = _own("ragmeter.evaluation.judge.cost")
 """Money, in the currency of the judge's prices; absent where it has none."""
 SCORE_JUDGE_MODEL: Final = _own("ragmeter.evaluation.judge.model")

@@ -68,7 +68,10 @@ def refusal_in(response: object) -> str | None:
     beside = [getattr(one, "additional_kwargs", None) for one in (message, response)]
     choices = raw.get("choices") if isinstance(raw, Mapping) else getattr(raw, "choices", None)
     first: Any = choices[0] if isinstance(choices, (list, tuple)) and choices else None
-    own = first.get("message") if isinstance(first, Mapping) else getattr(first, "message", None)
+    if isinstance(first, Mapping):
+        own = first.get("message") or first.get("delta")
+    else:
+        own = getattr(first, "message", None) or getattr(first, "delta", None)
     return refusal_of(own) or refusal_of(message, raw, *beside)
 
 

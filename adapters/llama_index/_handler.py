@@ -3,7 +3,8 @@
 Attached to LlamaIndex's root dispatcher it sees every query engine, retriever, chat engine,
 agent and workflow of the process, those built before it included, and offers one run per
 user request that retrieved to a `RagMeter`.  It is a span handler: LlamaIndex's events lack
-the nodes that reach the model, and its legacy callbacks miss existing engines.  It must
+the nodes that reach the model, and its legacy callbacks miss existing engines.  Of events it hears
+what a model says while a stream of bare words is read: refusals are in no word.  It must
 never change what the application sees: not its objects, exceptions, streams, or current span.
 """
 
@@ -25,9 +26,11 @@ from ragmeter.metrics._process import fork
 from ._answers import Readers
 from ._events import SpanFollower
 from ._payloads import Kind, TextMode
+from ._streams import hear
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
+    from ragmeter._runtime.guard import Guard
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = ["HANDLER", "LlamaIndexRequest", "RagMeterHandler", "attach_globally", "detach_globally"]
@@ -125,6 +128,7 @@ class RagMeterHandler:
             name=name,
             named=named(retrieval_tools, retrieval_functions),
         )
+        self._listener = _Listener(meter.guard("llama_index.event"))
         self.open_spans: dict[str, Any] = {}
         """Always empty: read by ``Dispatcher.shutdown()``."""
 
@@ -134,6 +138,7 @@ class RagMeterHandler:
         with _attaching:
             if not self.is_attached:
                 root.span_handlers = [*root.span_handlers, self]
+                root.event_handlers = [*root.event_handlers, self._listener]
                 self._meter.expect_requests("llama_index")
         return self
 
@@ -143,6 +148,9 @@ class RagMeterHandler:
         with _attaching:
             # A new list: a thread that is walking the old one must not skip its next handler.
             root.span_handlers = [item for item in root.span_handlers if item is not self]
+            root.event_handlers = [
+                item for item in root.event_handlers if item is not self._listener
+            ]
         self.close()
 
     def __enter__(self) -> RagMeterHandler:
@@ -248,6 +256,37 @@ class RagMeterHandler:
             read = self._readers.question(request, arguments)
             question = question if read is None else read
         return True, question
+
+
+_SAYING = frozenset({
+    "LLMChatInProgressEvent", "LLMChatEndEvent", "LLMCompletionInProgressEvent", "LLMCompletionEndEvent",
+})  # fmt: skip
+
+
+class _Listener:
+    """Hears what models say, for the streams that are being read.
+
+    Args:
+        guard: Contains errors of ours.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def handle(self, event: object, **_: Any) -> None:
+        """Called by the dispatcher for each event, on the thread of whoever reads."""
+        if type(event).__name__ in _SAYING:
+            with self._guard:
+                hear(getattr(event, "response", None))
+
+    async def ahandle(self, event: object, **_: Any) -> None:
+        """Do the same: another task, in a copy of the reader's context."""
+        self.handle(event)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the listener's name, for LlamaIndex's and other tools' tables."""
+        return "RagMeterListener"
 
 
 def _root_dispatcher() -> Any:

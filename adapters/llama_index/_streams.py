@@ -23,7 +23,7 @@ from ragmeter.metrics.sample import SampleStatus
 
 from ._calls import refusal_in
 
-__all__ = ["StreamedText", "being_read", "watch"]
+__all__ = ["StreamedText", "being_read", "hear", "watch"]
 
 if TYPE_CHECKING:
     _Proxy = wrapt.ObjectProxy[Any]
@@ -39,6 +39,18 @@ being_read: ContextVar[StreamedText | None] = ContextVar("ragmeter_being_read", 
 nothing else says for which request. Set for the length of that one step."""
 
 
+_heard_by: ContextVar[StreamedText | None] = ContextVar("ragmeter_heard_by", default=None)
+"""The stream of which a reader waits for an item, whichever: what the model says meanwhile is said in it."""
+
+
+def hear(response: object) -> None:
+    """Note a model's response of which a stream that is being read hands on no more than the words."""
+    text = _heard_by.get()
+    while text is not None:
+        text.hear(response)
+        text = text.around
+
+
 class StreamedText:
     """The text of one streamed answer as far as it went by, and how it ended.
 
@@ -48,12 +60,28 @@ class StreamedText:
         owner: Whose stream it is; forgotten when it ends.
     """
 
-    __slots__ = ("_on_end", "_parts", "_size", "begun", "error_type", "owner", "refusal", "status")
+    __slots__ = (
+        "_hands_on_responses",
+        "_heard",
+        "_on_end",
+        "_parts",
+        "_size",
+        "around",
+        "begun",
+        "error_type",
+        "owner",
+        "refusal",
+        "status",
+    )
 
     def __init__(self, on_end: Callable[[StreamedText], None], owner: Any = None) -> None:
         self.owner = owner
         self.begun = False
         """Its first item has been asked for."""
+        self.around: StreamedText | None = None
+        """Another's, whose stream is this one's: several meters watch."""
+        self._hands_on_responses = False
+        self._heard: object = None
         self._on_end: Callable[[StreamedText], None] | None = on_end
         self._parts: list[str] = []
         self._size = 0
@@ -74,12 +102,25 @@ class StreamedText:
         if self.status is not None:
             return
         if not isinstance(item, str):
-            said = refusal_in(item)
-            self.refusal = said if self.refusal is None else said or self.refusal
+            self._hands_on_responses = True
+            self._note_refusal(refusal_in(item))
         piece = item if isinstance(item, str) else getattr(item, "delta", None)
         if isinstance(piece, str) and self._size <= MAX_CHARACTERS:
             self._size += len(piece)
             self._parts.append(piece)
+
+    def hear(self, response: object) -> None:
+        """Note a response that goes by as words alone."""
+        # One is told of by each decorator that it passes, and at the end once more.
+        if self.status is None and not self._hands_on_responses and response is not self._heard:
+            self._heard = response
+            self._note_refusal(refusal_in(response))
+
+    def _note_refusal(self, said: str | None) -> None:
+        before = self.refusal or ""
+        if said is not None:
+            # Some say all of it each time, others a piece.
+            self.refusal = said if said.startswith(before) else before + said
 
     def end(self, status: SampleStatus, error: BaseException | None = None) -> None:
         """Note the end; only the first one counts."""
@@ -92,7 +133,7 @@ class StreamedText:
         self.status = status
         self.error_type = error_type(error)
         on_end(self)
-        self.owner = None
+        self.owner = self._heard = None
 
     def dropped(self) -> None:
         """Note that it cannot be read on: broken off, or never begun."""
@@ -146,7 +187,10 @@ class _Stream(_Proxy):
         self._self_text.dropped()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
-        token = _reading(self._self_text)
+        text = self._self_text
+        text.around = _heard_by.get()
+        heard = _heard_by.set(text)
+        token = _reading(text)
         try:
             item = step(*args)
         except StopIteration:
@@ -156,8 +200,10 @@ class _Stream(_Proxy):
             self._self_text.failed(error)
             raise
         finally:
+            text.around = None
+            _read(_heard_by, heard)
             if token is not None:
-                _read(token)
+                _read(being_read, token)
         self._self_text.add(item)
         return item
 
@@ -170,9 +216,9 @@ def _reading(text: StreamedText) -> Token[StreamedText | None] | None:
     return being_read.set(text)
 
 
-def _read(token: Token[StreamedText | None]) -> None:
+def _read(variable: ContextVar[StreamedText | None], token: Token[StreamedText | None]) -> None:
     with suppress(ValueError):  # an abandoned coroutine may be closed in another context
-        being_read.reset(token)
+        variable.reset(token)
 
 
 class _AsyncStream(_Proxy):
@@ -203,7 +249,10 @@ class _AsyncStream(_Proxy):
         self._self_text.dropped()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
-        token = _reading(self._self_text)
+        text = self._self_text
+        text.around = _heard_by.get()
+        heard = _heard_by.set(text)
+        token = _reading(text)
         try:
             item = await step
         except StopAsyncIteration:
@@ -213,7 +262,9 @@ class _AsyncStream(_Proxy):
             self._self_text.failed(error)
             raise
         finally:
+            text.around = None
+            _read(_heard_by, heard)
             if token is not None:
-                _read(token)
+                _read(being_read, token)
         self._self_text.add(item)
         return item

@@ -253,7 +253,7 @@ def _corrected(
         "correct the judge by its errors alone"
     )
     values = [
-        (1 / one.probability, value)
+        (1 / one.probability_of(score), value)
         for one in measured
         if (value := one.scores[score].value) is not None
     ]
@@ -296,7 +296,12 @@ def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
             continue
         sums.add_request(x)
         if verdict is not None and verdict.status != "skipped":
-            sums.judged(x, one.probability, verdict.value, undefined=verdict.status == "undefined")
+            sums.judged(
+                x,
+                one.probability_of(score),
+                verdict.value,
+                undefined=verdict.status == "undefined",
+            )
     return sums
 
 

@@ -224,7 +224,7 @@ class _Session:
             probability=self._drawing.probability,
             judged=None if verdict is None else verdict.value,
             judge="" if verdict is None else verdict.judge,
-            judge_probability=request.probability,
+            judge_probability=request.probability_of(self._options.score),
             source=self._options.results.name,
             verdict=request.verdict,
         )

@@ -132,6 +132,9 @@ def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
         attributes[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.alarms:
         attributes[semconv.ALARMS] = True
+    spared = [clean(one.name) for one in scored.scores.values() if one.asked_with == 0.0]
+    if spared:
+        attributes[semconv.SPARED_SCORES] = spared
     return attributes
 
 

@@ -423,9 +423,8 @@ def _measure(
     # Of a score it asks for nothing but its value.
     x = proxy_value(name, cast("Mapping[str, Score]", values))
     asked_with = value.asked_with
-    if asked_with == 0.0:
-        return  # a cascade spared it, and of requests that were received nothing tells so: weights stand for it
-    sums.add_request(x, 1.0 / (asked_with or 1.0))
+    # Those that a cascade spared, too: what is free of all corrects what is judged of some.
+    sums.add_request(x)
     if status != "skipped":
         sums.judged(
             x,

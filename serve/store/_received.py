@@ -344,8 +344,19 @@ def _of_event(
         selection=_text(told.get(semconv.SELECTION)) if is_verdict else None,
         judge_selection=_judge_selection(told) if judged else None,
         verdict=_verdict(told, at) if is_verdict else None,
-        scores={} if score is None else {name: score},
+        scores=_spared(told, at) if score is None else {**_spared(told, at), name: score},
     )
+
+
+def _spared(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
+    """Return the scores that a cascade did not ask for: requests that their means are of, too."""
+    names = told.get(semconv.SPARED_SCORES)
+    found = names[:MAX_SCORES] if isinstance(names, list) else ()
+    return {
+        name: ScorePart(told=Told(at, None, "skipped", None))
+        for name in found
+        if isinstance(name, str) and 0 < len(name) <= MAX_NAME
+    }
 
 
 def _word(told: Mapping[str, Any]) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, ids, llm, nodes
 
@@ -78,6 +81,96 @@ def test_a_stream_of_responses(content: str, kwargs: Any, more: Any, answer: str
 
     assert text.refusal is not None
     assert (text.take() or text.refusal or None) == answer
+
+
+class RefusingStream(Refusing):
+    """Streams replies as integrations do: with LlamaIndex's own events, hidden behind bare words."""
+
+    pieces: Any = None
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        def pieces() -> Any:
+            yield from self.pieces
+
+        return pieces()
+
+    @llm_chat_callback()
+    async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        async def pieces() -> Any:
+            for piece in self.pieces:
+                yield piece
+
+        return pieces()
+
+
+def _piece(delta: str, kwargs: Any = None, **more: Any) -> ChatResponse:
+    message = ChatMessage(role="assistant", content=delta, additional_kwargs=kwargs or {})
+    return ChatResponse(message=message, delta=delta, **more)
+
+
+def _chunk(refusal: str) -> ChatResponse:
+    return _piece("", raw={"choices": [{"delta": {"content": None, "refusal": refusal}}]})
+
+
+def _streamed(*pieces: ChatResponse) -> tuple[str, Any]:
+    """Return what the caller reads of a query engine's stream of words, and what was scored."""
+    model = RefusingStream(chats=True, pieces=pieces)
+    with captured() as capture, captured() as other:
+        engine = RetrieverQueryEngine.from_args(
+            ListRetriever(nodes()[:2]), llm=model, streaming=True
+        )
+        read = "".join(engine.query(QUESTION).response_gen)
+        scored = capture.only
+        assert (other.only.sample.status, other.only.sample.answer) == (
+            scored.sample.status, scored.sample.answer
+        )  # fmt: skip
+    return read, scored
+
+
+WORD_STREAMS = {
+    "one reply": ([_piece("", {"refusal": NO})], "", NO),
+    "pieces of the provider's own": ([_chunk("I cannot "), _chunk("help with that.")], "", NO),
+    "after words": (
+        [_piece("It "), _piece("is", raw={"stop_reason": "refusal"})],
+        "It is",
+        "It is",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORD_STREAMS)
+def test_a_stream_of_words(name: str) -> None:
+    """The reader gets words alone; every meter that is attached knows that they are a refusal."""
+    pieces, words, answer = WORD_STREAMS[name]
+    read, scored = _streamed(*pieces)
+    assert read == words
+    assert (scored.sample.status, scored.sample.answer) == ("refused", answer)
+    assert ids(scored) == ["paris", "rome"]
+
+
+def test_a_stream_of_words_that_is_no_refusal() -> None:
+    read, scored = _streamed(_piece("Par"), _piece("is.", raw={"stop_reason": "end_turn"}))
+    assert read == "Paris."
+    assert (scored.sample.status, scored.sample.answer) == ("ok", "Paris.")
+
+
+@pytest.mark.parametrize("name", WORD_STREAMS)
+def test_a_stream_of_words_that_is_awaited(name: str) -> None:
+    pieces, words, answer = WORD_STREAMS[name]
+    engine = RetrieverQueryEngine.from_args(
+        ListRetriever(nodes()[:2]), llm=RefusingStream(chats=True, pieces=pieces), streaming=True
+    )
+
+    async def read() -> str:
+        response: Any = await engine.aquery(QUESTION)
+        return "".join([word async for word in response.async_response_gen()])
+
+    loop = asyncio.new_event_loop()
+    with captured() as capture, closing(loop):
+        assert loop.run_until_complete(read()) == words
+        scored = capture.only
+    assert (scored.sample.status, scored.sample.answer) == ("refused", answer)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -226,3 +226,36 @@ def test_results_without_that_score(tmp_path):
     found = json.loads(ran.stdout)["scores"]["answer_relevancy"]
     assert found["judged"] is None
     assert any("have no answer_relevancy" in note for note in found["notes"])
+
+
+def test_what_a_cascade_asked_for_weighs_as_much_as_what_it_stands_for(tmp_path):
+    """Of what is decided a tenth is asked for: the means are those of all, with labels and without."""
+    chance = random.Random(5)
+    truth, people = 0.0, {}
+    with (tmp_path / "results.jsonl").open("w") as file:
+        for number in range(1200):
+            is_undecided = number % 4 == 0
+            value = float(chance.random() < (0.3 if is_undecided else 0.95))
+            truth += value / 1200
+            asked_with = 1.0 if is_undecided else 0.1
+            is_asked = chance.random() < asked_with
+            score = {"value": value, "status": "ok", "definition": "3", "asked_with": asked_with}
+            spared = {"value": None, "status": "skipped", "definition": "3", "asked_with": 0.0}
+            scores = {"faithfulness": score if is_asked else spared}
+            file.write(json.dumps({"run_id": f"r-{number}", "scores": scores}) + "\n")
+            if is_asked:
+                people[f"r-{number}"] = value, value
+                known = 1.0 if is_undecided else 0.1
+                label = {"at": "2026-11-22T09:00:00Z", "rater": "anna", "source": "results.jsonl"}
+                append_label(
+                    tmp_path / "labels.jsonl",
+                    Label(
+                        request=f"r-{number}", score="faithfulness", value=value, judged=value, probability=1.0,
+                        judge="faithfulness@3", judge_probability=known, **label,
+                    ),
+                )  # fmt: skip
+    found = _run(tmp_path)
+    assert sum(value for value, _ in people.values()) / len(people) < truth - 0.15
+    for name in ("judged", "people", "alone"):
+        assert found[name]["mean"] == pytest.approx(truth, abs=0.04), name
+        assert found[name]["lower"] < truth < found[name]["upper"]

@@ -73,6 +73,14 @@ def test_a_label_says_how_it_came_about(tmp_path):
     assert f"answer {number}" in output
 
 
+def test_a_label_of_what_a_cascade_asked_for_says_so(tmp_path):
+    """A request that was judged with .5, and asked about with .2, stands for ten."""
+    score = {"value": 0.4, "status": "ok", "definition": "3", "asked_with": 0.2}
+    _results(tmp_path / "results.jsonl", scores={"faithfulness": score})
+    _, [label] = _label(tmp_path, ["4", "q"], "--count", "10")
+    assert label.judge_probability == pytest.approx(0.1)
+
+
 def test_the_verdict_is_not_shown_and_texts_do_not_steer_the_terminal(tmp_path):
     _results(tmp_path / "results.jsonl", judged=lambda _: 0.4321)
     output, _ = _label(tmp_path, ["4"] * 10, "--count", "10")

@@ -77,8 +77,12 @@ def test_the_store_weighs_what_a_cascade_asked_as_the_meter_does(measured, name,
         kept.export(results)
     (found,) = (score for score in kept.reader().overview().scores if score.name == name)
     full = sum(truth[name] for truth in truths) / len(truths)
-    assert found.estimate.mean == pytest.approx(expected.mean, abs=0.02)
+    assert found.estimate.mean == pytest.approx(expected.mean)
+    assert (found.estimate.lower, found.estimate.upper) == pytest.approx(
+        (expected.lower, expected.upper)
+    )
+    assert found.estimate.gain == pytest.approx(expected.gain) != 1.0
     assert found.estimate.lower < full < found.estimate.upper
-    assert found.estimate.n_requests == pytest.approx(expected.n_requests, rel=0.25)
+    assert found.estimate.n_requests == expected.n_requests == len(truths)
     assert found.estimate.n_judged == expected.n_judged < 250
     kept.close()
