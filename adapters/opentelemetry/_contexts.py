@@ -1,4 +1,4 @@
-"""Which documents of a request reached its model: of the outermost retrievers, after the last reranking.
+"""Which documents of a request were retrieved: by the outermost retrievers, after the last reranking.
 
 A retriever may be written as two spans, one in the other, or really call others: the outermost that says what
 it found counts.  A reranking takes the place of the documents it was given.
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
-
 from ._passages import RetrievalTool, cut, tool_for
 from .conventions import Documents, Missing, Reader, Role
 from .conventions._values import Document, is_hidden
 from .record import SpanRecord
 
-__all__ = ["Read", "Seen", "missing_in", "reached", "shown", "with_rule"]
+__all__ = ["Read", "Seen", "missing_in", "reached", "with_rule"]
 
 
 class Read:
@@ -184,26 +182,6 @@ def _joined(short: Sequence[Document], full: Sequence[Document]) -> tuple[Docume
         found if item.score is None else found._replace(score=item.score)
         for item, found in whole
         if found is not None
-    )
-
-
-def shown(
-    items: Sequence[Document], prompts: Sequence[Prompt], question: str | None
-) -> tuple[tuple[Document, Document], ...] | None:
-    """Return the documents that stand in the prompts, in their order, each with what of it stands there.
-
-    None: the prompts show none.
-    """
-    texts = [item.text or "" for item in items]
-    if not prompts or not all(texts):
-        return None
-    seen = shown_in_prompts(texts, prompts, question)
-    if not seen:
-        return None
-    return tuple(
-        (item, item if one.text is None else item._replace(text=one.text))
-        for one in seen
-        for item in [items[one.passage]]
     )
 
 

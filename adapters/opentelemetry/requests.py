@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ragmeter.adapters.reading.prompts import Prompt, prompt_of
-
-from ._contexts import Read, Seen, missing_in, reached, shown, with_rule
+from ._contexts import Read, Seen, missing_in, reached, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._sources import source_in
+from ._steps import call_of, reached_model
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI
@@ -271,14 +270,10 @@ class _Finder:
         found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.usable != "full" or not contexts or not _was_answered(seen, models):
             return found
-        prompts = [prompt for read in models if (prompt := self._prompt(read)) is not None]
-        stood = shown(contexts, prompts, found.question)
-        if stood is None:
-            return found
-        texts = {item.text for item, _ in stood}
-        # Retrieved twice and shown once is still retrieved twice; never shown is left out.
-        told = tuple(item for item in contexts if item.text in texts)
-        return replace(found, contexts=told, shown=tuple(part for _, part in stood))
+        calls = [call_of(read, self._cut) for read in models]
+        by_tool = any(read.role == "tool" for read in members)
+        stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)
+        return found if stood is None else replace(found, contexts=stood[0], shown=stood[1])
 
     def _members(
         self, request: SpanRecord | None, members: Sequence[Read]
@@ -330,12 +325,6 @@ class _Finder:
                 read.span.ended_ns,
             ),
         )
-
-    def _prompt(self, read: Read) -> Prompt | None:
-        messages = [] if read.span.dropped else read.reader.prompt(read.span)
-        if not messages or any(is_hidden(text) or self._cut.is_cut(text) for _, text in messages):
-            return None
-        return prompt_of((role, (text,)) for role, text in messages)
 
     def _failed(self, request: SpanRecord | None, members: Sequence[Read], first: Read) -> bool:
         if request is not None:

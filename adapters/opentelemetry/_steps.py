@@ -1,0 +1,81 @@
+"""Spans of models' calls as steps, and the documents that the answering call was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragmeter.adapters.reading.contexts import stretches_in
+from ragmeter.adapters.reading.step import Message, Step, Unknown
+
+from ._contexts import Read, Seen
+from ._limits import CutLength
+from .conventions._values import Document, is_hidden
+
+__all__ = ["call_of", "reached_model"]
+
+
+def call_of(read: Read, limit: CutLength) -> Step:
+    """Return a model's call; its prompt is not known if any of it is hidden or was cut off."""
+    span = read.span
+    sent = read.reader.prompt(span)
+    messages: tuple[Message, ...] | Unknown = tuple(Message(role, text) for role, text in sent)
+    if span.dropped or not messages:
+        messages = Unknown("truncated" if span.dropped else "content_off")
+    elif any(is_hidden(text) for _, text in sent):
+        messages = Unknown("redacted")
+    elif any(limit.is_cut(text) for _, text in sent):
+        messages = Unknown("truncated")
+    said = read.reader.said(span)
+    return Step(
+        id=span.span_id,
+        started_ns=span.started_ns,
+        ended_ns=span.ended_ns,
+        messages=messages,
+        said=Unknown("content_off") if said is None else said,
+        scope=span.scope,
+    )
+
+
+def reached_model(
+    contexts: Sequence[Document],
+    seen: Sequence[Seen],
+    calls: Sequence[Step],
+    asked_and_answered: tuple[str | None, str | None],
+    *,
+    by_tool: bool,
+) -> tuple[tuple[Document, ...], tuple[Document, ...]] | None:
+    """Return which documents the answering call saw: whole, and as its prompt shows them, in its order.
+
+    Args:
+        contexts: What was retrieved, in order.
+        seen: The retrievals.
+        calls: The request's calls of models.
+        asked_and_answered: Question and answer.
+        by_tool: Whether a tool ran in the request.
+
+    Returns:
+        None: the prompts tell nothing.
+    """
+    texts = [item.text for item in contexts if item.text]
+    if len(texts) < len(contexts):
+        return None
+    question, answer = asked_and_answered
+    stood = stretches_in(
+        sorted(calls, key=lambda call: call.started_ns),
+        texts,
+        answer=answer,
+        question=question,
+        queries=[read.reader.query(read.span) for one in seen for read in one.retrievals],
+        after_ns=max(item.read.span.ended_ns for item in seen),
+        by_tool=by_tool,
+    )
+    if stood is None:
+        return None
+    shown = tuple(
+        item if one.text is None else item._replace(text=one.text)
+        for one in stood
+        for item in [contexts[one.passage]]
+    )
+    # Retrieved twice and shown once is still retrieved twice; never shown is left out.
+    seen_texts = {texts[one.passage] for one in stood}
+    return tuple(item for item in contexts if item.text in seen_texts), shown

@@ -1,0 +1,111 @@
+"""Which call answered, and on whose replies it rests: graders, rewriters and critics are none of these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from .answer import is_label, is_long, texts_that_said
+from .letters import letters_of, weight_of
+from .step import Step, Unknown
+
+__all__ = ["MAX_CALLS", "authors_of", "brief_replies_in", "drafts_for"]
+
+MAX_CALLS = 100
+"""Calls of a request that are looked at: the last ones."""
+
+_LEAST_BRIEF = 6
+_MOST_BRIEF = 200
+"""Letters of a brief reply at least, and its characters at most: it counts only where it stands on its own."""
+
+
+def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tuple[Step, ...] | None:
+    """Return the calls that gave the answer: one, or all that it is pasted together of.
+
+    Args:
+        calls: The request's calls, in start order.
+        answer: What was answered; without one the last call decides that says more than a label.
+        after_ns: When the last retrieval ended: such a call began later.
+
+    Returns:
+        Empty: the answering call was not seen, or what it was sent. None: what some calls said is not
+        known, so it may be any of these.
+    """
+    speaking = [call for call in calls if call.words.strip()]
+    if answer is not None and answer.strip():
+        places = texts_that_said(answer, [call.words for call in speaking])
+        if places:
+            found = tuple(_telling(speaking[place], speaking) for place in places)
+            return found if all(call.sent for call in found) else ()
+    elif speaking:
+        for call in reversed(speaking):
+            if call.started_ns >= after_ns and is_long(call.words):
+                return (call,) if call.sent else ()
+    return None if any(isinstance(call.said, Unknown) for call in calls) else ()
+
+
+def _telling(author: Step, calls: Iterable[Step]) -> Step:
+    """Return the call, or the one of the same words around or within it that tells its prompt."""
+    if author.sent:
+        return author
+    words = author.words.strip()
+    return next((call for call in calls if call.sent and call.words.strip() == words), author)
+
+
+def drafts_for(call: Step, calls: Iterable[Step], others: Collection[str]) -> list[Step]:
+    """Return earlier calls whose replies may stand in a call's prompt.
+
+    Not those whose words are a query or a document, nor those that were sent nothing which this call was
+    not sent: steps of an agent are sent one conversation, ever longer.
+
+    Args:
+        call: The later call.
+        calls: All calls of the request.
+        others: Letters of queries and documents.
+    """
+    sent = {message.text for message in call.sent}
+    return [
+        earlier
+        for earlier in calls
+        if earlier is not call
+        and earlier.started_ns < call.started_ns
+        and letters_of(earlier.words) not in others
+        and any(message.text not in sent for message in earlier.sent)
+        and (is_long(earlier.words) or _is_brief(earlier.words))
+    ]
+
+
+def _is_brief(words: str) -> bool:
+    """Return whether a reply that is not long may be looked for where it stands on its own; labels never."""
+    plain = words.strip()
+    return (
+        not is_label(plain)
+        and len(plain) <= _MOST_BRIEF
+        and weight_of(letters_of(plain)) >= _LEAST_BRIEF
+    )
+
+
+def brief_replies_in(texts: Iterable[str], drafts: Sequence[Step]) -> list[tuple[int, Step]]:
+    """Return where brief replies stand behind a colon or alone on a line, in letters of all texts, and whose.
+
+    Of equal ones, the first call's stands first.
+    """
+    waiting: dict[str, list[Step]] = {}
+    for draft in drafts:
+        if not is_long(draft.words):
+            waiting.setdefault(draft.words.strip(), []).append(draft)
+    if not waiting:
+        return []
+    words = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
+    alone = re.compile(rf"(?:^|[:：>\"'\n])[^\S\n]*({words})[^\S\n]*(?=$|[\n\"'<])")
+    found: list[tuple[int, Step]] = []
+    before = 0
+    for text in texts:
+        start = 0
+        for match in alone.finditer(text):
+            before += len(letters_of(text[start : match.start(1)]))
+            start = match.start(1)
+            if left := waiting[match[1]]:
+                found.append((before, left.pop(0)))
+        before += len(letters_of(text[start:])) + 1
+    return found

@@ -1,0 +1,144 @@
+"""Which retrieved documents the answering call saw, in its prompt or through the replies that stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from .align import align
+from .answer import is_long
+from .calls import MAX_CALLS, authors_of, brief_replies_in, drafts_for
+from .letters import letters_of
+from .prompts import MAX_PROMPTS, prompt_of
+from .step import Step, Unknown
+
+__all__ = ["Stretch", "stretches_in"]
+
+_MAX_LEVELS = 8
+"""Levels of replies in prompts of replies that are followed."""
+
+
+class Stretch(NamedTuple):
+    """Retrieved text in a prompt that the answer rests on."""
+
+    passage: int
+    """Which of the retrieved texts."""
+    text: str | None
+    """What of it stands there; None: all of it."""
+
+
+def stretches_in(
+    calls: Sequence[Step],
+    passages: Sequence[str],
+    *,
+    answer: str | None,
+    question: str | None = None,
+    queries: Iterable[str | None] = (),
+    after_ns: int = 0,
+    by_tool: bool = False,
+) -> tuple[Stretch, ...] | None:
+    """Return what of the retrieved texts the answering call saw, in its prompt's order.
+
+    A text that an earlier call saw takes the place of that call's reply.
+
+    Args:
+        calls: The request's calls of models, in start order.
+        passages: Retrieved texts in retrieval order, duplicates included.
+        answer: What was answered.
+        question: What the user asked.
+        queries: What was searched for: rewritten questions are no replies.
+        after_ns: When the last retrieval ended.
+        by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
+
+    Returns:
+        Empty: the answering call saw none of them, and that is known. None: the prompts tell nothing.
+    """
+    calls = calls[-MAX_CALLS:]
+    authors = authors_of(calls, answer, after_ns)
+    sure = authors is not None
+    if authors is None:
+        authors = tuple(call for call in calls if call.sent)
+    if not authors or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
+        return None
+    reader = _Reader(calls, passages, question, queries)
+    found = [one for author in authors for one in reader.read(author, 0)]
+    if found:
+        return tuple(found)
+    return () if sure and not by_tool and reader.absence_is_known(authors) else None
+
+
+class _Reader:
+    """Follows replies from prompt to prompt; each call is read once, and each passage counts once."""
+
+    def __init__(
+        self,
+        calls: Sequence[Step],
+        passages: Sequence[str],
+        question: str | None,
+        queries: Iterable[str | None],
+    ) -> None:
+        self._calls = calls
+        self._passages = passages
+        self._question = question
+        self._others: Collection[str] = {
+            letters_of(text) for text in (*passages, *filter(None, queries))
+        }
+        self._read: set[str] = set()
+        self._used: set[int] = set()
+        self._found_reply = False
+
+    def read(self, call: Step, level: int) -> list[Stretch]:
+        """Return what a call saw: what stands in its prompt, and in those of the replies that stand there."""
+        if call.id in self._read or level > _MAX_LEVELS:
+            return []
+        self._read.add(call.id)
+        prompt = prompt_of((role, (text,)) for role, text in call.sent)
+        left = [index for index in range(len(self._passages)) if index not in self._used]
+        drafts = [
+            draft
+            for draft in drafts_for(call, self._calls, self._others)
+            if draft.id not in self._read
+        ]
+        long = [draft for draft in drafts if is_long(draft.words)]
+        texts = [self._passages[index] for index in left] + [draft.words for draft in long]
+        hits = align(texts, [prompt.history, prompt.texts], self._question)
+        # What stands in earlier turns only counts where this turn shows nothing.
+        now = max((hit.call for hit in hits if hit.passage < len(left)), default=0)
+        stretches: list[tuple[int, Stretch | Step]] = []
+        for hit in hits:
+            if hit.passage >= len(left):
+                if _is_most(hit.text, texts[hit.passage]):
+                    stretches.append((hit.place, long[hit.passage - len(left)]))
+            elif hit.call == now:
+                self._used.add(left[hit.passage])
+                stretches.append((hit.place, Stretch(left[hit.passage], hit.text)))
+        stretches += brief_replies_in((*prompt.history, *prompt.texts), drafts)
+        found: list[Stretch] = []
+        for _, one in sorted(stretches, key=lambda item: item[0]):
+            if isinstance(one, Stretch):
+                found.append(one)
+            else:
+                self._found_reply = True
+                found += self.read(one, level + 1)
+        return found
+
+    def absence_is_known(self, authors: Collection[Step]) -> bool:
+        """Return whether these prompts, which show nothing, are known to be whole.
+
+        They are where something else explains them: a reply stands there, or another call recorded alike
+        shows what was retrieved.
+        """
+        if any(not text.strip() or role == "tool" for one in authors for role, text in one.sent):
+            return False
+        if self._found_reply:
+            return not any(isinstance(call.messages, Unknown) for call in self._calls)
+        scopes = {author.scope for author in authors}
+        return any(
+            align(self._passages, [[text for _, text in call.sent]])
+            for call in self._calls
+            if call.id not in self._read and call.scope in scopes
+        )
+
+
+def _is_most(part: str | None, reply: str) -> bool:
+    return part is None or 5 * len(part) >= 3 * len(reply)
