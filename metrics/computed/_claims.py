@@ -21,6 +21,7 @@ from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.terms import (
     Vocabulary,
     Wanted,
+    absent_runs,
     as_written,
     compared_terms,
     credit,
@@ -94,7 +95,7 @@ class Claims:
         at = self.weakest
         if at is None:
             return "", ""
-        lacking = [term for term in dict.fromkeys(self.terms[at]) if not credit((term,), self.held)]
+        lacking, _ = absent_runs([*dict.fromkeys(self.terms[at])], self.held)
         words = f", not found: {listed(as_written(lacking, self.answer))}" if lacking else ""
         return (
             f"; least: {quoted(self.answer.sentences[at])}{words}",
@@ -136,15 +137,9 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     lacking: list[list[str]] = []
     longest = 0
     for one, missing in zip(terms, unsupported, strict=True):
-        lacking.append([])
-        run = 0
-        for term in one if missing else ():
-            if credit((term,), there):
-                run = 0
-            else:
-                run += 1
-                lacking[-1].append(term)
-                longest = max(longest, run)
+        absent, run = absent_runs(one, there) if missing else ([], 0)
+        lacking.append(absent)
+        longest = max(longest, run)
     asked = analyse(question)
     facts = [
         Absent(fact, nearest_sentence(fact, terms[fact.sentence], contexts))

@@ -154,15 +154,15 @@ def _best_han_passage(
     lines = context.kept(sentence_lines)
     others = [held_in_line(line, other) for line in lines] if other.terms else []
 
+    # What each line has, as bits: the whole pairs, those whose first and those whose second character is there.
+    masks = [_masks(han, line) for line in lines]
+
     def covered(at: int, until: int) -> float:
-        text = "".join(lines[at:until])
-        found = float(len(frozenset().union(*others[at:until])))
-        for term in han:
-            if term in text:
-                found += 1
-            elif term[0] in text and term[-1] in text:
-                found += 0.5
-        return found
+        whole = first = second = 0
+        for own, begins, ends in masks[at:until]:
+            whole, first, second = whole | own, first | begins, second | ends
+        said = frozenset[str]().union(*others[at:until])
+        return len(said) + whole.bit_count() + (first & second & ~whole).bit_count() / 2
 
     best, start, end = 0.0, 0, 0
     for at in range(len(lines)):
@@ -171,6 +171,19 @@ def _best_han_passage(
             best, start = both, at
             end = at + 1 if covered(at, at + 1) == both else at + 2
     return best, start, end
+
+
+def _masks(han: Sequence[str], line: str) -> tuple[int, int, int]:
+    whole = first = second = 0
+    for place, term in enumerate(han):
+        bit = 1 << place
+        if term in line:
+            whole |= bit
+        if term[0] in line:
+            first |= bit
+        if term[-1] in line:
+            second |= bit
+    return whole, first, second
 
 
 def _said(

@@ -20,6 +20,7 @@ from .tokens import has_han, is_han, runs_of_lines
 __all__ = [
     "Vocabulary",
     "Wanted",
+    "absent_runs",
     "as_written",
     "compared_terms",
     "credit",
@@ -209,6 +210,21 @@ def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
         for term in terms
         if term in words or (term[0] in characters and term[-1] in characters)
     ]
+
+
+def absent_runs(terms: Sequence[str], there: Vocabulary) -> tuple[list[str], int]:
+    """Return those of `terms` for which `credit` gives nothing, and how many in a row at most."""
+    words, characters = there
+    absent: list[str] = []
+    run = longest = 0
+    for term in terms:
+        if term in words or (term[0] in characters and term[-1] in characters):
+            run = 0
+        else:
+            absent.append(term)
+            run += 1
+            longest = max(longest, run)
+    return absent, longest
 
 
 def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
