@@ -190,7 +190,7 @@ class Lookout:
     def unreadable(self, who: Who, name: str) -> None:
         """Note a named tool or function of whose result no document can be read."""
         suspect = Suspects(self._line, *(((name,), ()) if who == "tool" else ((), (name,))))
-        self._count("unknown_shape", lambda: suspect)
+        self._count("unreadable_result", lambda: suspect)
 
     def _count(self, reason: str, look: Callable[[], Suspects]) -> None:
         meter = self._meter()

@@ -152,7 +152,7 @@ class MeterPort:
 
         Args:
             framework: The adapter.
-            reason: ``no_retrieval`` or ``unknown_shape``.
+            reason: ``no_retrieval`` or ``unreadable_result``.
             look: Finds out who may have retrieved; called later, on the worker.
         """
         with self._offer_guard:

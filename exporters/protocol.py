@@ -190,8 +190,8 @@ class MeterStats:
     """Runs that wait for an exporter or that it holds and has not delivered yet, by exporter class."""
     unseen_retrievals: Mapping[str, int] = field(default_factory=dict)
     """Requests whose retrieval was not seen, by reason: ``no_retrieval`` (a model was called, nothing that
-    retrieves was recognised: they gave no sample), ``unknown_shape`` (a tool or function named as retrieving
-    returned what holds no known document: they go out without contexts)."""
+    retrieves was recognised: they gave no sample), ``unreadable_result`` (a tool or function named as
+    retrieving returned what holds no known document: they go out without contexts)."""
     amendments: Mapping[str, int] = field(default_factory=dict)
     """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0

@@ -63,9 +63,19 @@ class Seen:
         return self.from_spans or (self.read,)
 
 
+_ANY = RetrievalTool("*")
+
+
 def _documents_of(read: Read) -> Documents:
     if read.tool is None:
-        return read.reader.documents(read.span)
+        told = read.reader.documents(read.span)
+        given = read.span.attributes.get(read.reader.output_key)
+        silent = told == Documents() and given not in (None, "null", "None")
+        if read.role != "retrieval" or read.span.failed or not silent:
+            return told
+        # What the convention finds no document in is empty only if it says so.
+        found = cut(given, _ANY)
+        return Documents(missing="unreadable_result") if found is None else Documents(found)
     result = read.reader.result(read.span)
     if result is None:
         if read.span.failed:
@@ -74,7 +84,7 @@ def _documents_of(read: Read) -> Documents:
     if is_hidden(result):
         return Documents(missing="redacted")
     found = cut(result, read.tool)
-    return Documents(missing="unknown_shape") if found is None else Documents(found)
+    return Documents(missing="unreadable_result") if found is None else Documents(found)
 
 
 def with_rule(read: Read, tools: Sequence[RetrievalTool]) -> Read:

@@ -88,6 +88,7 @@ def _literal(value: Any) -> Any:
 
 
 _LITERALS = ("[{", "['", '["', "{'", '{"', "[(", "('", '("', "({", "[]", "()")
+_ERROR = re.compile(r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent)")
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
@@ -97,7 +98,8 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     if isinstance(value, str):
         if is_hidden(value):
             return (Document(None, hidden=True),)
-        return None if is_repr(value) else tuple(_documents(value, tool))
+        is_text = not is_repr(value) and _ERROR.match(value) is None
+        return tuple(_documents(value, tool)) if is_text else None
     messages = messages_in(value)
     if messages:
         pieces = [cut(text, tool) for _, text in messages]
@@ -113,8 +115,46 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         for key in _WRAPPED:
             if value.get(key) not in (None, "", [], {}):
                 return cut(value[key], tool)
-        return () if all(item in (None, "", [], {}) for item in value.values()) else None
-    return () if value is None else None
+        if all(item in (None, "", [], {}) for item in value.values()):
+            return ()
+        lists = [item for item in value.values() if isinstance(item, list) and item]
+        value = lists[0] if len(lists) == 1 else value
+    return () if value is None else _rows(value)
+
+
+_NAMES_OF_ROWS = ("id", "_id", "key", "source", "url", "uri", "title", "name")
+_SCORES_OF_ROWS = ("score", "_score", "similarity", "relevance", "distance")
+
+
+def _rows(value: Any) -> tuple[Document, ...] | None:
+    """Return rows whose fields nobody knows as documents: the longest text of each is its text."""
+    if not isinstance(value, list) or not value:
+        return None
+    found: list[Document] = []
+    for row in value:
+        texts = (
+            {key: item for key, item in row.items() if isinstance(item, str) and item.strip()}
+            if isinstance(row, dict)
+            else {}
+        )
+        if not texts or any(map(is_hidden, texts.values())):
+            return None
+        key = max(texts, key=lambda name: len(texts[name]))
+        if is_repr(texts[key]):
+            return None
+        scores = (row.get(name) for name in _SCORES_OF_ROWS)
+        found.append(
+            Document(
+                texts[key],
+                next(
+                    (str(row[name]) for name in _NAMES_OF_ROWS if row.get(name) and name != key),
+                    None,
+                ),
+                next((float(one) for one in scores if type(one) in (int, float)), None),
+                {name: item for name, item in row.items() if name != key},
+            )
+        )
+    return tuple(found)
 
 
 def _parts(value: Any) -> list[str] | None:

@@ -35,7 +35,7 @@ _FIXES: Mapping[Reason, str] = {
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
     "no_retrieval_span": "the instrumentation does not trace retrievals",
-    "unknown_shape": "a tool named in retrieval_tools returns neither texts nor documents",
+    "unreadable_result": "a retriever or a tool named in retrieval_tools returns neither texts nor documents",
 }
 
 

@@ -44,7 +44,7 @@ Reason = Literal[
     "retrieval_error",
     "rerank_invisible",
     "no_retrieval_span",
-    "unknown_shape",
+    "unreadable_result",
 ]
 """Why a request cannot be scored in full."""
 
@@ -373,7 +373,7 @@ class _Finder:
             reason = "retrieval_error"
         elif missing == "content_off":
             return self._with_logs(found)
-        elif missing in ("rerank_invisible", "unknown_shape"):
+        elif missing in ("rerank_invisible", "unreadable_result"):
             reason = missing
         elif hidden or answer_hidden or texts_hidden:
             usable, reason = ("ids_only" if texts_hidden and has_ids else "none"), "redacted"

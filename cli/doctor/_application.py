@@ -237,7 +237,7 @@ def _requests(
             )
         else:
             yield REQUESTS.ok(what, fate)
-    if shapes := stats.unseen_retrievals.get("unknown_shape"):
+    if shapes := stats.unseen_retrievals.get("unreadable_result"):
         advice = [text for _, text in said.values() if "named as retrieving" in text]
         yield REQUESTS.warning(
             what,

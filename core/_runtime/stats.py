@@ -389,11 +389,11 @@ class NoDataWarning:
         """Note a request whose retrieval was not seen; after some of them, say so and what mends it.
 
         Args:
-            reason: ``no_retrieval`` or ``unknown_shape``.
+            reason: ``no_retrieval`` or ``unreadable_result``.
             suspects: Who may have retrieved in it.
             captured: Requests captured so far.
         """
-        if reason == "unknown_shape":
+        if reason == "unreadable_result":
             if self._is_new(reason, (*suspects.tools, *suspects.functions)):
                 logger.warning(
                     "ragmeter: what %s returned is neither a text nor documents, though it is named as "

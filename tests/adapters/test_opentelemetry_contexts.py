@@ -1,5 +1,6 @@
 """What of the retrieved documents reached the model, as the prompts on spans show it."""
 
+import pytest
 from otlp_spans import documents, only, openinference
 
 from ragmeter.adapters.opentelemetry.build import sample_of
@@ -171,3 +172,54 @@ def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
     )
 
     assert _shown(asked) == ("runs", [RETURNS, CATS])
+
+
+def _gave(output, *, by="RETRIEVER"):
+    return only(
+        openinference(1, None, "CHAIN", "qa", input="Are sale items refunded?", output=ANSWER),
+        openinference(2, 1, by, "search", input="sale items", output=output),
+        tools=["search"],
+    )
+
+
+@pytest.mark.parametrize("by", ["RETRIEVER", "TOOL"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"page": "x", "hits_in_total": 3},
+        {"answer_block": RETURNS},
+        "<Found object at 0x7f12>",
+        "ConnectionError: the index did not answer in ten seconds",
+        [{"title": "Returns"}, {"n": 3}],
+    ],
+)
+def test_a_result_that_cannot_be_read_is_not_an_empty_one(output, by):
+    asked = _gave(output, by=by)
+
+    assert (asked.usable, asked.reason) == ("none", "unreadable_result")
+
+
+@pytest.mark.parametrize("output", ["[]", "{}", "", "null", {"documents": []}, "No results found."])
+def test_a_result_that_says_that_nothing_was_found_is_empty(output):
+    asked = _gave(output)
+
+    assert (asked.usable, asked.contexts) == ("full", ())
+
+
+@pytest.mark.parametrize("by", ["RETRIEVER", "TOOL"])
+def test_of_rows_that_nobody_knows_the_longest_text_is_the_passage(by):
+    rows = {
+        "total": 2,
+        "rows": [{"title": "Returns", "html": RETURNS, "score": 0.5}, {"html": CATS}],
+    }
+    asked = _gave(rows, by=by)
+
+    assert [(item.id, item.text, item.score) for item in asked.contexts] == [
+        ("Returns", RETURNS, 0.5),
+        (None, CATS, None),
+    ]
+    assert asked.contexts[0].metadata == {"title": "Returns", "score": 0.5}
+
+
+def test_a_retriever_that_gave_back_a_text_found_it():
+    assert [item.text for item in _gave(f"{RETURNS}\n\n{CATS}").contexts] == [RETURNS, CATS]

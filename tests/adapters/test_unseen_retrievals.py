@@ -162,7 +162,7 @@ def test_what_is_not_understood_is_unknown_and_not_nothing(way, result, contexts
     watch = Watch(**options)
     ask(result, watch)
     assert texts(watch.sample) == contexts
-    unknown = {"unknown_shape": 1} if contexts is None else {}
+    unknown = {"unreadable_result": 1} if contexts is None else {}
     assert watch.meter.stats().unseen_retrievals == unknown
     said = warnings(caplog)
     assert bool(said) == (contexts is None)
@@ -419,7 +419,7 @@ class TestLlamaIndex:
         with captured(**self.WAYS[kind][0]) as capture:
             self.ask(result, capture, kind)
             assert texts(capture.only.sample) == contexts
-            unknown = {"unknown_shape": 1} if contexts is None else {}
+            unknown = {"unreadable_result": 1} if contexts is None else {}
             assert capture.meter.stats().unseen_retrievals == unknown
 
     def test_lone_calls_of_a_model_are_counted_once_each(self):

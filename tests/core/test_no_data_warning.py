@@ -77,6 +77,6 @@ def test_a_flush_waits_for_what_was_found_while_a_request_was_read():
         return Suspects("a line", ("search",), ())
 
     with RagMeter(exporters=[]) as meter:
-        meter.offer(lambda: meter.retrieval_unseen("x", "unknown_shape", look), run_id="1")
+        meter.offer(lambda: meter.retrieval_unseen("x", "unreadable_result", look), run_id="1")
         assert meter.flush(30)
         assert told == ["looked"]

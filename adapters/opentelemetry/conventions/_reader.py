@@ -38,7 +38,7 @@ Missing = Literal[
     "convention_has_no_text",
     "content_in_logs",
     "rerank_invisible",
-    "unknown_shape",
+    "unreadable_result",
 ]
 """Why a span does not tell its documents."""
 
