@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean
+.PHONY: help setup fix check quick house test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,14 @@ fix: setup ## Format and apply the linter's safe fixes
 check: setup ## Lint, types, import arrows, spelling
 	bash .ci/check $(BIN)
 
+quick: setup ## The tests that what you changed is likely to break: a minute
+	.ci/quick
+
 test: setup ## Run the tests
 	$(BIN)/pytest
+
+house: setup ## Figures of the house: lines, words, rooms, arrows, names
+	$(BIN)/python .ci/house
 
 coverage: setup ## Branch coverage of the whole product; twice as slow as the tests
 	$(BIN)/coverage run -m pytest
