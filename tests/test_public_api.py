@@ -52,7 +52,7 @@ PUBLIC = {
         "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
         "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun",
-        "TryLaterError", "Written",
+        "TryLaterError", "WriteCount",
     },
 }  # fmt: skip
 
