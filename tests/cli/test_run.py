@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import product
 from urllib.request import urlopen
 
 import pytest
@@ -195,11 +196,20 @@ def test_the_page_is_started_once_and_has_the_request_with_its_texts(folder):
             os.kill(int(started[1]), signal.SIGTERM)
 
 
-@pytest.mark.parametrize("built", ["at import", "later"])
-@pytest.mark.parametrize("way", ["instrument", "handler", "processor", "by hand"])
+OWN_METERS = [
+    *((ASK_LANGCHAIN, *each) for each in product(["instrument", "handler", "processor", "by hand"], ["at import", "later"])),
+    (ASK_LLAMA_INDEX, "instrument", "later"),
+    (ASK_LLAMA_INDEX, "handler", "at import"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "framework", [ASK_LANGCHAIN, ASK_LLAMA_INDEX], ids=["langchain", "llama_index"]
-)
+    ("framework", "way", "built"),
+    [
+        pytest.param(*each, id=f"{'langchain' if each[0] is ASK_LANGCHAIN else 'llama_index'}-{each[1]}-{each[2]}")
+        for each in OWN_METERS
+    ],
+)  # fmt: skip
 def test_a_request_is_scored_once_by_the_programs_own_meter(tmp_path, otlp, framework, way, built):
     """What the program's meter writes is its own; what run shows are the same scores."""
     attached = {"instrument": INSTRUMENT, "processor": PROCESSOR, "by hand": BY_HAND}
