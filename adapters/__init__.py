@@ -84,7 +84,9 @@ def instrument(
         ConfigurationError: A framework's name is unknown, or it is not installed; an option is not
             the handler's, or has a wrong value. Nothing is attached or changed then.
     """
-    modules = {name: import_module(FRAMEWORKS[name][1]) for name in _wanted(frameworks)}
+    modules = {
+        name: import_module(FRAMEWORKS[name][1]) for name in _selected_frameworks(frameworks)
+    }
     chosen = options_by_framework(
         {name: module.HANDLER for name, module in modules.items()}, options
     )
@@ -134,16 +136,16 @@ def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 
         meter.shutdown(timeout_s=timeout_s)
 
 
-def _wanted(frameworks: Iterable[str] | None) -> list[str]:
+def _selected_frameworks(frameworks: Iterable[str] | None) -> list[str]:
     if frameworks is None:
-        return [name for name, (probe, _) in FRAMEWORKS.items() if installed(probe)]
+        return [name for name, (probe, _) in FRAMEWORKS.items() if is_installed(probe)]
     names = [frameworks] if isinstance(frameworks, str) else list(frameworks)
     for name in names:
         if name not in FRAMEWORKS:
             raise ConfigurationError(
                 f"unknown framework {name!r}; known: {', '.join(sorted(FRAMEWORKS))}"
             )
-        if not installed(FRAMEWORKS[name][0]):
+        if not is_installed(FRAMEWORKS[name][0]):
             extra = name.replace("_", "-")
             raise ConfigurationError(
                 f"framework {name!r} is not installed: {install_command(extra)}"
@@ -198,7 +200,7 @@ def _keywords(handler: Callable[..., object]) -> frozenset[str]:
     return frozenset(item.name for item in parameters if item.kind is item.KEYWORD_ONLY)
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Return whether a module can be imported, without importing it (only its parent packages)."""
     top = module.partition(".")[0]
     return find_spec(top) is not None and find_spec(module) is not None

@@ -94,12 +94,12 @@ def span_context(span: Span | None) -> SpanContext | None:
 
 def is_workflow(span: Span) -> bool:
     """Return whether an instrumentation recorded a whole request, chain or agent as `span`."""
-    return _marked(span, _WORKFLOW_MARKS)
+    return _has_mark(span, _WORKFLOW_MARKS)
 
 
 def is_retrieval(span: Span) -> bool:
     """Return whether an instrumentation recorded a retrieval as `span`."""
-    if _marked(span, _RETRIEVAL_MARKS):
+    if _has_mark(span, _RETRIEVAL_MARKS):
         return True
     attributes = _attributes(span)
     if attributes.get("traceloop.span.kind") != "task":
@@ -124,7 +124,7 @@ def openinference_span(run_id: UUID) -> SpanContext | None:
     return span_context(instrumentor.get_span(run_id))
 
 
-def _marked(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:
+def _has_mark(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:
     attributes = _attributes(span)
     return any(
         isinstance(value := attributes.get(key), str) and value in values
@@ -215,7 +215,7 @@ class CapturedSpans:
 
     def __init__(self) -> None:
         self._watched = False
-        self._requests: dict[int, tuple[_Captured, ...]] = {}
+        self._requests: dict[int, tuple[_CapturedSpan, ...]] = {}
 
     def watch(self) -> None:
         """Have requests noted from now on."""
@@ -232,7 +232,7 @@ class CapturedSpans:
         span = own or around
         if not self._watched or span is None:
             return
-        one = _Captured(None if own is None else own.span_id, started_ns, time.time_ns())
+        one = _CapturedSpan(None if own is None else own.span_id, started_ns, time.time_ns())
         self._requests[span.trace_id] = (*self._requests.get(span.trace_id, ()), one)[
             -MOST_IN_TRACE:
         ]
@@ -256,7 +256,7 @@ class CapturedSpans:
         return False
 
 
-class _Captured(NamedTuple):
+class _CapturedSpan(NamedTuple):
     span_id: int | None
     started_ns: int
     ended_ns: int

@@ -55,7 +55,7 @@ def as_score(score: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class Weighed(Protocol):
+class SizedCopy(Protocol):
     """A copy of a document, in any framework."""
 
     @property
@@ -64,7 +64,7 @@ class Weighed(Protocol):
     def metadata(self) -> Mapping[str, Any]: ...
 
 
-def bytes_of(documents: Iterable[Weighed]) -> int:
+def bytes_of(documents: Iterable[SizedCopy]) -> int:
     """Return the bytes that texts and metadata hold, roughly."""
     return sum([weight_of(item.text) + weight_of(item.metadata) for item in documents])
 

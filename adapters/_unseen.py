@@ -2,7 +2,7 @@
 
 While a request runs, an adapter notes what its tools and functions gave out, by reference, and only for the
 first requests of a meter.  When one ends without a retrieval, the worker looks whether such a text stood in a
-prompt: who gave it out may be what retrieves, and the user is told the line that says so.  Results of tools and
+prompt: who gave it out may be what retrieves, and the log has the line that says so.  Results of tools and
 functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
 
 Nothing is guessed: taking every tool for a retriever would score weather reports.  Texts that hold the
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 __all__ = [
     "GaveOut",
     "Lookout",
-    "Named",
+    "RetrievalRules",
     "Who",
     "documents_of",
-    "named",
     "plain_of",
     "query_of",
     "result_in",
-    "rule_for",
+    "retrieval_rules",
     "suspects_in",
 ]
 
@@ -55,16 +54,25 @@ _MAX_DEPTH = 6
 Who = Literal["tool", "function"]
 
 
-class Named(NamedTuple):
-    """What the user has named as retrieving."""
+class RetrievalRules(NamedTuple):
+    """The tools and functions that the user says retrieve."""
 
     tools: tuple[RetrievalTool, ...] = ()
     functions: tuple[RetrievalTool, ...] = ()
 
+    def rule_for(self, name: str | None, *, is_tool: bool) -> RetrievalTool | None:
+        """Return the user's rule for a tool or function of this name; None: there is none."""
+        rules = self.tools if is_tool else self.functions
+        if not rules or name is None:
+            return None
+        from ragmeter.adapters.opentelemetry._passages import tool_for  # noqa: PLC0415
 
-def named(
+        return tool_for(name, rules)
+
+
+def retrieval_rules(
     tools: Iterable[str | RetrievalTool], functions: Iterable[str | RetrievalTool]
-) -> Named | None:
+) -> RetrievalRules | None:
     """Return the user's rules; None: there are none.
 
     Raises:
@@ -75,16 +83,7 @@ def named(
     # Read only where it is wanted: most applications name nothing.
     from ragmeter.adapters.opentelemetry._passages import as_tools  # noqa: PLC0415
 
-    return Named(as_tools(tools), as_tools(functions, "retrieval_functions"))
-
-
-def rule_for(name: str | None, rules: Sequence[RetrievalTool]) -> RetrievalTool | None:
-    """Return the user's rule for a tool or function of this name; None: it was not named."""
-    if not rules or name is None:
-        return None
-    from ragmeter.adapters.opentelemetry._passages import tool_for  # noqa: PLC0415
-
-    return tool_for(name, rules)
+    return RetrievalRules(as_tools(tools), as_tools(functions, "retrieval_functions"))
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
@@ -168,8 +167,8 @@ class Lookout:
         self.looks = LOOKS
         """Requests of which what tools and functions give out is still to be noted."""
 
-    def seen(self) -> None:
-        """Note a request that retrieved."""
+    def count_retrieval(self) -> None:
+        """Count a request that retrieved."""
         self.looks -= self.looks > 0
 
     def note(

@@ -19,14 +19,14 @@ from typing import Any
 from ragmeter.metrics import RagmeterError
 from ragmeter.settings.config import read_settings
 
-from . import FRAMEWORKS, installed, instrument, uninstrument
+from . import FRAMEWORKS, instrument, is_installed, uninstrument
 
 __all__ = ["RagMeterLangChainInstrumentor", "RagMeterLlamaIndexInstrumentor"]
 
 logger = logging.getLogger("ragmeter")
 
 
-def _wanted() -> bool:
+def _asks_for_scores() -> bool:
     """Return whether the environment asks for scores, and has a place for them."""
     settings = read_settings()
     sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
@@ -52,10 +52,10 @@ class _Instrumentor:
             ModuleNotFoundError: The framework is not installed: auto-instrumentation passes over it.
         """
         probe = FRAMEWORKS[self._framework][0]
-        if not installed(probe):
+        if not is_installed(probe):
             raise ModuleNotFoundError(f"no module named {probe!r}", name=probe)
         try:
-            if kwargs.get("meter") is not None or _wanted():
+            if kwargs.get("meter") is not None or _asks_for_scores():
                 instrument(kwargs.get("meter"), frameworks=(self._framework,))
         except RagmeterError as error:
             # A traceback would say nothing about a wrong setting.

@@ -70,8 +70,8 @@ class QualityVerbs:
     def on_change(self, callback: C) -> C:
         """Call `callback` with every `ragmeter.Change` of quality from now on; may be a decorator.
 
-        It is called on a thread of ours, one change at a time; what it raises is contained and logged. Needs
-        ``RagMeter(alarms=True)``.
+        It is called on ragmeter's own thread, one change at a time; what it raises is contained and logged.
+        Needs ``RagMeter(alarms=True)``.
 
         Raises:
             ConfigurationError: The meter does not watch, or this is no function.
@@ -112,7 +112,7 @@ class QualityVerbs:
         segment: str | None = None,
         service: str | None = None,
     ) -> int:
-        """Take what is now for what is usual: a change that is on is over. Return of how many series.
+        """Accept the current level as the new baseline, which ends a change. Return the number of series reset.
 
         Args:
             score: Of this score; None: of all.
@@ -128,7 +128,7 @@ class QualityVerbs:
         )
 
     def mark(self, service: str | None = None) -> int:
-        """Note a deployment: what is usual is learned anew. Return of how many series.
+        """Note a deployment: learn a new baseline. Return the number of series reset.
 
         What a deployment made worse is no change then: `objective` sees it.
 

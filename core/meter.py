@@ -70,7 +70,7 @@ __all__ = ["RagMeter"]
 
 
 DEFAULT_WINDOW_S = 3600.0
-"""Seconds that an estimate looks back on, unless told otherwise."""
+"""Seconds that an estimate looks back on, unless given."""
 
 
 def _as_embedder(given: object) -> Embedder:
@@ -114,7 +114,7 @@ class RagMeter(MeterPort, QualityVerbs):
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
         cascade: Ask judge and detector where something cheaper is undecided, else with a small probability.
-        scoring: ``"process"`` scores and judges in a worker process of ours, so that it does not
+        scoring: ``"process"`` scores and judges in ragmeter's own worker process, so that it does not
             hold this process's interpreter lock; metrics, judge and embedder must be importable there. See
             ``docs/production.md``. ``"queue"`` publishes requests where ``RAGMETER_QUEUE_URL`` says, to be
             scored by ``ragmeter worker`` with metrics, judge and exporters of its own; the requests' spans
@@ -153,7 +153,7 @@ class RagMeter(MeterPort, QualityVerbs):
             include_content=True)`` wrote them: the judge is asked again, past its cache and inside its budget,
             to see whether it still judges as it did. Needs `alarms`.
         judge_check_every_s: Seconds between two rounds over it; the first begins with the first request.
-        alarms_state: File that what is usual is kept in, so that a restart does not learn it anew.
+        alarms_state: File that what is usual is kept in, so that a restart does not learn it again.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -533,7 +533,7 @@ class RagMeter(MeterPort, QualityVerbs):
 
         Judged scores of a few requests speak for all requests: see `docs/quality.md` for what
         may be concluded. Only what this process has seen counts. Never raises; a window that is no number
-        of seconds is counted as an error of ours and not used. Printed, what is returned is a table.
+        of seconds is counted as ragmeter's own error and not used. Printed, what is returned is a table.
 
         Args:
             score: Name of the score; None: all of them, by score, workflow and segment.

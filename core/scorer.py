@@ -102,7 +102,7 @@ class Scorer:
         return {"_measuring": self._measuring, "_concurrency": self._concurrency}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Build it anew, in another process."""
+        """Build it again, in another process."""
         self.__dict__.update(state)
         self._begin()
 
@@ -153,7 +153,7 @@ class Scorer:
         try:
             return job.result()
         except BaseException:
-            job.cancel()  # an interrupt: what is under way would be paid for, and read by nobody
+            job.cancel()  # an interrupt: what is under way would be paid for, and read by no one
             raise
 
     async def ascore(

@@ -1,7 +1,7 @@
 """`BoundedClient`: sends one HTTP request within a time as a whole, and is neither redirected nor filled up.
 
 `httpx` bounds each read, so that a server which sends a byte now and then holds up its caller for good; it
-reads an answer of any length into memory; and a redirect would take headers and body to a host that nobody
+reads an answer of any length into memory; and a redirect would take headers and body to a host that no one
 named.
 Used where scores, changes or received telemetry are posted; the judge's endpoint has `Wire`.
 """
@@ -112,7 +112,7 @@ class BoundedClient:
         self._shut_down()
 
     def _shut_down(self) -> None:
-        """Have whoever waits for the socket see its end."""
+        """Have a thread that waits for the socket see its end."""
         if self._socket is not None:
             with suppress(OSError):
                 # Not `SSLSocket.shutdown`, which takes the connection's state from whoever reads.

@@ -1,7 +1,7 @@
 """`refuse_redirects`: what the SDK's exporters post goes to the address that was named, or was not taken.
 
 Depending on its version the SDK follows a redirect, with headers and texts, to whatever host it names, or
-counts it as a success although nobody took anything.
+counts it as a success although no one took anything.
 """
 
 from __future__ import annotations

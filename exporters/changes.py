@@ -1,7 +1,7 @@
-"""What exporters are told of changes of quality: `QualityChange`, as it happens, and the evidence at any time.
+"""What exporters learn of changes of quality: `QualityChange`, as it happens, and the evidence at any time.
 
 The watch over scores (`ragmeter.watch.watch`) calls; an exporter that has the methods of `ObservesChanges`
-publishes what it is told.  Nothing here holds a text of a request.
+publishes them.  Nothing here holds a text of a request.
 """
 
 from __future__ import annotations

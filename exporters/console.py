@@ -339,7 +339,7 @@ def _write(stream: TextIO, rows: Sequence[str]) -> None:
 
 
 def _empty_standard_error() -> None:
-    """At the end of the process, take out of the buffers of standard error what nobody can be told.
+    """At the end of the process, take out of the buffers of standard error what can be said to no one.
 
     That lines could not be written is logged, and without a handler `logging` writes to standard error, too.
     What is left in its buffers has Python end with status 120, which the application did not ask for.

@@ -498,7 +498,7 @@ class ScoredRun:
     segments: Mapping[str, str] = field(default_factory=dict)
     """The parts that it belongs to of those that the application tells apart, by name."""
     judge: JudgeIdentity | None = None
-    """Who gave the verdicts; None: there is no judge, or it is not told."""
+    """Who gave the verdicts; None: there is no judge, or it is unknown."""
     alarms: bool = False
     """Whether its meter tells of changes of quality itself."""
     revision: str = ""

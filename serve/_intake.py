@@ -12,9 +12,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragmeter.adapters.opentelemetry.otlp import (
+    ExportedRecords,
     ExportRequest,
     MalformedError,
-    Received,
     Signal,
     received_in,
 )
@@ -181,7 +181,7 @@ class Intake:
             self._store.take(request, received)
         return self._admitted(kept, received)
 
-    def _admitted(self, kept: Kept, found: Received) -> Taken:
+    def _admitted(self, kept: Kept, found: ExportedRecords) -> Taken:
         received = kept.left_of(found)
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)

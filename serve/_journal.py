@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ragmeter.adapters.opentelemetry.otlp import (
+    ExportedRecords,
     ExportRequest,
     MalformedError,
-    Received,
     Signal,
     parse_protobuf,
 )
@@ -63,11 +63,11 @@ class Kept:
         self.settled = settled
         self.ledger = ledger
 
-    def left_of(self, received: Received) -> Received:
+    def left_of(self, received: ExportedRecords) -> ExportedRecords:
         """Return what of it is not done."""
         if not self.settled:
             return received
-        return Received(
+        return ExportedRecords(
             tuple(span for span in received.spans if span.trace_id not in self.settled),
             tuple(note for note in received.logs if note.trace_id not in self.settled),
             received.invalid,
@@ -168,7 +168,7 @@ class Journal:
         position = None if self._spool is None else self._spool.append(signal, body)
         return Kept(signal, body, position)
 
-    def admitted(self, kept: Kept, received: Received) -> None:
+    def admitted(self, kept: Kept, received: ExportedRecords) -> None:
         """Go on with a request whose spans are with the assembler.
 
         Args:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
+from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.reporter import Reporter
 
 from ._journal import Journal
@@ -78,7 +78,7 @@ class Scoring:
             max_spans=2 * limits.held_spans,
             max_bytes=limits.held_bytes + 4 * limits.body_bytes,
         )
-        self._ready: deque[Assembled] = deque()
+        self._ready: deque[AssembledTrace] = deque()
         self._lock = threading.Lock()
         self._spans: Counter[str] = Counter()
         self._ready_bytes = 0
@@ -131,7 +131,7 @@ class Scoring:
             self._spans["shutdown"] += left
         return not left
 
-    def _complete(self, trace: Assembled) -> None:
+    def _complete(self, trace: AssembledTrace) -> None:
         with self._lock:
             self._spans["ready"] += trace.fresh
             self._ready_bytes += trace.bytes

@@ -33,7 +33,7 @@ _CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def has_retrieved(request: OpenRequest) -> bool:
-    """Return whether a finished request is one of ours: it retrieved, or tried to.
+    """Return whether a finished request counts: it retrieved, or tried to.
 
     Documents from functions count only beside a model call: programs that load and split
     documents give out such lists, too, without a question.
@@ -62,7 +62,7 @@ def build_run(
         output: What its output says about the answer.
         given_contexts: Contexts the application chose itself (``contexts=``); they win.
         output_contexts: Documents of a root output that also holds an answer: the last resort.
-        lookout: Is told of what could not be read, and of requests that never retrieved.
+        lookout: Learns what could not be read, and of requests that never retrieved.
     """
     try:
         are_read = read_results(request, lookout)

@@ -1,4 +1,4 @@
-"""The retriever whose call is under way: callbacks are told its class, and not what it searches."""
+"""The retriever whose call is under way: callbacks get its class, and not what it searches."""
 
 from __future__ import annotations
 

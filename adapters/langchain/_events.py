@@ -154,7 +154,7 @@ def run_started(
         and ambient_context() is not request.context
     ):
         _look_for_workflow(request)
-    if request.options.named is not None and kind in ("tool", "chain") and is_named(run):
+    if request.options.rules is not None and kind in ("tool", "chain") and is_named(run):
         run.taken = dict(inputs) if type(inputs) is dict else inputs
     if kind == "chain":
         if run is not request.root:
@@ -271,7 +271,7 @@ def chain_ended(
     run.open = False
     now = time.time_ns()
     request = run.request
-    is_watched = attached.lookout.looks or request.options.named is not None
+    is_watched = attached.lookout.looks or request.options.rules is not None
     if is_watched and run is not request.root and note_result(attached, run, outputs, now):
         return
     if type(outputs) is not str and (run is not request.root or not _holds_state(request)):
@@ -491,7 +491,7 @@ def _end_request(
             note_unseen(attached.lookout, request)
             request.dissolve()
             return
-    attached.lookout.seen()
+    attached.lookout.count_retrieval()
     output = note_output(outputs, request.inputs)
     if options.answer is not None and error is None:
         with attached.on_override:

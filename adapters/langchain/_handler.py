@@ -23,7 +23,7 @@ from uuid import UUID
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters import check_meter
-from ragmeter.adapters._unseen import named
+from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.reading.fields import Reader, check_readers
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
@@ -75,7 +75,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         question: Where the question stands, if not where it is usually found: a key of the root
             run's input, or a function of that input. Called on the request's own path.
         contexts: Where the contexts that reached the model stand: a key of the root run's output,
-            or a function of that output that returns documents or texts. Likewise.
+            or a function of that output that returns documents or texts. As above.
         answer: Where the answer stands: a key of the root run's output, or a function of it.
         include: Only retrievers with one of these names or tags count.
         exclude: Retrievers with one of these names or tags do not count, nor do those within them;
@@ -114,7 +114,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             exclude=_names("exclude", exclude or ()),
             strict=strict,
             name=name,
-            named=named(retrieval_tools, retrieval_functions),
+            rules=retrieval_rules(retrieval_tools, retrieval_functions),
         )
         if meter is not None:
             check_meter(meter)
@@ -154,13 +154,13 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
     @property
     def meter(self) -> RagMeter | None:
         """The meter that takes the requests now; None while there is none."""
-        attached = self._attached
+        attached = self._attachment
         return None if attached is None else attached.meter
 
     @property
     def open_requests(self) -> int:
         """Requests in flight that this handler's meter knows of."""
-        attached = self._attached
+        attached = self._attachment
         return 0 if attached is None else len(attached.tracker.requests)
 
     def annotate(self, run_id: UUID | str, **note: Any) -> None:
@@ -171,13 +171,13 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         ``session_id``, ``user_id``, ``tags``; others become metadata. A malformed note or run id loses
         the note, never the request: it is counted, and logged with what to pass instead.
         """
-        attached = self._attached
+        attached = self._attachment
         if attached is not None:
             with attached.on_annotate:
                 attached.annotate(_as_run_id(run_id), note)
 
     @property
-    def _attached(self) -> Attachment | None:
+    def _attachment(self) -> Attachment | None:
         return self._own or default_attachment()
 
     def __copy__(self) -> RagMeterCallbackHandler:
@@ -194,7 +194,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any], inputs: Any, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a chain, graph, node or function; the topmost one begins a request."""
-        # As `_started` does it; this and the next make up three quarters of a request's events.
+        # As `_start` does it; this and the next make up three quarters of a request's events.
         attached = self._own or default_attachment()
         if attached is not None:
             name = event.get("name")
@@ -217,13 +217,13 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failure, a cancellation or a graph's pause."""
-        self._failed(error, run_id, event)
+        self._fail(error, run_id, event)
 
     def on_retriever_start(
         self, serialized: dict[str, Any], query: str, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a retriever's start, and whether it is nested in another."""
-        self._started("retriever", run_id, event.get("name"), event, query)
+        self._start("retriever", run_id, event.get("name"), event, query)
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **event: Any) -> None:
         """Copy what an outermost retriever found."""
@@ -241,13 +241,13 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any], messages: list[list[Any]], *, run_id: UUID, **event: Any
     ) -> None:
         """Note a model call, and by reference what it was sent."""
-        self._started("llm", run_id, None, event, messages, messages_sent)
+        self._start("llm", run_id, None, event, messages, messages_sent)
 
     def on_llm_start(
         self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **event: Any
     ) -> None:
         """Note a call to a model that completes text."""
-        self._started("llm", run_id, None, event, prompts, prompts_sent)
+        self._start("llm", run_id, None, event, prompts, prompts_sent)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **event: Any) -> None:
         """Note what a model said."""
@@ -257,7 +257,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failed model call."""
-        self._failed(error, run_id, event)
+        self._fail(error, run_id, event)
 
     def on_tool_start(
         self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any
@@ -266,7 +266,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         name, given = event.get("name"), event.get("inputs")
         if name is None and isinstance(serialized, dict):
             name = serialized.get("name")
-        self._started("tool", run_id, name, event, input_str if given is None else given)
+        self._start("tool", run_id, name, event, input_str if given is None else given)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **event: Any) -> None:
         """Note the documents in a tool's artifact."""
@@ -276,7 +276,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
         """Note a failed tool."""
-        self._failed(error, run_id, event)
+        self._fail(error, run_id, event)
 
     def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
         """Ignore it: the pausing node's error says the same on every version of LangGraph."""
@@ -290,7 +290,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         run = None if attached is None else attached.tracker.runs.get(run_id.int)
         return None if attached is None or run is None else (attached, run)
 
-    def _started(
+    def _start(
         self,
         kind: RunKind,
         run_id: UUID,
@@ -304,7 +304,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             with attached.starting[kind]:
                 run_started(attached, self._options, kind, run_id, name, event, inputs, read)
 
-    def _failed(self, error: BaseException, run_id: UUID, event: Mapping[str, Any]) -> None:
+    def _fail(self, error: BaseException, run_id: UUID, event: Mapping[str, Any]) -> None:
         if (known := self._running(run_id)) is not None:
             with known[0].on_error:
                 run_failed(*known, run_id, error, event, time.time_ns())

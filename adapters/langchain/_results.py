@@ -17,7 +17,6 @@ from ragmeter.adapters._unseen import (
     plain_of,
     query_of,
     result_in,
-    rule_for,
 )
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.requests.size import weight_of
@@ -30,17 +29,16 @@ __all__ = ["is_named", "note_result", "note_unseen", "read_results"]
 
 def is_named(run: Run) -> bool:
     """Return whether the user says that this tool or function retrieves."""
-    named = run.request.options.named
-    rules = () if named is None else named.tools if run.kind == "tool" else named.functions
-    return rule_for(run.name, rules) is not None
+    rules = run.request.options.rules
+    return rules is not None and rules.rule_for(run.name, is_tool=run.kind == "tool") is not None
 
 
 def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
     """Note what a tool or function gave out; return whether that was a retrieval."""
     request = run.request
-    named = request.options.named
-    if named is not None and not run.children_retrievals:
-        rule = rule_for(run.name, named.tools if run.kind == "tool" else named.functions)
+    rules = request.options.rules
+    if rules is not None and not run.children_retrievals:
+        rule = rules.rule_for(run.name, is_tool=run.kind == "tool")
         if rule is not None:
             note = RetrievalNote(run, query_of(run.taken), None)
             note.ended_ns = now

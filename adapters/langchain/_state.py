@@ -27,7 +27,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter.adapters import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters._unseen import GaveOut, Lookout, Named
+from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.metrics._process import fork
@@ -100,7 +100,7 @@ class Options:
     exclude: frozenset[str] = frozenset()
     strict: bool = False
     name: str | None = None
-    named: Named | None = None
+    rules: RetrievalRules | None = None
 
     def portable(self) -> Options:
         """Return what of it can be pickled: functions only if another process can import them."""
@@ -361,7 +361,7 @@ class RunTracker:
         self.runs: dict[int, Run] = {}
         """Runs of requests in flight; read it, and change it by the methods only."""
         self._on_eviction = on_evict
-        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evicted)
+        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evict)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -422,7 +422,7 @@ class RunTracker:
         self._forget(request)
         return None if taken is None else taken[1]
 
-    def _evicted(self, root_key: int, request: OpenRequest) -> None:
+    def _evict(self, root_key: int, request: OpenRequest) -> None:
         del root_key
         self._forget(request)
         if not request.ignored:
@@ -457,7 +457,7 @@ class Attachment:
         self._meter = weakref.ref(meter)
         self.token = uuid.uuid4().hex
         self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
-        self.tracker = RunTracker(self._evicted)
+        self.tracker = RunTracker(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
         self.starting: Mapping[RunKind, Guard] = {
             kind: meter.guard(f"langchain.on_{kind}_start")
@@ -491,7 +491,7 @@ class Attachment:
         """Return and forget the note for a request."""
         return self.annotations.close(run_id) if len(self.annotations) else None
 
-    def _evicted(self) -> None:
+    def _evict(self) -> None:
         meter = self._meter()
         if meter is not None:
             meter.count_lost("evicted")

@@ -33,7 +33,7 @@ _EMPTY = "Empty Response"
 
 
 def build_run(ended: Ended, lookout: Lookout) -> RagRun:
-    """Build the run of a request that has ended; `lookout` is told of what could not be read of it."""
+    """Build the run of a request that has ended; `lookout` learns what could not be read of it."""
     are_read = read_results(ended, lookout)
     scope = ended.scope or _NOTHING_SAID
     status, answer = ended.status, ended.answer

@@ -23,7 +23,7 @@ from ragmeter.adapters._open_requests import (
     status_of_error,
 )
 from ragmeter.adapters._other_spans import captured
-from ragmeter.adapters._unseen import Lookout, Named
+from ragmeter.adapters._unseen import Lookout, RetrievalRules
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
@@ -109,7 +109,7 @@ class SpanFollower:
         begin: Decides about a request that begins; see `Begin`.
         readers: How the application reads its own outputs.
         name: Name of the requests; None: the class of what was called.
-        named: Which tools and functions retrieve; None: none of them.
+        rules: Which tools and functions retrieve; None: none of them.
         open_requests: Settings of `OpenRequests`, for tests.
     """
 
@@ -123,12 +123,12 @@ class SpanFollower:
         begin: Begin,
         readers: Readers,
         name: str | None = None,
-        named: Named | None = None,
+        rules: RetrievalRules | None = None,
         **open_requests: Any,
     ) -> None:
         self._meter = meter
         self._name = name
-        self._named = named
+        self._rules = rules
         self._lookout = Lookout(meter, "llama_index", "RagMeterHandler(meter, {})")
         self._once = reported_once(meter)
         self._text_mode: TextMode = text_mode
@@ -138,9 +138,7 @@ class SpanFollower:
         self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
         self._kind = KindTable()
-        self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(
-            self._evicted, **open_requests
-        )
+        self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
         fork.forget(self._leave_to_parent)
         self._stream_guard = meter.guard("llama_index.stream_end")
         self._scope_guard = meter.guard("llama_index.scope")
@@ -299,12 +297,12 @@ class SpanFollower:
         if kind is None:
             is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
             frame = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
-            if self._named is not None and self._named.functions and parent.result is None:
+            if self._rules is not None and self._rules.functions and parent.result is None:
                 own = (
                     frame if is_step else Frame(id_, "step", request, parent.scope, parent.attempt)
                 )
                 own.synthesis = parent.synthesis
-                if begin_result(self._named, own, instance, arguments):
+                if begin_result(self._rules, own, instance, arguments):
                     frame = own
             frames[id_] = frame
             return
@@ -339,8 +337,8 @@ class SpanFollower:
             frame.notes_steps = kind == "run" and _is_the_applications(instance)
             if kind == "tool":
                 frame.instance = instance if self._lookout.looks else None
-                if self._named is not None and parent.result is None:
-                    begin_result(self._named, frame, instance, arguments)
+                if self._rules is not None and parent.result is None:
+                    begin_result(self._rules, frame, instance, arguments)
         else:
             frame = Frame(id_, kind, request, parent.scope, parent.attempt)
             frame.synthesis = parent.synthesis
@@ -513,7 +511,7 @@ class SpanFollower:
         with self._stream_guard:
             text = request.text
             if text is not None:
-                text.dropped()
+                text.drop()
             else:
                 self._finish(request, "partial", None, None)
 
@@ -545,7 +543,7 @@ class SpanFollower:
         if not tried:
             note_unseen(self._lookout, request)
             return
-        self._lookout.seen()
+        self._lookout.count_retrieval()
         ended = request.ended(status, answer, error, time.time_ns())
         span = ended.spans.target or ended.spans.parent
         captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
@@ -557,7 +555,7 @@ class SpanFollower:
             scope=request.scope,
         )
 
-    def _evicted(self, _: str, request: LlamaRequest) -> None:
+    def _evict(self, _: str, request: LlamaRequest) -> None:
         if request.returned:  # its call has long returned: an answer that is not read to the end
             self._stream_dropped(request)
             return

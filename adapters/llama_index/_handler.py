@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.adapters import check_meter
-from ragmeter.adapters._unseen import named
+from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._process import fork
@@ -126,7 +126,7 @@ class RagMeterHandler:
             begin=self._begin,
             readers=self._readers,
             name=name,
-            named=named(retrieval_tools, retrieval_functions),
+            rules=retrieval_rules(retrieval_tools, retrieval_functions),
         )
         self._listener = _Listener(meter.guard("llama_index.event"))
         self.open_spans: dict[str, Any] = {}
@@ -224,11 +224,11 @@ class RagMeterHandler:
             self._meter.count_lost("detached", given_up)
 
     def capture_propagation_context(self) -> dict[str, Any]:
-        """Nothing of ours travels with a serialised workflow."""
+        """Nothing of ragmeter travels with a serialised workflow."""
         return {}
 
     def restore_propagation_context(self, context: dict[str, Any]) -> None:
-        """Nothing of ours travels with a serialised workflow."""
+        """Nothing of ragmeter travels with a serialised workflow."""
 
     @classmethod
     def class_name(cls) -> str:

@@ -130,7 +130,7 @@ def is_a(cls: type, name: str) -> bool:
 
 
 def kind_of(cls: type, method: str) -> Kind | None:
-    """Return what a call of `method` on an instance of `cls` is, or None for all that is passed over."""
+    """Return what a call of `method` on an instance of `cls` is, or None for all that is ignored."""
     if method not in _METHODS:
         return None
     for base, methods, kind in _KINDS:

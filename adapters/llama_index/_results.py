@@ -14,13 +14,12 @@ from ragmeter.adapters._unseen import (
     MOST_GIVEN,
     GaveOut,
     Lookout,
-    Named,
+    RetrievalRules,
     Who,
     documents_of,
     plain_of,
     query_of,
     result_in,
-    rule_for,
 )
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.requests.size import weight_of
@@ -39,14 +38,18 @@ from ._state import Batch, Ended, Frame, LateResult, LlamaRequest, RetrievalNote
 __all__ = ["begin_result", "end_result", "note_given", "note_unseen", "read_results"]
 
 
-def begin_result(named: Named, frame: Frame, instance: Any, arguments: Mapping[str, Any]) -> bool:
+def begin_result(
+    rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]
+) -> bool:
     """Note a tool's, step's or function's call if the user says that it retrieves; return whether it does."""
     is_tool = frame.kind == "tool"
     name = _name_of(frame, instance)
-    rule = rule_for(name, named.tools if is_tool else named.functions)
+    rule = rules.rule_for(name, is_tool=is_tool)
     if rule is None:
         return False
-    note = RetrievalNote(frame.scope, name, query_of(_given(arguments)), NO_FACTS, frame.attempt)
+    note = RetrievalNote(
+        frame.scope, name, query_of(_argument_payloads(arguments)), NO_FACTS, frame.attempt
+    )
     frame.result = LateResult(note, "tool" if is_tool else "function", rule)
     frame.result.earlier = len(frame.request.retrievals)
     return True
@@ -58,7 +61,7 @@ def _name_of(frame: Frame, instance: Any) -> str:
     return frame.id[:-37].rpartition(".")[2]
 
 
-def _given(arguments: Mapping[str, Any]) -> object:
+def _argument_payloads(arguments: Mapping[str, Any]) -> object:
     return [event_payload(item) for item in arguments.values()]
 
 

@@ -135,11 +135,11 @@ class StreamedText:
         on_end(self)
         self.owner = self._heard = None
 
-    def dropped(self) -> None:
+    def drop(self) -> None:
         """Note that it cannot be read on: broken off, or never begun."""
         self.end("partial")
 
-    def failed(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Note what the stream raised at its reader; ``GeneratorExit`` means that it was broken off."""
         if isinstance(error, GeneratorExit):
             self.end("partial")
@@ -155,7 +155,7 @@ def watch(stream: Any, text: StreamedText) -> Any:
     proxy: Any = (
         _AsyncStream(stream, text) if hasattr(inner, "__anext__") else _Stream(stream, text)
     )
-    weakref.finalize(proxy, text.dropped).atexit = False
+    weakref.finalize(proxy, text.drop).atexit = False
     return proxy
 
 
@@ -182,9 +182,9 @@ class _Stream(_Proxy):
         try:
             self.__wrapped__.close()
         except BaseException as error:
-            self._self_text.failed(error)
+            self._self_text.fail(error)
             raise
-        self._self_text.dropped()
+        self._self_text.drop()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
         text = self._self_text
@@ -197,7 +197,7 @@ class _Stream(_Proxy):
             self._self_text.end("ok")
             raise
         except BaseException as error:
-            self._self_text.failed(error)
+            self._self_text.fail(error)
             raise
         finally:
             text.around = None
@@ -244,9 +244,9 @@ class _AsyncStream(_Proxy):
         try:
             await self.__wrapped__.aclose()
         except BaseException as error:
-            self._self_text.failed(error)
+            self._self_text.fail(error)
             raise
-        self._self_text.dropped()
+        self._self_text.drop()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
         text = self._self_text
@@ -259,7 +259,7 @@ class _AsyncStream(_Proxy):
             self._self_text.end("ok")
             raise
         except BaseException as error:
-            self._self_text.failed(error)
+            self._self_text.fail(error)
             raise
         finally:
             text.around = None

@@ -22,7 +22,7 @@ from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, 
 
 from ._passages import RetrievalTool, as_tools
 from ._sdk import join, record_of
-from .assembly import Assembled, AssemblyStats, TraceAssembler
+from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
 from .record import SpanRecord
 from .reporter import Missing, Reporter
@@ -62,7 +62,7 @@ class RagMeterSpanProcessor(SpanProcessor):
     """Hands a meter every RAG request that is traced in this process, by any instrumentation.
 
     ``RagMeterSpanProcessor(meter).attach(provider)``. Spans are neither changed nor kept
-    longer than it takes to read them. A request that a callback handler of ours captured is not counted again,
+    longer than it takes to read them. A request that our own callback handler captured is not counted again,
     nor are evaluations and ragmeter's own spans.
 
     References come from the meter (by question), from ``with ragmeter.reference(...)``, from baggage or
@@ -167,7 +167,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         return False
 
     def shutdown(self) -> None:
-        """Offer what has come, and have the meter flush. Spans that end later are passed over."""
+        """Offer what has come, and have the meter flush. Spans that end later are ignored."""
         self._stopped = True
         self._bell.ring()
         self.force_flush()
@@ -207,7 +207,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         while len(self._scopes) > _MAX_WAITING:
             self._scopes.pop(next(iter(self._scopes)))
 
-    def _report(self, trace: Assembled) -> None:
+    def _report(self, trace: AssembledTrace) -> None:
         with self._read_guard:
             self._reporter.report(trace, self._scopes.pop(trace.trace_id, None))
 

@@ -30,12 +30,12 @@ def was_refused(own: Read | None, models: Sequence[Read], answer: str | None) ->
 
 def refusal_was_raised(request: SpanRecord | None, members: Sequence[Read]) -> bool:
     """Return whether a request failed by a refusal."""
-    return any(is_refusal_name(span.error_type) for span in _raised(request, members))
+    return any(is_refusal_name(span.error_type) for span in _error_spans(request, members))
 
 
 def words_raised(request: SpanRecord | None, members: Sequence[Read]) -> str | None:
     """Return the words of the refusal that was raised, where a span has them."""
-    for span in _raised(request, members):
+    for span in _error_spans(request, members):
         for event in span.events:
             raised = str(event.attributes.get("exception.type"))
             words = event.attributes.get("exception.message")
@@ -44,7 +44,7 @@ def words_raised(request: SpanRecord | None, members: Sequence[Read]) -> str | N
     return None
 
 
-def _raised(request: SpanRecord | None, members: Sequence[Read]) -> list[SpanRecord]:
+def _error_spans(request: SpanRecord | None, members: Sequence[Read]) -> list[SpanRecord]:
     """Return the spans whose errors are the request's: its own, or all that failed where it names none."""
     if request is not None and request.error_type not in (None, "Error"):
         return [request]

@@ -38,9 +38,12 @@ def record_of(span: Any) -> SpanRecord:
         kind=_KINDS.get(span.kind, "internal"),
         started_ns=span.start_time or 0,
         ended_ns=span.end_time or 0,
-        attributes=_copied(span.attributes),
+        attributes=_plain_attributes(span.attributes),
         events=tuple(
-            [SpanNote(event.name, _copied(event.attributes)) for event in span.events or ()]
+            [
+                SpanNote(event.name, _plain_attributes(event.attributes))
+                for event in span.events or ()
+            ]
         ),
         failed=status is not None and status.status_code is StatusCode.ERROR,
         dropped=getattr(span, "dropped_attributes", 0) or 0,
@@ -85,7 +88,7 @@ def _parameters(function: Any) -> Iterable[str]:
         return ()
 
 
-def _copied(attributes: Any) -> Mapping[str, Any]:
+def _plain_attributes(attributes: Any) -> Mapping[str, Any]:
     """Return a plain dictionary of a span's attributes: their own class hands them out one by one."""
     try:
         copied = attributes.copy()

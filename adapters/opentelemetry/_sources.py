@@ -34,7 +34,7 @@ def source_in(attributes: Mapping[str, Any]) -> str | None:
 
 
 def store_in(attributes: Mapping[str, Any]) -> str | None:
-    """Return the class of the vector store, which LangChain's spans tell where nobody tells a collection."""
+    """Return the class of the vector store, which LangChain's spans tell where no one tells a collection."""
     metadata = attributes.get("metadata")
     if isinstance(metadata, str) and _STORE in metadata:
         return _name(mapping_of(metadata).get(_STORE))

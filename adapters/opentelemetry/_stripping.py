@@ -42,7 +42,7 @@ class TextStrippingExporter(SpanExporter):
 
     def export(self, spans: Sequence[Any]) -> Any:
         """Pass `spans` on, without texts."""
-        return self._exporter.export([_stripped(span) for span in spans])
+        return self._exporter.export([_strip(span) for span in spans])
 
     def shutdown(self) -> None:
         """Shut the exporter down."""
@@ -53,7 +53,7 @@ class TextStrippingExporter(SpanExporter):
         return bool(self._exporter.force_flush(timeout_millis))
 
 
-def _stripped(span: Any) -> Any:
+def _strip(span: Any) -> Any:
     return span if reading(record_of(span)) is None else _View(span)
 
 

@@ -21,7 +21,7 @@ __all__ = ["ALWAYS_AFTER", "Wholeness"]
 ALWAYS_AFTER = 10
 """So many spans of a kind whose parents did not come, and none whose parent did, show that they never do."""
 MAX_KINDS = 1_000
-"""Kinds that are told apart; what is cut off and of another kind is taken for a loss."""
+"""Kinds that are kept separate; what is cut off and of another kind is taken for a loss."""
 
 
 class _Kind(NamedTuple):

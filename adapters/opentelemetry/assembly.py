@@ -26,7 +26,7 @@ from .conventions import reading
 from .record import LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE, tells
 
-__all__ = ["Assembled", "AssemblyStats", "Scored", "TraceAssembler"]
+__all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
@@ -37,7 +37,7 @@ _OWN_BYTES = 200
 
 
 @dataclass(slots=True)
-class Scored:
+class ScoreMarks:
     """Where ragmeter's own spans and events say that a request was scored already."""
 
     judged: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class AssembledTrace:
     """The spans and log records of one trace, as far as they have come."""
 
     trace_id: str
@@ -61,14 +61,14 @@ class Assembled:
     spans: Sequence[SpanRecord]
     """In the order in which they came."""
     logs: Sequence[LogNote]
-    """Likewise."""
+    """In the order in which they came."""
     late: bool = False
     """Whether the trace was delivered before, without some of these."""
     fresh: int = 0
     """Spans among them that were not delivered before."""
     bytes: int = 0
     """Bytes that all of it takes up, estimated."""
-    scored: Scored | None = None
+    scored: ScoreMarks | None = None
     """What ragmeter says of the trace, where it scored requests of it in the application itself."""
 
 
@@ -113,7 +113,7 @@ class _Open:
     ids: set[str] = field(default_factory=set)
     awaited: set[str] = field(default_factory=set)
     times: int = 0
-    scored: Scored | None = None
+    scored: ScoreMarks | None = None
 
     @property
     def looks_complete(self) -> bool:
@@ -147,7 +147,7 @@ class TraceAssembler:
 
     def __init__(
         self,
-        deliver: Callable[[Assembled], None],
+        deliver: Callable[[AssembledTrace], None],
         *,
         grace_s: float = 1.0,
         idle_s: float = 30.0,
@@ -227,7 +227,7 @@ class TraceAssembler:
             for key, trace in tuple(self._open.items()):
                 if now - trace.checked >= self._idle_s:
                     trace.checked = now
-                    done.extend(self._rested(key, trace, now))
+                    done.extend(self._take_rested(key, trace, now))
             while self._closed:
                 key, trace = next(iter(self._closed.items()))
                 if now - trace.changed < self._late_s:
@@ -282,14 +282,14 @@ class TraceAssembler:
         elif span.parent_id is not None:
             scored.judged.add(span.parent_id)
 
-    def _own(self, key: str, now: float) -> Scored:
+    def _own(self, key: str, now: float) -> ScoreMarks:
         trace = self._closed.get(key)
         if trace is None:
             trace = self._trace(key, now) or _Open(now, now)
             self._grow(trace, _OWN_BYTES)
             self._shrink(key)
         if trace.scored is None:
-            trace.scored = Scored()
+            trace.scored = ScoreMarks()
         return trace.scored
 
     def _has(self, span: SpanRecord) -> bool:
@@ -350,7 +350,7 @@ class TraceAssembler:
         self._waiting -= trace.undelivered
         self._held.subtract({"traces": 1, "spans": len(trace.spans), "bytes": trace.size})
 
-    def _close(self, key: str, now: float) -> Assembled:
+    def _close(self, key: str, now: float) -> AssembledTrace:
         trace = self._open.pop(key)
         trace.times += bool(trace.spans)
         self._partial += trace.times == 1 and bool(trace.awaited)
@@ -361,7 +361,7 @@ class TraceAssembler:
         self._open_bytes -= trace.size
         self._closed[key] = trace
         late = trace.times > 1
-        return Assembled(
+        return AssembledTrace(
             key,
             tuple(trace.spans),
             tuple(trace.logs),
@@ -371,7 +371,7 @@ class TraceAssembler:
             scored=trace.scored,
         )
 
-    def _rested(self, key: str, trace: _Open, now: float) -> Iterator[Assembled]:
+    def _take_rested(self, key: str, trace: _Open, now: float) -> Iterator[AssembledTrace]:
         """Take the parts of a trace that came to rest out of it."""
         if trace.times:
             return  # late spans: they belong to what was delivered
@@ -404,11 +404,11 @@ class TraceAssembler:
         self._delivered += len(parts)
         if not trace.spans:
             self._forget(key)
-        yield Assembled(
+        yield AssembledTrace(
             key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size, scored=trace.scored
         )
 
-    def _hand_over(self, done: Iterable[Assembled]) -> None:
+    def _hand_over(self, done: Iterable[AssembledTrace]) -> None:
         for assembled in done:
             if assembled.spans:  # else all there is are ragmeter's own, or log records
                 self._deliver(assembled)

@@ -17,9 +17,9 @@ from ._contexts import Seen
 from ._sources import source_in, store_in
 from .conventions._values import Document, mapping_of, opened
 from .record import SpanRecord
-from .requests import Found
+from .requests import FoundRequest
 
-__all__ = ["build_run", "reference_in", "sample_of", "scored"]
+__all__ = ["build_run", "is_scorable", "reference_in", "sample_of"]
 
 _LISTS = ("contexts", "context_ids", "alternative_answers")
 _REFERENCES = [(f"ragmeter.reference.{name}", name) for name in ("answer", *_LISTS)]
@@ -41,12 +41,12 @@ _METADATA = (
 _USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
 
 
-def scored(found: Found) -> bool:
+def is_scorable(found: FoundRequest) -> bool:
     """Return whether there is something to measure: a request that failed to retrieve is a result, too."""
     return found.usable != "none" or found.reason == "retrieval_error"
 
 
-def sample_of(found: Found, scope: RequestScope | None = None) -> RagSample:
+def sample_of(found: FoundRequest, scope: RequestScope | None = None) -> RagSample:
     """Return the request as metrics see it.
 
     Args:
@@ -56,7 +56,7 @@ def sample_of(found: Found, scope: RequestScope | None = None) -> RagSample:
     return _sample(found, scope or RequestScope(), _Contexts())
 
 
-def _sample(found: Found, scope: RequestScope, context: _Contexts) -> RagSample:
+def _sample(found: FoundRequest, scope: RequestScope, context: _Contexts) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     # Of a part of what was retrieved, nothing can be said about what was.
@@ -84,7 +84,9 @@ def _sample(found: Found, scope: RequestScope, context: _Contexts) -> RagSample:
     )
 
 
-def build_run(found: Found, scope: RequestScope | None = None, *, remote: bool = False) -> RagRun:
+def build_run(
+    found: FoundRequest, scope: RequestScope | None = None, *, remote: bool = False
+) -> RagRun:
     """Build the run of a request.
 
     Args:
@@ -147,7 +149,7 @@ def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
 
 
 def _stages(
-    found: Found, contexts: Iterable[RetrievedContext], context: _Contexts
+    found: FoundRequest, contexts: Iterable[RetrievedContext], context: _Contexts
 ) -> tuple[RetrievalStage, ...]:
     """Return what left each retriever, and each reranking after it; a document is one object throughout."""
     alike = {(item.id, item.text): item for item in contexts}
@@ -195,7 +197,7 @@ class _Contexts:
         return made
 
 
-def _status(found: Found) -> SampleStatus:
+def _status(found: FoundRequest) -> SampleStatus:
     if found.reason == "retrieval_error" or (found.failed and not found.refused):
         return "error"
     if found.partial:
@@ -207,7 +209,7 @@ def _status(found: Found) -> SampleStatus:
     return "no_answer" if found.asked_model else "retrieval_only"
 
 
-def _name(found: Found) -> str | None:
+def _name(found: FoundRequest) -> str | None:
     if found.span is None:
         return None
     for key in (
@@ -222,7 +224,7 @@ def _name(found: Found) -> str | None:
     return found.span.name or None
 
 
-def _retrieval(found: Found, seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
+def _retrieval(found: FoundRequest, seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read
     first = seen.retrievals[0].span
@@ -256,7 +258,7 @@ def _queries(seen: Seen) -> tuple[str | None, ...]:
     return queries if any(queries) else (seen.read.reader.query(seen.read.span),)
 
 
-def _parent(found: Found, *, remote: bool) -> SpanContext | None:
+def _parent(found: FoundRequest, *, remote: bool) -> SpanContext | None:
     first = found.span or (found.seen[0].retrievals[0].span if found.seen else found.members[0])
     return None if first.parent_id is None else _context_of(first, first.parent_id, remote=remote)
 

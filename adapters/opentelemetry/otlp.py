@@ -26,8 +26,8 @@ except ImportError:
 
 __all__ = [
     "ExportRequest",
+    "ExportedRecords",
     "MalformedError",
-    "Received",
     "Signal",
     "attributes_of",
     "has_ids",
@@ -69,14 +69,14 @@ _MAX_SHORT = 65
 """One more than is taken for a name of something: what was longer is seen to have been."""
 _MAX_DEPLOYED = 32
 _REMOTE = 0x300
-"""It is told where the parent is, and it is elsewhere."""
+"""It is said where the parent is, and it is elsewhere."""
 
 
 class MalformedError(RagmeterError):
     """What was received is no OTLP; the message says why, and quotes nothing of it."""
 
 
-class Received(NamedTuple):
+class ExportedRecords(NamedTuple):
     """What one export request holds."""
 
     spans: tuple[SpanRecord, ...] = ()
@@ -102,7 +102,7 @@ def parse_protobuf(signal: Signal, body: bytes) -> ExportRequest:
 
 
 def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
-    """Parse the body of an export request in OTLP's JSON. What else is in it is passed over.
+    """Parse the body of an export request in OTLP's JSON. What else is in it is ignored.
 
     Raises:
         MalformedError: It is no JSON, or JSON of another kind.
@@ -112,17 +112,17 @@ def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
     return request
 
 
-def received_in(request: ExportRequest) -> Received:
+def received_in(request: ExportRequest) -> ExportedRecords:
     """Return what an export request holds.
 
-    Called once for a request, whoever reads it: to turn attributes into plain values is a third of the work.
+    Called once for a request: to turn attributes into plain values is a third of the work.
     """
     if isinstance(request, ExportTraceServiceRequest):
         return _spans_of(request)
     return _logs_of(request)
 
 
-def read_traces(body: bytes) -> Received:
+def read_traces(body: bytes) -> ExportedRecords:
     """Read the body of an export of spans, in protobuf.
 
     Raises:
@@ -131,7 +131,7 @@ def read_traces(body: bytes) -> Received:
     return received_in(parse_protobuf("traces", body))
 
 
-def read_logs(body: bytes) -> Received:
+def read_logs(body: bytes) -> ExportedRecords:
     """Read the body of an export of log records, in protobuf.
 
     Raises:
@@ -140,7 +140,7 @@ def read_logs(body: bytes) -> Received:
     return received_in(parse_protobuf("logs", body))
 
 
-def read_protobuf(body: bytes) -> Received:
+def read_protobuf(body: bytes) -> ExportedRecords:
     """Read the body of an export of spans or of log records; which one it is, its content says.
 
     Raises:
@@ -161,10 +161,10 @@ def read_protobuf(body: bytes) -> Received:
     raise MalformedError("neither spans nor log records with the ids of spans are in it")
 
 
-def read_json(text: str | bytes) -> Received:
+def read_json(text: str | bytes) -> ExportedRecords:
     """Read one export request in OTLP's JSON: spans, log records, or both.
 
-    Metrics are passed over.
+    Metrics are ignored.
 
     Raises:
         MalformedError: It is no JSON, or JSON of another kind.
@@ -174,9 +174,9 @@ def read_json(text: str | bytes) -> Received:
     logs = value.get("resourceLogs", value.get("resource_logs"))
     if spans is None and logs is None:
         if "resourceMetrics" in value or "resource_metrics" in value or not value:
-            return Received()
+            return ExportedRecords()
         raise MalformedError("no OTLP: neither resourceSpans nor resourceLogs is in it")
-    traced, logged = Received(), Received()
+    traced, logged = ExportedRecords(), ExportedRecords()
     if spans is not None:
         request = ExportTraceServiceRequest()
         _fill(request, {"resourceSpans": spans})
@@ -185,7 +185,7 @@ def read_json(text: str | bytes) -> Received:
         records = ExportLogsServiceRequest()
         _fill(records, {"resourceLogs": logs})
         logged = _logs_of(records)
-    return Received(traced.spans, logged.logs, traced.invalid)
+    return ExportedRecords(traced.spans, logged.logs, traced.invalid)
 
 
 def _object_in(text: str | bytes) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _base64_id(text: str) -> str:
 
 
 def has_ids(carrier: Any) -> bool:
-    """Return whether a span or log record has usable ids: `Received` holds it."""
+    """Return whether a span or log record has usable ids: `ExportedRecords` holds it."""
     return _is_id(carrier.trace_id, 16) and _is_id(carrier.span_id, 8)
 
 
@@ -240,12 +240,12 @@ def _is_id(value: bytes, length: int) -> bool:
     return len(value) == length and any(value)
 
 
-def _spans_of(request: ExportTraceServiceRequest) -> Received:
+def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
     spans: list[SpanRecord] = []
     invalid = 0
     for group in request.resource_spans:
         resource = _service_of(group.resource.attributes)
-        deployed = _deployed(group.resource.attributes)
+        deployed = _short_texts(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = scoped.scope.name
             for span in scoped.spans:
@@ -278,11 +278,11 @@ def _spans_of(request: ExportTraceServiceRequest) -> Received:
                         deployed=deployed,
                     )
                 )
-    return Received(tuple(spans), (), invalid)
+    return ExportedRecords(tuple(spans), (), invalid)
 
 
-def _logs_of(request: ExportLogsServiceRequest) -> Received:
-    return Received(
+def _logs_of(request: ExportLogsServiceRequest) -> ExportedRecords:
+    return ExportedRecords(
         logs=tuple(
             LogNote(
                 trace_id=record.trace_id.hex(),
@@ -309,7 +309,7 @@ def _service_of(items: Iterable[Any]) -> Mapping[str, str]:
     }
 
 
-def _deployed(items: Iterable[Any]) -> Mapping[str, str]:
+def _short_texts(items: Iterable[Any]) -> Mapping[str, str]:
     """Return the beginnings of a resource's other texts, as far as there is room."""
     short = (
         (item.key, item.value.string_value[:_MAX_SHORT])

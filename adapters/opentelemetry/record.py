@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
 
 UNREAD = object()
-"""Nobody has asked yet what a span is about."""
+"""No one has asked yet what a span is about."""
 
 _BESIDE_TEXTS = 400
 """Bytes that a record takes beside its texts, about."""

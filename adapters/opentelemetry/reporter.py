@@ -17,10 +17,10 @@ from ragmeter.requests.scope import RequestScope
 
 from ._passages import RetrievalTool
 from ._wholeness import Wholeness
-from .assembly import Assembled
-from .build import build_run, scored
+from .assembly import AssembledTrace
+from .build import build_run, is_scorable
 from .conventions import READERS
-from .requests import Found, Reason, find_requests
+from .requests import FoundRequest, Reason, find_requests
 from .unseen import unseen_in
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _FIXES: Mapping[Reason, str] = {
 
 
 _MAX_MISSING = 100
-"""Scopes that are told apart, by what they lack: each is said once."""
+"""Scopes that are kept separate, by what they lack: each is said once."""
 _MAX_SCOPE = 200
 
 
@@ -92,7 +92,9 @@ class Reporter:
         """Requests that could not be scored in full, by convention, scope and reason."""
         return dict(self._missing)
 
-    def report(self, trace: Assembled, scopes: Mapping[str, RequestScope] | None = None) -> None:
+    def report(
+        self, trace: AssembledTrace, scopes: Mapping[str, RequestScope] | None = None
+    ) -> None:
         """Offer the requests of a trace.
 
         Args:
@@ -116,7 +118,7 @@ class Reporter:
                 found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
-            if not scored(found):
+            if not is_scorable(found):
                 self._meter.count_lost(found.reason or "error")
                 continue
             self.partial += found.partial
@@ -132,13 +134,13 @@ class Reporter:
                 scope=scope,
             )
 
-    def _note_unseen(self, trace: Assembled) -> None:
+    def _note_unseen(self, trace: AssembledTrace) -> None:
         """Note a trace of this process in which a model was called and nothing is known to retrieve."""
         unseen = unseen_in(trace.spans)
         if unseen.calls:
             self._lookout.note(unseen.calls, unseen.given, None, unseen.said)
 
-    def _is_known(self, found: Found, trace: Assembled) -> bool:
+    def _is_known(self, found: FoundRequest, trace: AssembledTrace) -> bool:
         """Return whether the request was reported before, here or by a callback."""
         # By its retrievals: its own span may come later than they.
         keys = [
@@ -157,7 +159,7 @@ class Reporter:
             return True
         return False
 
-    def _note(self, found: Found, reason: Reason) -> None:
+    def _note(self, found: FoundRequest, reason: Reason) -> None:
         scope = found.scope[:_MAX_SCOPE]
         missing = Missing(found.convention, scope, reason)
         if missing not in self._missing and len(self._missing) >= _MAX_MISSING:
@@ -175,7 +177,7 @@ class Reporter:
         )
 
 
-def _scope_of(found: Found, scopes: Mapping[str, RequestScope]) -> RequestScope | None:
+def _scope_of(found: FoundRequest, scopes: Mapping[str, RequestScope]) -> RequestScope | None:
     """Return what was said around the request: innermost first, as it is the more special."""
     merged: RequestScope | None = None
     for span in (*found.members, *filter(None, [found.span])):

@@ -30,7 +30,7 @@ from .conventions._values import (
 )
 from .record import LogNote, SpanRecord
 
-__all__ = ["OWN_SCOPE", "Found", "Reason", "Usable", "find_requests", "tells"]
+__all__ = ["OWN_SCOPE", "FoundRequest", "Reason", "Usable", "find_requests", "tells"]
 
 Usable = Literal["full", "ids_only", "none"]
 """``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
@@ -55,7 +55,7 @@ _NEVER_END = "opentelemetry.instrumentation.llamaindex"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundRequest:
     """One request, as far as its spans tell."""
 
     convention: str
@@ -110,7 +110,7 @@ def find_requests(
     spans: Iterable[SpanRecord],
     logs: Sequence[LogNote] = (),
     tools: Sequence[RetrievalTool] = (),
-) -> list[Found]:
+) -> list[FoundRequest]:
     """Return the requests in the spans of one trace, by their start.
 
     Args:
@@ -147,7 +147,7 @@ def tells(note: LogNote) -> bool:
     )
 
 
-def _start(found: Found) -> tuple[int, str]:
+def _start(found: FoundRequest) -> tuple[int, str]:
     first = found.span or min(found.members, key=lambda span: span.started_ns)
     return first.started_ns, first.span_id
 
@@ -171,7 +171,7 @@ class _Finder:
             if above is not None and (source := source_in(span.attributes)) is not None:
                 self._sources.setdefault(above, source)
 
-    def requests(self) -> list[Found]:
+    def requests(self) -> list[FoundRequest]:
         groups: dict[str, list[Read]] = {}
         alone: list[Read] = []
         for key, read in self._reads.items():
@@ -180,7 +180,7 @@ class _Finder:
                 alone.append(read)
             else:
                 groups.setdefault(request, []).append(read)
-        found: list[Found] = []
+        found: list[FoundRequest] = []
         bare: list[tuple[SpanRecord, list[Read]]] = []
         for request, members in groups.items():
             if any(map(_brings_documents, members)):
@@ -193,7 +193,7 @@ class _Finder:
             found.extend(self._without_retrieval(bare, alone, found))
         return found
 
-    def _without_request(self, alone: Sequence[Read]) -> list[Found]:
+    def _without_request(self, alone: Sequence[Read]) -> list[FoundRequest]:
         """Return requests whose own span never came.
 
         Retrievals whose parents are missing belong to one request; those of one query below a span
@@ -216,16 +216,18 @@ class _Finder:
             others = []  # whose calls they are is not told
         return [self._best(None, [*members, *others]) for members in groups.values()]
 
-    def _best(self, request: SpanRecord | None, members: list[Read]) -> Found:
+    def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
         """Return the request as told by the convention that tells most of it."""
         names = {
             read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"
         }
         order = [reader.name for reader in READERS if reader.name in names]
-        options = [self._found(request, members, name) for name in order]
+        options = [self._describe(request, members, name) for name in order]
         return min(options, key=_rank)
 
-    def _found(self, request: SpanRecord | None, members: list[Read], convention: str) -> Found:
+    def _describe(
+        self, request: SpanRecord | None, members: list[Read], convention: str
+    ) -> FoundRequest:
         seen = reached(
             (read for read in members if read.reader.name == convention),
             lambda span: self._retrieval_above[span.span_id],
@@ -238,8 +240,8 @@ class _Finder:
         models = self._models(members, seen)
         path = [] if request is None else self._tree.path(request.span_id, first.span)
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
-        failed = self._failed(request, members, first)
-        asked = _Asked.of(steps, seen, models)
+        failed = self._is_failure(request, members, first)
+        asked = _Question.of(steps, seen, models)
         answer, answer_hidden = self._answer(request, models)
         own = None if request is None else self._reads.get(request.span_id)
         refused = (
@@ -250,7 +252,7 @@ class _Finder:
         elif failed and not refused:
             answer, answer_hidden = None, False
         contexts = tuple(item for one in seen for item in one.told.items)
-        found = Found(
+        found = FoundRequest(
             convention=convention,
             scope=first.span.scope,
             question=asked.question,
@@ -267,7 +269,7 @@ class _Finder:
             sources=self._sources,
             cut_off=self._cut_off_of(request, members),
         )
-        found = self._judged(found, hidden=asked.hidden, answer_hidden=answer_hidden)
+        found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.usable != "full" or not contexts or not _was_answered(seen, models):
             return found
         calls = [call_of(read, self._cut) for read in models]
@@ -326,7 +328,7 @@ class _Finder:
             ),
         )
 
-    def _failed(self, request: SpanRecord | None, members: Sequence[Read], first: Read) -> bool:
+    def _is_failure(self, request: SpanRecord | None, members: Sequence[Read], first: Read) -> bool:
         if request is not None:
             return request.failed
         entry = self._tree.entry_above(first.span)
@@ -360,7 +362,7 @@ class _Finder:
                 return said, False
         return None, False
 
-    def _judged(self, found: Found, *, hidden: bool, answer_hidden: bool) -> Found:
+    def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
         """Return the request with what can be scored of it, and why no more."""
         missing = missing_in(found.seen)
         texts_hidden = missing == "redacted" or any(item.hidden for item in found.contexts)
@@ -385,11 +387,11 @@ class _Finder:
             usable, reason = "full", None
         return replace(found, usable=usable, reason=reason)
 
-    def _is_cut(self, found: Found) -> bool:
+    def _is_cut(self, found: FoundRequest) -> bool:
         texts = [found.question, found.answer, *(item.text for item in found.contexts)]
         return any(self._cut.is_cut(text) for text in texts if text is not None)
 
-    def _with_logs(self, found: Found) -> Found:
+    def _with_logs(self, found: FoundRequest) -> FoundRequest:
         """Return a request whose texts are not on its spans, with what log records say of it."""
         ours = {span.span_id for span in found.members}
         told = [note for note in self._logs if note.span_id in ours and tells(note)]
@@ -410,8 +412,8 @@ class _Finder:
         self,
         bare: Sequence[tuple[SpanRecord, list[Read]]],
         alone: Sequence[Read],
-        found: Sequence[Found],
-    ) -> list[Found]:
+        found: Sequence[FoundRequest],
+    ) -> list[FoundRequest]:
         """Return requests that were handed documents, though no span tells of a retrieval.
 
         Some emitters write the steps of a request side by side: a step that runs within another
@@ -431,7 +433,7 @@ class _Finder:
                 continue
             last[span.parent_id] = (span, [*members])
             requests.append(last[span.parent_id])
-        made: list[Found] = []
+        made: list[FoundRequest] = []
         for span, members in requests:
             beside = [
                 read
@@ -453,7 +455,7 @@ class _Finder:
                 span, [item for item in (*members, *beside) if item.role == "model"]
             )
             made.append(
-                Found(
+                FoundRequest(
                     convention=read.reader.name,
                     scope=span.scope,
                     question=read.reader.question(span),
@@ -470,7 +472,7 @@ class _Finder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Question:
     """What a request was asked, and whether the user had it hidden."""
 
     question: str | None
@@ -482,7 +484,7 @@ class _Asked:
         steps: Sequence[Read],
         seen: Sequence[Seen],
         models: Sequence[Read],
-    ) -> _Asked:
+    ) -> _Question:
         for read in steps:
             if read.reader.hides(read.span, "input"):
                 return cls(None, hidden=True)
@@ -526,15 +528,15 @@ def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:
     return any(read.span.started_ns >= last for read in models)
 
 
-def _rank(found: Found) -> int:
+def _rank(found: FoundRequest) -> int:
     return ("full", "ids_only", "none").index(found.usable)
 
 
-def _once(found: Sequence[Found]) -> list[Found]:
+def _once(found: Sequence[FoundRequest]) -> list[FoundRequest]:
     """Return the requests without those that a second convention tells of again."""
     if len({one.convention for one in found}) < 2:
         return [*found]
-    kept: dict[str | None, list[Found]] = {}
+    kept: dict[str | None, list[FoundRequest]] = {}
     for one in sorted(found, key=_rank):
         others = kept.setdefault(one.question, [])
         if not any(_is_same(one, other) for other in others):
@@ -542,7 +544,7 @@ def _once(found: Sequence[Found]) -> list[Found]:
     return [one for others in kept.values() for one in others]
 
 
-def _is_same(one: Found, other: Found) -> bool:
+def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
     if one.convention == other.convention:
         return False
     first, second = (item.span or item.seen[0].read.span for item in (one, other))

@@ -14,10 +14,10 @@ from .conventions._values import opened
 from .record import SpanRecord
 from .requests import OWN_SCOPE
 
-__all__ = ["Unseen", "unseen_in"]
+__all__ = ["UnseenTrace", "unseen_in"]
 
 
-class Unseen(NamedTuple):
+class UnseenTrace(NamedTuple):
     """What a trace tells in which nothing was retrieved."""
 
     calls: tuple[Sent, ...]
@@ -28,7 +28,7 @@ class Unseen(NamedTuple):
     """What models said."""
 
 
-def unseen_in(spans: Iterable[SpanRecord]) -> Unseen:
+def unseen_in(spans: Iterable[SpanRecord]) -> UnseenTrace:
     """Return the models' calls of a trace, and the tools': one of them may be a retrieval."""
     known = [
         (span, *read)
@@ -36,7 +36,7 @@ def unseen_in(spans: Iterable[SpanRecord]) -> Unseen:
         if span.scope != OWN_SCOPE and (read := reading(span)) is not None
     ]
     models = [(span, reader) for span, reader, role in known if role == "model"]
-    return Unseen(
+    return UnseenTrace(
         tuple(
             tuple((role, (text,)) for role, text in reader.prompt(span)) for span, reader in models
         ),

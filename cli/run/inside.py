@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ragmeter import RagMeter, ScoredRun
-from ragmeter.adapters import FRAMEWORKS, forget_default, installed, instrument, uninstrument
+from ragmeter.adapters import FRAMEWORKS, forget_default, instrument, is_installed, uninstrument
 from ragmeter.cli._otlp import SIGNALS
 from ragmeter.cli._telemetry import sending_providers
 from ragmeter.exporters import semconv
@@ -138,7 +138,7 @@ def begin() -> None:
     if is_the_program:
         # Registered before the meter, which flushes at exit: called after it.
         atexit.register(shown.say_how_it_went)
-    if any(installed(probe) for probe, _ in FRAMEWORKS.values()):
+    if any(is_installed(probe) for probe, _ in FRAMEWORKS.values()):
         try:
             shown.attach()
         except RagmeterError as error:

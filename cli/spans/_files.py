@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import (
+    ExportedRecords,
     MalformedError,
-    Received,
     read_json,
     read_logs,
     read_protobuf,
@@ -38,7 +38,7 @@ class BadInput(NamedTuple):
         return f"{place}: {self.reason}"
 
 
-def read_file(path: Path) -> Iterator[Received | BadInput]:
+def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     """Read a recording.
 
     ``.traces.pb`` and ``.logs.pb`` hold what their names say; of any other file the content tells: raw
@@ -95,7 +95,7 @@ def _unpacked(path: Path) -> bytes:
     return body
 
 
-def _json(path: Path, body: bytes) -> Iterator[Received | BadInput]:
+def _json(path: Path, body: bytes) -> Iterator[ExportedRecords | BadInput]:
     lines = list(lines_of(body))
     if len(lines) > 1:
         try:

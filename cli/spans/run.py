@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry.assembly import Assembled, TraceAssembler
-from ragmeter.adapters.opentelemetry.build import sample_of, scored
-from ragmeter.adapters.opentelemetry.requests import Found, find_requests
+from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
+from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
+from ragmeter.adapters.opentelemetry.requests import FoundRequest, find_requests
 from ragmeter.adapters.opentelemetry.unseen import unseen_in
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.metric import ComputedMetric, compute_metric
@@ -27,7 +27,7 @@ __all__ = ["Recording", "as_row", "read_recording", "scores_of"]
 class Recording:
     """What the files hold."""
 
-    requests: list[Found] = field(default_factory=list)
+    requests: list[FoundRequest] = field(default_factory=list)
     """Their requests, by the start of their traces."""
     bad: list[BadInput] = field(default_factory=list)
     """What could not be read."""
@@ -47,9 +47,9 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         tools: Which tools retrieve.
     """
     recording = Recording()
-    traces: list[tuple[int, list[Found]]] = []
+    traces: list[tuple[int, list[FoundRequest]]] = []
 
-    def found_in(trace: Assembled) -> None:
+    def found_in(trace: AssembledTrace) -> None:
         requests = find_requests(trace.spans, trace.logs, tools)
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
@@ -74,7 +74,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
     return recording
 
 
-def as_row(found: Found, *, score: bool = False) -> dict[str, Any]:
+def as_row(found: FoundRequest, *, score: bool = False) -> dict[str, Any]:
     """Return the request as ``ragmeter spans`` prints it."""
     row: dict[str, Any] = {
         "question": found.question,
@@ -96,7 +96,7 @@ def as_row(found: Found, *, score: bool = False) -> dict[str, Any]:
         "convention": found.convention,
     }
     if score:
-        row["scores"] = dict(scores_of(sample_of(found))) if scored(found) else {}
+        row["scores"] = dict(scores_of(sample_of(found))) if is_scorable(found) else {}
     return row
 
 

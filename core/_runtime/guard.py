@@ -1,12 +1,12 @@
 """The one place where ragmeter swallows an exception.
 
-Everything of ours that runs inside the host application, on our worker threads
+Everything of ragmeter that runs inside the host application, on our worker threads
 or at exit runs under a `Guard`: callbacks, scoring, exporters, shutdown.  A
 guard contains `Exception` only, counts it by component and logs it at most once per component
 and minute.  `BaseException` (KeyboardInterrupt, SystemExit, CancelledError)
 passes through: stopping the process is the host's decision, not ours.  So does whatever a signal
-handler of the host raises while code of ours happens to run: a task queue's time limit is an
-`Exception`, and not one of ours.
+handler of the host raises while our own code happens to run: a task queue's time limit is an
+`Exception`, and not our own.
 
 What is logged of an error never is its text, unless the error is ragmeter's own: what a user's hook or
 a framework raises may quote the very text it was given.

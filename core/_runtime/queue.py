@@ -285,7 +285,7 @@ class WorkerQueue(Generic[T]):
             pass
 
     def _begin(self) -> None:
-        # Made anew where it is waited for: a server may have turned threads into greenlets since
+        # Made again where it is waited for: a server may have turned threads into greenlets since
         # the queue was made, and a lock from before would stop all of them.
         self._bell = Bell()
         if self._on_start is not None:

@@ -44,7 +44,7 @@ _MAX_KINDS = 256
 
 _Changes: TypeAlias = list[tuple[Hashable, int]]
 Capture: TypeAlias = Iterator[_Changes]
-"""The note that a request was captured: whoever takes it out first has counted it."""
+"""The note that a request was captured: the one that takes it out first has counted it."""
 _CAPTURED = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
@@ -86,7 +86,7 @@ class Counters:
         fork.forget(self._leave_to_parent)
 
     def count_capture(self, capture: Capture) -> None:
-        """Count a request that waits to be scored, if nobody has: who put it there, or who takes it out."""
+        """Count a request that waits to be scored, if no one has: who put it there, or who takes it out."""
         self._tally.take(capture)
 
     def withdraw(self) -> None:

@@ -33,7 +33,7 @@ class Counting:
         table: Holds the sums.
         population: Says which judged scores a request is a case of.
         scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
-        guard: Contains errors of ours: a request goes on whatever becomes of its count.
+        guard: Contains our own errors: a request goes on whatever becomes of its count.
     """
 
     def __init__(

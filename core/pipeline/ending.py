@@ -37,7 +37,7 @@ class Signs(NamedTuple):
     at: float
     """When that was, the last time of which it is known (monotonic)."""
     held: object
-    """What exporters hold that they were given: it changes at moments that nobody tells."""
+    """What exporters hold that they were given: it changes at moments that no one tells."""
 
 
 class Patience:
@@ -81,7 +81,7 @@ class Patience:
                 spent_s = min(now - silent_since, allowed_s)
                 self._left_s = max(0.0, self._left_s - spent_s)
                 return False
-            # A sign early in that time does not begin it anew at its end.
+            # A sign early in that time does not begin it again at its end.
             silent_since = now if signs.held != seen.held else max(silent_since, signs.at)
             seen = signs
 

@@ -2,7 +2,7 @@
 
 A raising exporter is counted, a hanging one fills its own queue and loses its own oldest
 runs, and neither flush nor shutdown waits for one longer than its time limit.  Each exporter is called
-on its queue's thread alone, side by side with the others; only one that hangs is told to shut down by
+on its queue's thread alone, side by side with the others; only one that hangs is asked to shut down by
 another.  A request is exported when every exporter is through with it and at least one has taken it.
 """
 

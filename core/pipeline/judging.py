@@ -58,7 +58,7 @@ class JudgeJob(Protocol):
         ...
 
     def judged(self, scores: Sequence[Score]) -> None:
-        """Take the scores of one metric. Called on one thread of ours: the judge's or the process's."""
+        """Take the scores of one metric. Called on a thread of the judge or of the worker process."""
         ...
 
     def further(self) -> bool:
@@ -96,7 +96,7 @@ class JudgesHere:
     Args:
         judge: The judge they ask; may be None when they bring their own.
         deadline_s: Seconds that a request has, as its ``timeout`` scores say.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         metrics: All that may be measured; closed with the loop.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
     """
@@ -160,7 +160,7 @@ class JudgeLoop:
 
     Args:
         judges: Measures each request.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         concurrency: Requests judged at the same time.
         max_backlog: Requests that may wait; the oldest is dropped beyond.
         max_bytes: Bytes that they may hold on to; one is always accepted.

@@ -192,16 +192,16 @@ class LateWindow:
                 }  # a new one: others read it without the lock
                 entry.verdict = verdict or entry.verdict
 
-    def revise(self, found: ExportedRequest, run: RagRun, *, anew: bool) -> str:
+    def revise(self, found: ExportedRequest, run: RagRun, *, is_new: bool) -> str:
         """Put `run` in the place of what was found; return the name of that revision.
 
         Args:
             found: What is remembered.
             run: The request as it is now known.
-            anew: Whether something about it is new. What was already known and is said again is
+            is_new: Whether something about it is new. What was already known and is said again is
                 the revision it was: exporting that again changes nothing at the backend.
         """
-        revisions = found.revisions + 1 if anew else max(1, found.revisions)
+        revisions = found.revisions + 1 if is_new else max(1, found.revisions)
         entry = ExportedRequest(
             run,
             found.sample_rate,

@@ -91,7 +91,7 @@ class Pipeline:
         counters: Where requests are counted.
         no_data: Says so when nothing can leave.
         guard_for: Makes a guard for a component.
-        alarming: Tells of changes of the scores; None: nobody wants to know.
+        alarming: Tells of changes of the scores; None: no one wants to know.
         marking: Marks results before they go out; None: there is nothing to mark them with.
         cascade: Has judge and detector asked where something cheaper is undecided; None: they are always.
     """
@@ -260,7 +260,7 @@ class Pipeline:
         self._computes.rest()
 
     def before_fork(self, deadline: float) -> None:
-        """Let no thread of ours be in the middle of something, if that is so before `deadline`."""
+        """Let none of our threads be in the middle of something, if that is so before `deadline`."""
         self._queue.before_fork(deadline)
         self._exporting.before_fork(deadline)
         if self._alarming is not None:
@@ -383,19 +383,19 @@ class Pipeline:
         run = before = found.run
         scores: dict[str, Score] = {}
         awaited: tuple[Metric, ...] = ()
-        anew = amendment.score is not None
+        is_new = amendment.score is not None
         if amendment.score is not None:
             scores[amendment.score.name] = amendment.score
         if amendment.reference is not None:
             reference = self._scoring.redact_reference(amendment.reference)
-            anew = anew or reference != run.sample.reference
+            is_new = is_new or reference != run.sample.reference
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             scores.update(self._computes.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
         # Whatever is asked about it now is asked about every request that is amended.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
         counted = self._counting.count_reference(before, run, scores, found.selection)
-        revision = self._late.revise(found, run, anew=anew)
+        revision = self._late.revise(found, run, is_new=is_new)
         pending = self._holding.take(run, scores, chances, revision, found, counted)
         self._finish_again(pending, awaited)
 
@@ -410,7 +410,7 @@ class Pipeline:
             bare = replace(run, sample=run.sample.model_copy(update={"reference": None}))
             known = ExportedRequest(bare, again.sample_rate, selection, 0.0, 0, values=values)
         else:
-            self._late.revise(known, run, anew=True)
+            self._late.revise(known, run, is_new=True)
         self._counters.count_amendment("applied")
         chances = Chances(again.sample_rate, 1.0, selection, selection)
         counted = self._counting.count_reference(known.run, run, scores, selection)

@@ -22,8 +22,8 @@ class Marking:
     """Marks results. Thread-safe: it changes nothing of its own.
 
     Args:
-        segments: Which parts are told apart.
-        judge: Who gives the verdicts; None: nobody does.
+        segments: Which parts are kept separate.
+        judge: Who gives the verdicts; None: no one does.
         alarms: Whether the meter tells of changes.
     """
 

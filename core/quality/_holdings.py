@@ -21,7 +21,7 @@ AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
 VALUES_SHARE = 2 / 3
 """Share of the room that values of segments may begin in: the rest is for workflows that come later,"""
 PARTS_SHARE = 5 / 6
-"""and, up to here, for scores that known values still get, and for what is not told apart."""
+"""and, up to here, for scores that known values still get, and for what is not kept separate."""
 
 
 class Room:
@@ -77,7 +77,7 @@ class Holdings:
     Args:
         resource: What names it; empty: this process.
         room: For how many series there is room.
-        most_workflows: At most so many workflows are told apart.
+        most_workflows: At most so many workflows are kept separate.
     """
 
     def __init__(self, resource: Mapping[str, str], room: Room, most_workflows: int) -> None:

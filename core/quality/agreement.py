@@ -170,7 +170,7 @@ def alpha_interval(
 
     Args:
         ratings: As `alpha` takes them.
-        level: Likewise.
+        level: As above.
         draws: How many samples.
     """
     units = [unit for unit in ratings if len(unit) > 1]

@@ -184,7 +184,7 @@ def _correct_mean(
 ) -> _CorrectedMean | None:
     """Return the regression estimate of the mean of y over all requests for which it is defined.
 
-    Which unjudged requests are undefined nobody knows, so the judged mean is a ratio, Σ w d y / Σ w d, and the
+    Which unjudged requests are undefined no one knows, so the judged mean is a ratio, Σ w d y / Σ w d, and the
     residuals are those of a ratio.
 
     Args:

@@ -3,7 +3,7 @@
 `ragmeter label` and the page write labels, `ragmeter agreement` and estimates read them.  A label enters an
 estimate only if its request was drawn with a known probability; one that somebody volunteered, for a
 request picked by hand or a thumb, is kept apart: such requests are worse than the others, and by how much
-nobody knows.  A file of labels has no texts in it: ids, numbers, names of raters.
+no one knows.  A file of labels has no texts in it: ids, numbers, names of raters.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def measurement_of(score: str, definition: str, judge: str = "") -> str:
     Args:
         score: Name of the score.
         definition: Version of its formula or prompt, as `Score.definition`.
-        judge: The model that judges; empty: none does, or it is not told.
+        judge: The model that judges; empty: none does, or it is unknown.
     """
     text = f"{score}@{definition} {judge}"
     return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

@@ -27,7 +27,7 @@ class UnscoredWarning:
     """Warns once for each score of a workflow, and again when it had been well in between.
 
     Args:
-        estimates: Returns the estimates of the last hour; parts of workflows are passed over.
+        estimates: Returns the estimates of the last hour; parts of workflows are ignored.
         clock: Monotonic seconds.
     """
 

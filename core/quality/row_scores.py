@@ -35,7 +35,7 @@ class RowScore(NamedTuple):
 
 
 class RowScores:
-    """Takes the scores of rows, and returns those of one name by question. In a file that nobody else sees."""
+    """Takes the scores of rows, and returns those of one name by question. In a file that no one else sees."""
 
     def __init__(self) -> None:
         self._database = scratch_database(self)

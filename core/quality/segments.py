@@ -2,7 +2,7 @@
 
 A segment is a name that was set and a short value that is looked up in what is known of the request; the sums
 of quality are kept for each of its segments, too.  Nothing here counts, and no value is made of what users
-write: of a question only the language is told.
+write: of a question only the language is named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragmeter.metrics.text.languages import language_of
 __all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
 
 OTHER = "other"
-"""The value of what is not told apart."""
+"""The value of what is not kept separate."""
 UNKNOWN = "unknown"
 """The value of requests that have none."""
 MAX_NAMES = 8
@@ -56,7 +56,7 @@ def parse_segments(given: object) -> tuple[str, ...]:
 
 
 def segment_text(name: str, value: str) -> str:
-    """Return a segment as it is told: ``language:zh``."""
+    """Return a segment as people see it: ``language:zh``."""
     return f"{name}:{value}"
 
 
@@ -157,7 +157,7 @@ def _at(given: Mapping[str, object], key: str) -> object:
 
 
 def _as_value(found: object) -> str:
-    """Return a value as it is told: a short text on one line."""
+    """Return a value as people see it: a short text on one line."""
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, (int, float)):

@@ -45,7 +45,7 @@ LONGEST_WINDOW_S = 86_400.0
 MAX_SERIES = 1_500
 """Scores times workflows times segments of one service; what is beyond is counted together, as `OTHER`."""
 MAX_SERVICES = 63
-"""Services that are told apart, beside this process itself."""
+"""Services that are kept separate, beside this process itself."""
 FULL_SERVICES = 6
 """So many of them may have `MAX_SERIES`: all services share the memory for that."""
 MAX_REMEMBERED = 10_000
@@ -81,7 +81,7 @@ class CountedRequest(NamedTuple):
 
 
 class QualityTable:
-    """Counts scores. Thread-safe; in a forked child it begins anew.
+    """Counts scores. Thread-safe; in a forked child it begins again.
 
     Args:
         clock: Unix seconds that never go back; None: those of this machine.

@@ -23,7 +23,7 @@ from .labels import Label, labelled_requests, probability_sample, read_labels
 __all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "sentences", "verdict_rates"]
 
 LEAST_LABELS = 50
-"""Labelled requests with a verdict from which on these rates stand in the place of ours."""
+"""Labelled requests with a verdict from which on these rates stand in the place of the defaults."""
 GOOD_FROM = 0.75
 """People call a request good from here on: grade 4 of 5."""
 _WORDS: tuple[VerdictWord, ...] = ("good", "suspect", "bad")

@@ -536,7 +536,7 @@ def scoring_arguments() -> dict[str, Any]:
 
     Raises:
         ConfigurationError: See `meter_arguments`.
-        MissingDependencyError: Likewise.
+        MissingDependencyError: As above.
     """
     settings = read_settings()
     if settings.scoring == "queue":
@@ -547,11 +547,11 @@ def scoring_arguments() -> dict[str, Any]:
 def worker_arguments() -> dict[str, Any]:
     """Return keyword arguments for the meter of ``ragmeter worker``.
 
-    What comes is chosen already, and waits for its judged scores as long as they take: nobody waits for it.
+    What comes is chosen already, and waits for its judged scores as long as they take: no one waits for it.
 
     Raises:
         ConfigurationError: See `meter_arguments`.
-        MissingDependencyError: Likewise.
+        MissingDependencyError: As above.
     """
     settings = read_settings().model_copy(update={"scoring": "thread", "sample_rate": 1.0})
     return _scoring_arguments(settings) | {

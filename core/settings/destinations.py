@@ -23,8 +23,8 @@ NAMES = ("otel", "console", "phoenix", "langfuse")
 """What has a name."""
 _BACKENDS = ("phoenix", "langfuse")
 beside: list[Callable[[Sequence[Exporter]], Iterable[Exporter]]] = []
-"""Asked once by every new meter, which nothing can keep from being made by then: told its exporters, they
-return those that join them. Whoever runs a program that is not its own (``ragmeter run``) stands here."""
+"""Asked once by every new meter, which nothing can keep from being made by then: given its exporters, they
+return those that join them. Someone who runs a program that is not its own (``ragmeter run``) stands here."""
 
 
 def exporters_of(

@@ -1,4 +1,4 @@
-"""Keeps what a watch over scores knows in a file, so that a restart has nothing to learn anew.
+"""Keeps what a watch over scores knows in a file, so that a restart has nothing to learn again.
 
 Read when the meter is made, written on the thread that looks: beside the file, then in its place, so that it
 is whole at any moment.  For its owner alone to read, although it holds sums and names and no text of a request.
@@ -56,7 +56,7 @@ class WatchFile:
             watch.restore(json.loads(kept))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             _log.warning(
-                "ragmeter: what was known of usual scores cannot be read from %s (%s) and is learned anew",
+                "ragmeter: what was known of usual scores cannot be read from %s (%s) and is learned again",
                 self._path,
                 type(error).__name__,
             )

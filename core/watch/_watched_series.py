@@ -31,7 +31,7 @@ class SeriesKey(NamedTuple):
 
     @property
     def of_all(self) -> SeriesKey:
-        """The same, whoever measured it."""
+        """The same, by any judge or formula."""
         return self._replace(measurement="")
 
 
@@ -91,7 +91,7 @@ class Series:
         self._effect = 1.0 if alike is None else alike.design_effect
 
     def restart(self) -> None:
-        """Learn anew what is usual."""
+        """Learn again what is usual."""
         self.detector.restart()
         self.history.clear()
         self._begin(0)
@@ -105,7 +105,7 @@ class Series:
         self.calm()
 
     def calm(self) -> None:
-        """No change is on, or waits to be told."""
+        """No change is on, or waits for its notification."""
         self.fall = None
         self.held = None
         self.peak = 0.0

@@ -77,11 +77,11 @@ class Alarming:
     Args:
         watch: Says what changed.
         slots: Returns what was counted in the five minutes that are over, from a time on (unix seconds).
-        exporters: Those that publish changes are told of them.
+        exporters: Those that publish changes are notified of them.
         guard_for: Makes a guard for a component.
-        webhook: Is told, too; None: there is none.
-        check: Says whether judges still judge as they did; None: nobody looks. It lives as long as this.
-        file: Keeps what is known; None: a restart learns anew.
+        webhook: Is notified, too; None: there is none.
+        check: Says whether judges still judge as they did; None: no one looks. It lives as long as this.
+        file: Keeps what is known; None: a restart learns again.
         clock: Unix seconds that never go back; None: those of this machine.
     """
 
@@ -127,7 +127,7 @@ class Alarming:
         )
 
     def on_change(self, callback: OnChange) -> None:
-        """Call `callback` with every change from now on, on a thread of ours."""
+        """Call `callback` with every change from now on, on ragmeter's own thread."""
         self._telling.on_change(callback)
 
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
@@ -140,7 +140,7 @@ class Alarming:
 
         Nothing need be captured here for that: the threads start now.  Everything is looked at when
         that of other processes is complete, which is later.  Where nothing is known of the past, as the
-        file is gone that it was kept in, it is learned from what they have sent, and not told anew.
+        file is gone that it was kept in, it is learned from what they have sent, and people hear nothing.
         Of several processes that look at the same, `claims` says who tells; None: there is one.
         """
         self._elsewhere = elsewhere
@@ -151,7 +151,7 @@ class Alarming:
             self._telling.start()
 
     def look(self) -> None:
-        """Look at what was counted since the last look, and have told what changed."""
+        """Look at what was counted since the last look, and notify people of what changed."""
         elsewhere = self._elsewhere
         if elsewhere is None:
             self._take(self._slots(self.watch.next))
@@ -200,7 +200,7 @@ class Alarming:
             self._check.start()
 
     def flush(self, deadline: float) -> bool:
-        """Look, and wait until everything is told; return whether it was before `deadline` (monotonic)."""
+        """Look, and notify people of everything; return whether that was done before `deadline` (monotonic)."""
         if not self._looking.is_alive:
             return True  # nothing was captured
         self._looking.put(None)
@@ -254,8 +254,8 @@ def alarming_of(
 
     Args:
         slots: See `Alarming`.
-        exporters: Likewise.
-        guard_for: Likewise.
+        exporters: As above.
+        guard_for: As above.
         webhook: Address that changes are posted to; None: nowhere.
         check: See `Alarming`.
         state: File that what is known is kept in; None: nowhere.

@@ -28,7 +28,7 @@ LAG_DAYS = 7
 LEAST_SCORES = 500
 """Scores below which nothing is known,"""
 LEAST_DAYS = 3
-"""and days: of fewer nobody can say how days differ."""
+"""and days: of fewer no one can say how days differ."""
 HALF_HOURS = 48
 """Of a day."""
 TOLERANCE = 0.03

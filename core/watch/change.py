@@ -1,4 +1,4 @@
-"""Has a score fallen? `FallDetector`, asked once in five minutes, and `Change`, what is told of it.
+"""Has a score fallen? `FallDetector`, asked once in five minutes, and `Change`, what people learn of it.
 
 A detector learns what is usual (`baseline`), and adds up what speaks for less than that (`evidence`).  It
 is fed sums and times, has no clock, no thread and no lock, and survives a restart by its `state`.  One belongs
@@ -110,7 +110,7 @@ class NewSince:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of quality, as it is told to people."""
+    """A change of quality, as people see it."""
 
     score: str
     workflow: str
@@ -164,7 +164,7 @@ class FallDetector:
             at: When it began, Unix seconds. Blocks come in order; one that is late counts as evidence, and
                 is not learned from. A block may be longer than five minutes, and blocks may be missing.
             block: Its sums; one without scores changes nothing.
-            judge: Names what gave the scores; another one than before begins anew. None: the same as before;
+            judge: Names what gave the scores; another one than before begins again. None: the same as before;
                 empty: it has no name yet.
             design_effect: How much more sums are known to vary because values of one conversation are alike;
                 what half hours say of it is learned besides, and the larger one counts.

@@ -1,4 +1,4 @@
-"""Judges a frozen set of requests anew, on a schedule, to see whether the judge has moved.
+"""Judges a frozen set of requests again, on a schedule, to see whether the judge has moved.
 
 A thread of its own with an event loop of its own, one request after the other and past the judge's
 cache, inside the judge's budget: where that is used up, the round waits and goes on later.  Made by the
@@ -48,7 +48,7 @@ class JudgeCheck:
         judge: Who judges.
         every_s: Seconds between the beginnings of two rounds; the first begins at once.
         deadline_s: Seconds that one metric of one request may take.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         clock: Unix seconds that never go back; None: those of this machine.
     """
 

@@ -1,8 +1,8 @@
 """Whether a judge still judges as it did: old and new verdicts on a frozen set of requests, side by side.
 
 A judge is a ruler, and rulers move: the model behind a name is replaced, an endpoint is updated.  Then
-means move and no answer became worse.  `Ruler` takes in what a round of judging anew has given and says
-where each score's judge stands; `ragmeter.watch.judge_check` runs the rounds.  Thread-safe, asks nobody.
+means move and no answer became worse.  `Ruler` takes in what a round of judging again has given and says
+where each score's judge stands; `ragmeter.watch.judge_check` runs the rounds.  Thread-safe, asks no one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Drift", "FrozenRequest", "Ruler", "Standing", "read_frozen"]
 
 Standing = Literal["unchecked", "pending", "steady", "moved"]
 """What is known of a judge since some time. ``unchecked``: nothing, the frozen set knows nothing of the score;
-``pending``: it was not judged anew since then; ``steady``: it judges as it did; ``moved``: it does not."""
+``pending``: it was not judged again since then; ``steady``: it judges as it did; ``moved``: it does not."""
 TOLERANCE = 0.03
 """A judge has moved when the whole 95 % interval of the mean difference lies beyond this."""
 LEAST_REQUESTS = 30
@@ -54,7 +54,7 @@ class Drift:
     upper: float
     """Upper end."""
     n: int
-    """Requests that were judged anew."""
+    """Requests that were judged again."""
     at: float
     """When, Unix seconds."""
 
@@ -132,7 +132,7 @@ def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> 
 
 
 class Ruler:
-    """Keeps what rounds of judging anew have given.
+    """Keeps what rounds of judging again have given.
 
     Args:
         scores: Those that the frozen set has verdicts of.

@@ -29,9 +29,9 @@ __all__ = ["ClaimError", "Claims", "Notifier", "OnChange"]
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
 MAX_WAITING = 1_000
-"""Changes that may wait to be told."""
+"""Changes that may wait for their notification."""
 PATIENCE_S = 600.0
-"""Seconds for which a change waits for it to be known who tells it; then it is told by whoever found it."""
+"""Seconds for which a change waits for it to be known who tells it; then it is the finder's to tell."""
 
 _log = logging.getLogger("ragmeter")
 
@@ -63,26 +63,26 @@ class Claims(Protocol):
         ...
 
     def done(self, claim: str) -> None:
-        """Note that it was told. Raises as `claim`."""
+        """Note that people were notified. Raises as `claim`."""
         ...
 
 
 class _Waiting(NamedTuple):
     told: ChangeNotice
     claim: str | None = None
-    """None: nobody has claimed it yet."""
+    """None: no one has claimed it yet."""
     until: float | None = None
-    """When it is told without a claim, unix seconds; None: no claim was tried for yet."""
+    """When people are notified without a claim, unix seconds; None: no claim was tried for yet."""
 
 
 class Notifier:
     """Tells of each change once, as far as this process is the one to do it.
 
     Args:
-        tellers: Are told, one after the other.
+        tellers: Are notified, one after the other.
         guard: Contains what they raise.
         clock: Unix seconds.
-        webhook: Is told, too, and again for an hour until it takes a change.
+        webhook: Is notified, too, and again for an hour until it takes a change.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Notifier:
         self._unclaimed: deque[_Waiting] = deque(maxlen=MAX_WAITING)
 
     def on_change(self, callback: OnChange) -> None:
-        """Call `callback` with every change from now on, on a thread of ours."""
+        """Call `callback` with every change from now on, on ragmeter's own thread."""
         self._callbacks = (*self._callbacks, callback)
 
     def claim_by(self, claims: Claims | None) -> None:
@@ -124,15 +124,15 @@ class Notifier:
         self._claims = claims
 
     def explain_by(self, explain: Callable[[Change], Change] | None) -> None:
-        """Have `explain` add what it knows to a change before it is told, from now on; None: nobody does."""
+        """Have `explain` add what it knows to each change from now on; None: nothing is added."""
         self._explain = explain
 
     def put(self, told: ChangeNotice) -> None:
-        """Have a change told. Never blocks: it is claimed when its turn comes."""
+        """Notify people of a change. Never blocks: it is claimed when its turn comes."""
         self._queue.put(_Waiting(told))
 
     def put_claimed(self, told: ChangeNotice) -> None:
-        """Have a change told; it is claimed before this returns, if it can be: a kill then loses it no more."""
+        """Notify people of a change, claimed before this returns if it can be: a kill then loses it no more."""
         claims = self._claims
         if claims is None:
             self.put(told)
@@ -149,7 +149,7 @@ class Notifier:
         """Take up what others have left untold, and what could not be claimed. May wait for others.
 
         Args:
-            last: There is no other time: what cannot be claimed now is told.
+            last: There is no other time: what cannot be claimed now goes out.
         """
         claims = self._claims
         if claims is None:
@@ -173,14 +173,14 @@ class Notifier:
         return self._later.deliveries()
 
     def flush(self, deadline: float) -> bool:
-        """Wait until everything is told; return whether it was before `deadline` (monotonic).
+        """Notify people of everything; return whether that was done before `deadline` (monotonic).
 
         What a webhook has not taken for a minute is not waited for.
         """
         return self._queue.flush(remaining(deadline)) and self._later.settle(deadline)
 
     def close(self) -> None:
-        """Stop; what has not been told by now is not, but for what is claimed: others tell that."""
+        """Stop; people are not notified of the rest, but for what is claimed: others tell that."""
         self._queue.close(0.0)
         self._later.close()
 

@@ -68,7 +68,7 @@ class KnowsJudges(Protocol):
 
 
 class ChangeNotice(NamedTuple):
-    """A change that is to be told."""
+    """A change that people are to be notified of."""
 
     change: Change
     resource: Mapping[str, str]
@@ -148,7 +148,7 @@ class Watch:
         """Take what was counted in slots that are over, oldest first; return what changed.
 
         Args:
-            slots: What was counted; slots that were taken before are passed over.
+            slots: What was counted; slots that were taken before are ignored.
         """
         told: list[ChangeNotice] = []
         with self._lock:
@@ -236,7 +236,7 @@ class Watch:
         segment: str | None = None,
         service: str | None = None,
     ) -> int:
-        """Take what is now for what is usual; return of how many series.
+        """Accept the current level as the new baseline; return the number of series reset.
 
         Args:
             score: Of this score; None: of all.
@@ -257,7 +257,7 @@ class Watch:
             return len(found)
 
     def mark(self, service: str | None = None) -> int:
-        """Note a deployment: what is usual is learned anew. Return of how many series.
+        """Note a deployment: learn a new baseline. Return the number of series reset.
 
         Args:
             service: Of this service; None: of all.
@@ -416,7 +416,7 @@ class Watch:
         elif fallen:
             notes.append("in " + ", ".join(sorted(fallen)))
         if fall.again:
-            notes.append("it was told before, and is still so")
+            notes.append("people know of it already, and it is still so")
         if key.score in BY_WORDS:
             notes += _beside(service.series, key, fall.since)
         return Change(

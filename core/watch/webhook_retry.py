@@ -74,7 +74,7 @@ class WebhookRetry:
         webhook: Takes them, or does not; None: there is none.
         guard: Contains what is raised.
         hold: Returns whether a claim is ours still.
-        done: Is told the claims of changes that wait no longer.
+        done: Takes the claims of changes that wait no longer.
         clock: Seconds that only grow.
     """
 

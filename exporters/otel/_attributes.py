@@ -270,7 +270,7 @@ def evaluation_groups(
 def shown_evaluation_groups(
     scored: ScoredRun, scores: Sequence[Score], content: ContentPolicy, *, verdict: bool
 ) -> Iterator[Group]:
-    """Yield ``evaluations.<i>.*`` for a span of ours: the verdict, and what people are shown of the rest.
+    """Yield ``evaluations.<i>.*`` for one of our own spans: the verdict, and what people are shown of the rest.
 
     The numbers stand on the span already, as ``ragmeter.score.*``; here they stand with a word why, for readers
     of OpenInference. That has no evaluations of documents: what was found of each chunk is in the metadata.

@@ -1,7 +1,7 @@
 """Writes one ``gen_ai.evaluation.result`` event per score that was tried, and one for the verdict.
 
 A log record in the judged span's context, or the same attributes as a span event on
-spans of ours for backends that take traces only.  Scores that were never tried
+our own spans for backends that take traces only.  Scores that were never tried
 (``missing_input``, ``skipped``) are no result and make no event: they are counted in
 ``ragmeter.missing_inputs`` and ``ragmeter.results`` and stand on the span as ``ragmeter.missing`` and
 ``ragmeter.status.*``.  What the score saw goes out as a sentence and as items without any text; the

@@ -47,7 +47,7 @@ class _Source:
 
 
 class _Moment:
-    """The sums of all meters at one moment, and which instruments were told of it."""
+    """The sums of all meters at one moment, and which instruments know of it."""
 
     def __init__(self) -> None:
         self.sums: dict[_Attributes, dict[str, float]] = {}

@@ -66,7 +66,7 @@ _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIM
 
 
 class _RecordedSpan(NonRecordingSpan):
-    """A span that was recorded elsewhere, and says so to samplers that decide anew below others."""
+    """A span that was recorded elsewhere, and says so to samplers that decide again below others."""
 
     # Azure Monitor's limits the rate, unless the parent has one: a request that is kept keeps its scores.
     attributes: Mapping[str, object] = MappingProxyType({"_MS.sampleRate": 100.0})

@@ -18,7 +18,7 @@ __all__ = ["StraightWay", "way_to"]
 
 
 class StraightWay(NamedTuple):
-    """A provider of ours, and the exporters of the SDK that what it makes is handed to."""
+    """Our own provider, and the exporters of the SDK that what it makes is handed to."""
 
     provider: Any
     spans: list[Any]

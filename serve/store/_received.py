@@ -16,7 +16,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, attributes_of, has_ids
+from ragmeter.adapters.opentelemetry.otlp import (
+    ExportedRecords,
+    ExportRequest,
+    attributes_of,
+    has_ids,
+)
 from ragmeter.exporters import semconv
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
@@ -101,7 +106,7 @@ class DroppedCount(NamedTuple):
     value: float
 
 
-def told_in(request: ExportRequest, received: Received) -> Telling:
+def told_in(request: ExportRequest, received: ExportedRecords) -> Telling:
     """Return what spans and events of scope ``ragmeter`` in an export request tell.
 
     Args:

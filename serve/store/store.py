@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import ExportRequest, Received, received_in
+from ragmeter.adapters.opentelemetry.otlp import ExportedRecords, ExportRequest, received_in
 from ragmeter.exporters.protocol import ScoredRun, TryLaterError, WriteCount
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
@@ -180,7 +180,7 @@ class Store:
         """Where requests are kept, without any secret."""
         return self._home.shown
 
-    def take(self, request: ExportRequest, received: Received | None = None) -> int:
+    def take(self, request: ExportRequest, received: ExportedRecords | None = None) -> int:
         """Keep what ragmeter elsewhere tells in an export request; when this returns, it is kept.
 
         Args:

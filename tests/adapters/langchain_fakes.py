@@ -83,7 +83,7 @@ class Watch:
     @property
     def state(self) -> int:
         """Runs and requests that the adapter still remembers."""
-        attached = self.handler._attached
+        attached = self.handler._attachment
         assert attached is not None
         return len(attached.tracker) + len(attached.tracker.requests) + len(attached.annotations)
 

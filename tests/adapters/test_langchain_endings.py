@@ -281,7 +281,7 @@ def test_model_called_without_langchain(watch: Watch) -> None:
 def test_streams_kept_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """opik#7516: streams begun and never read again are forgotten beyond a number, and counted."""
     watch = Watch()
-    attached = watch.handler._attached
+    attached = watch.handler._attachment
     assert attached is not None
     monkeypatch.setattr(attached.tracker.requests, "_max_requests", 10)
     chain = lcel(FixedRetriever(found=docs("a")))
@@ -303,7 +303,7 @@ def test_a_request_of_very_many_runs_stays_small(
 ) -> None:
     """Runs that have ended are forgotten while a long request goes on."""
     monkeypatch.setattr(runs, "MAX_LIVE_RUNS", 50)
-    attached = watch.handler._attached
+    attached = watch.handler._attachment
     assert attached is not None
     step = RunnableLambda(lambda x: x)
     most = 0

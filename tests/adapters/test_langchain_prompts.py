@@ -616,7 +616,7 @@ def test_prompts_are_compared_and_forgotten(watch: Watch, caplog: pytest.LogCapt
 
 def test_prompts_count_against_the_memory_of_a_request(watch: Watch) -> None:
     """By their bytes, and once, however often the same text is sent."""
-    attached = watch.handler._attached
+    attached = watch.handler._attachment
     assert attached is not None
     held: list[int] = []
     long = "и" * 50_000

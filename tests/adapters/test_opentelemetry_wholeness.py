@@ -8,7 +8,7 @@ from otlp_spans import documents, openinference, span
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry._wholeness import ALWAYS_AFTER
-from ragmeter.adapters.opentelemetry.assembly import Assembled
+from ragmeter.adapters.opentelemetry.assembly import AssembledTrace
 from ragmeter.adapters.opentelemetry.reporter import Reporter
 from ragmeter.exporters.memory import InMemoryExporter
 
@@ -34,7 +34,7 @@ def report():
         before = len(memory.results)
         trace = f"{number:032x}"
         sent = [replace(one, trace_id=trace, resource=SHOP) for one in spans]
-        reporter.report(Assembled(trace, sent, ()))
+        reporter.report(AssembledTrace(trace, sent, ()))
         assert meter.flush(60)
         return list(memory.results)[before:], reporter
 

@@ -337,7 +337,7 @@ def test_what_is_noted_is_bounded_and_ends():
     from ragmeter.adapters import _unseen
 
     watch = Watch()
-    lookout = watch.handler._attached.lookout
+    lookout = watch.handler._attachment.lookout
     for _ in range(_unseen.LOOKS):
         ask_chain(FOUND[0], watch)
     assert not lookout.looks

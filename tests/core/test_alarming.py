@@ -249,7 +249,7 @@ def test_a_file_that_cannot_be_read_is_said_and_learned_anew(
     path.write_text(content, encoding="utf-8")
     with RagMeter([goodness], exporters=[], alarms=True, alarms_state=path) as meter:
         assert meter.watching() == ()
-    assert "learned anew" in caplog.text
+    assert "learned again" in caplog.text
 
 
 def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from otlp_recordings import TOOLS, cases
 from served import PATIENCE_S, served, until
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry.build import build_run, scored
+from ragmeter.adapters.opentelemetry.build import build_run, is_scorable
 from ragmeter.cli.spans.run import read_recording
 
 RULES = [RetrievalTool(name) for name in TOOLS]
@@ -53,8 +53,8 @@ def expected():
         for folder in cases().values()
         for one in read_recording(sorted(folder.glob("*.pb")), RULES).requests
     ]
-    samples = {one.key: build_run(one, remote=True).sample for one in found if scored(one)}
-    return samples, Counter(one.reason for one in found if not scored(one))
+    samples = {one.key: build_run(one, remote=True).sample for one in found if is_scorable(one)}
+    return samples, Counter(one.reason for one in found if not is_scorable(one))
 
 
 @pytest.mark.parametrize("send", [over_http, over_json, over_grpc])

@@ -185,7 +185,7 @@ def test_requests_of_all_endings_leave_nothing_behind():
     meter = RagMeter(exporters=[tally], late_window=10)
     handler = RagMeterCallbackHandler(meter)
     app = Application(handler)
-    state = handler._attached
+    state = handler._attachment
     expected = Counter()
     started = time.monotonic()
 

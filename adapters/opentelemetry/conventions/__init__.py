@@ -1,4 +1,4 @@
-"""The conventions that spans of RAG requests are written by: one reader each, told apart by the span itself."""
+"""The conventions that spans of RAG requests are written by: one reader each, chosen by the span itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Haystack's own tracer: ``haystack.pipeline.run`` around ``haystack.component.run``.
 
-All components have one span name; what one does is told by its type, and by what it is given and gives back,
+All components have one span name; its type says what one does, and by what it is given and gives back,
 which stands there without any content, too.
 """
 
@@ -67,7 +67,7 @@ class Haystack(Reader):
 
     def question(self, span: SpanRecord) -> str | None:
         """See `Reader.question`."""
-        return super().question(span) or _asked(span)
+        return super().question(span) or _question(span)
 
     def answer(self, span: SpanRecord) -> str | None:
         """See `Reader.answer`."""
@@ -116,7 +116,7 @@ def _with_metadata(item: Document, raw: Any) -> Document:
     return item._replace(metadata={**item.metadata, **beside})
 
 
-def _asked(span: SpanRecord) -> str | None:
+def _question(span: SpanRecord) -> str | None:
     """Return the question among the inputs of all components: the same name for it in any of them."""
     inputs = mapping_of(span.attributes.get("haystack.pipeline.input_data"))
     fields = [mapping_of(item) for item in inputs.values()]

@@ -95,7 +95,7 @@ class OpenInference(Reader):
             items = tuple(found)
             if any(item.hidden for item in items):
                 return Documents(items, "redacted")
-            return Documents(_identified(items, output), None if whole else "truncated")
+            return Documents(_with_ids(items, output), None if whole else "truncated")
         if span.failed:
             return Documents()
         if span.dropped:
@@ -176,7 +176,7 @@ def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
     return found, not span.dropped and (not rows or max(rows) == len(rows) - 1)
 
 
-def _identified(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
+def _with_ids(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
     """Add the ids and scores that the documents have in the span's output."""
     if all(item.id is not None for item in items):
         return items
@@ -220,7 +220,7 @@ def _part(key: str, start: int) -> tuple[int, str, int, str] | None:
 
 
 def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
-    """Return role and text of each message; of a text told whole and in parts the whole."""
+    """Return role and text of each message; of a text given whole and in parts the whole."""
     roles: dict[int, str] = {}
     whole: dict[int, str] = {}
     parts: dict[int, dict[int, dict[str, str]]] = {}

@@ -109,7 +109,7 @@ class Reader(ABC):
         return refuses(span.attributes, self.output_key)
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
-        """Return the variables of the prompt that a model was sent, where they are told."""
+        """Return the variables of the prompt that a model was sent, where the span has them."""
         del span
         return {}
 

@@ -126,7 +126,7 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
             return documents_in(found[0], depth + 1)
         return None
     if isinstance(found, dict):
-        inner = _constructed(found)
+        inner = _constructor_arguments(found)
         if inner is not found:
             return documents_in(inner, depth + 1)
         for key in _LIST_KEYS:
@@ -137,7 +137,7 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
     return None
 
 
-def _constructed(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _constructor_arguments(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments that LangChain's JSON of an object holds."""
     if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
         inner: Mapping[str, Any] = value["kwargs"]
@@ -156,7 +156,7 @@ def _document(value: Any, depth: int) -> Document | None:
         return None if document is None else document._replace(score=_number(found[1]))
     if not isinstance(found, dict) or depth > MAX_DEPTH:
         return None
-    found = _constructed(found)
+    found = _constructor_arguments(found)
     if "role" in found or found.get("type") in _ROLES:
         return None  # a message
     fields: Mapping[str, Any] = found
@@ -254,7 +254,7 @@ def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
 
 
 def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
-    inner = _constructed(value)
+    inner = _constructor_arguments(value)
     named = inner.get("role")
     if named is None and value is not inner and isinstance(value.get("id"), list):
         named = str(value["id"][-1]) if value["id"] else None
@@ -335,7 +335,7 @@ def _holds_refusal(value: Any, depth: int) -> bool:
         return bool(value) and _holds_refusal(value[-1], depth + 1)
     if not isinstance(value, dict):
         return False
-    fields = _constructed(value)
+    fields = _constructor_arguments(value)
     parts = {"content": fields.get("parts")}
     if refusal_of(fields) is not None or refusal_of(parts) is not None:
         return True
@@ -373,24 +373,24 @@ _ANSWER_KEYS = (
 
 def question_in(value: Any) -> str | None:
     """Return the question in what a request was called with: a text, a field, or the last user message."""
-    return _spoken(opened(value), _QUESTION_KEYS, "user", 0)
+    return _message_text(opened(value), _QUESTION_KEYS, "user", 0)
 
 
 def query_in(value: Any) -> str | None:
     """Return the query in what a retriever or a tool was called with."""
-    return _spoken(opened(value), _QUERY_KEYS, "user", 0)
+    return _message_text(opened(value), _QUERY_KEYS, "user", 0)
 
 
 def answer_in(value: Any) -> str | None:
     """Return the answer in what a request gave back: a text, a field, or the last assistant's message."""
-    return _spoken(opened(value), _ANSWER_KEYS, "assistant", 0)
+    return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
 
 
-def _spoken(value: Any, keys: Sequence[str], role: str, depth: int) -> str | None:
+def _message_text(value: Any, keys: Sequence[str], role: str, depth: int) -> str | None:
     if isinstance(value, str):
         inner = opened(value) if depth else value
         if inner is not value:
-            return _spoken(inner, keys, role, depth + 1)
+            return _message_text(inner, keys, role, depth + 1)
         return None if not value.strip() or is_hidden(value) or is_repr(value) else value
     if depth > MAX_DEPTH:
         return None
@@ -398,16 +398,16 @@ def _spoken(value: Any, keys: Sequence[str], role: str, depth: int) -> str | Non
         said = last_of(messages_in(value), role)
         if said is not None:
             return said if not is_hidden(said) else None
-        return _spoken(value[0], keys, role, depth + 1) if len(value) == 1 else None
+        return _message_text(value[0], keys, role, depth + 1) if len(value) == 1 else None
     if not isinstance(value, dict):
         return None
-    fields = _constructed(value)
+    fields = _constructor_arguments(value)
     message = _message(value)
     if message is not None:
         return message[1] if message[0] == role and message[1].strip() else None
     for key in keys:
         if key in fields:
-            found = _spoken(fields[key], keys, role, depth + 1)
+            found = _message_text(fields[key], keys, role, depth + 1)
             if found is not None:
                 return found
     said = last_of(messages_in(fields), role)
@@ -422,11 +422,11 @@ def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int
     for key in keys:
         for item in inner:
             if key in item:
-                found = _spoken(item[key], keys, role, depth + 2)
+                found = _message_text(item[key], keys, role, depth + 2)
                 if found is not None:
                     return found
     for item in inner:
-        found = _spoken(item, keys, role, depth + 1)
+        found = _message_text(item, keys, role, depth + 1)
         if found is not None:
             return found
     texts = [item for item in fields.values() if isinstance(item, str) and item.strip()]
@@ -458,7 +458,7 @@ def has_context(values: Iterable[Any]) -> bool:
 
 
 def _holds_documents(value: Any) -> bool:
-    for item in _nested(value, 0):
+    for item in _descend(value, 0):
         if not isinstance(item, dict):
             continue
         if "page_content" in item or "pageContent" in item:
@@ -471,8 +471,8 @@ def _holds_documents(value: Any) -> bool:
     return False
 
 
-def _nested(value: Any, depth: int) -> Iterator[Any]:
+def _descend(value: Any, depth: int) -> Iterator[Any]:
     yield value
     if depth <= MAX_DEPTH and isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _nested(item, depth + 1)
+            yield from _descend(item, depth + 1)

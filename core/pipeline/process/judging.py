@@ -63,7 +63,7 @@ class JudgesInWorker:
     Args:
         running: Returns the running worker, if any; has one started else.
         left_out: Called with the type of a value that cannot be sent.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
     """
 
     def __init__(

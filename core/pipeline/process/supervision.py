@@ -234,7 +234,9 @@ class ScoringProcess:
             with self._guard:
                 self._have_one_worker()
                 continue
-            self._not_before = time.monotonic() + PATIENCE_S  # an error of ours: not again at once
+            self._not_before = (
+                time.monotonic() + PATIENCE_S
+            )  # ragmeter's own error: not again at once
 
     def _have_one_worker(self) -> None:
         """Start a worker and listen to it until it ends."""
