@@ -1,7 +1,7 @@
 """Tools whose results are retrieved documents: which tools, and how a result is cut into documents.
 
 No convention says that a tool call is a retrieval, or where in a tool's text one document ends; both are
-rules of the user's (`RetrievalTool`).
+rules of the user's (`RetrievalTool`), or follow from the shape (`_shapes`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.metrics import ConfigurationError
 
 from .conventions._values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
-__all__ = ["RetrievalTool", "as_tools", "cut", "tool_for"]
+__all__ = ["RetrievalTool", "as_tools", "cut", "reads_as_retrieved", "tool_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,21 @@ def _parts(value: Any) -> list[str] | None:
         and "id" not in item
     ]
     return [str(text) for text in texts] if len(texts) == len(value) and all(texts) else None
+
+
+_LEAST_PASSAGE = 40
+_LEAST_ROW = 12
+"""What a passage weighs at least, in letters: alone, and with an id or a score beside it."""
+
+
+def reads_as_retrieved(found: Iterable[Document]) -> str | None:
+    """Return the letters of the first text that reads like a passage, or has an id or a score beside it."""
+    for item in found:
+        letters = letters_of(item.text or "")
+        named = item.id is not None or item.score is not None
+        if weight_of(letters) >= (_LEAST_ROW if named else _LEAST_PASSAGE):
+            return letters
+    return None
 
 
 _ELEMENT = re.compile(

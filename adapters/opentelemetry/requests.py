@@ -15,6 +15,7 @@ from ._contexts import Read, Seen, missing_in, reached, with_rule
 from ._limits import CutLength
 from ._passages import RetrievalTool
 from ._refusals import refusal_was_raised, was_refused, words_raised
+from ._shapes import with_shapes
 from ._sources import source_in
 from ._steps import call_of, reached_model
 from ._tree import SpanTree
@@ -135,6 +136,7 @@ def find_requests(
         reads = {key: read for key, read in reads.items() if judged[key] is None}
     if not reads:
         return []
+    reads = with_shapes(reads, tree)
     finder = _Finder(tree, reads, logs)
     return sorted(finder.requests(), key=_start)
 

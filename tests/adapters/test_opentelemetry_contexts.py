@@ -1,7 +1,7 @@
 """What of the retrieved documents reached the model, as the prompts on spans show it."""
 
 import pytest
-from otlp_spans import documents, only, openinference
+from otlp_spans import documents, found, only, openinference
 
 from ragmeter.adapters.opentelemetry.build import sample_of
 
@@ -223,3 +223,48 @@ def test_of_rows_that_nobody_knows_the_longest_text_is_the_passage(by):
 
 def test_a_retriever_that_gave_back_a_text_found_it():
     assert [item.text for item in _gave(f"{RETURNS}\n\n{CATS}").contexts] == [RETURNS, CATS]
+
+
+def _with_tool(result, prompt, *inside, **more):
+    return found(
+        openinference(
+            1, None, "AGENT", "shop", input="Are sale items refunded?", output=ANSWER, end=60
+        ),
+        openinference(2, 1, "TOOL", "look", input="sale items", output=result, end=3, **more),
+        *inside,
+        _call(4, prompt, ANSWER),
+    )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        f"{RETURNS}\n\n{VOUCHERS}",
+        [{"id": "returns", "text": RETURNS}, {"id": "vouchers", "text": VOUCHERS}],
+    ],
+)
+def test_a_tool_that_no_one_named_retrieves_if_its_passages_reached_the_model(result):
+    (asked,) = _with_tool(result, f"Tool: {RETURNS} {VOUCHERS}")
+
+    assert [item.text for item in asked.contexts] == [RETURNS, VOUCHERS]
+    assert (asked.question, asked.usable) == ("Are sale items refunded?", "full")
+
+
+@pytest.mark.parametrize(
+    ("result", "prompt", "more"),
+    [
+        ("21 degrees, sunny", "Tool: 21 degrees, sunny", {}),
+        ({"temperature": 21, "sky": "sunny"}, '{"temperature": 21, "sky": "sunny"}', {}),
+        (RETURNS, "Tool: nothing of that", {}),
+        (RETURNS, f"Tool: {RETURNS}", {"failed": True}),
+        (f"TimeoutError: {RETURNS}", f"Tool: TimeoutError: {RETURNS}", {}),
+    ],
+)
+def test_other_tools_do_not_retrieve(result, prompt, more):
+    assert _with_tool(result, prompt, **more) == []
+
+
+def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
+    inner = openinference(3, 2, "LLM", **{"llm.output_messages.0.message.content": RETURNS})
+
+    assert _with_tool(RETURNS, f"Tool: {RETURNS}", inner) == []
