@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, metric
@@ -14,6 +14,36 @@ from ragmeter.metrics.judge import Ask, CountingJudge, Reply
 def context_tally(sample: RagSample) -> float:
     """Count contexts."""
     return float(len(sample.contexts or ()))
+
+
+@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
+def first_number(sample: RagSample) -> float:
+    """Read the answer's first number: what is known for free."""
+    assert sample.answer is not None
+    return float(sample.answer.split()[0])
+
+
+@dataclass(frozen=True, eq=False)
+class SecondNumber(Metric):
+    """The answer's second number, as a judged metric that asks no judge; what was asked stands in `asked`."""
+
+    asked: list[str] = field(default_factory=list)
+    name: str = "faithfulness"
+    score_names: tuple[str, ...] = ("faithfulness",)
+    needs: tuple[str, ...] = ("contexts", "answer")
+    target = "answer"
+    definition = "1"
+    method = "llm"
+    judged: bool = True
+    range = (0.0, 1.0)
+
+    async def measure(self, sample, judge):
+        assert sample.answer is not None
+        self.asked.append(sample.answer)
+        word = sample.answer.split()[1]
+        if word == "raises":
+            raise ValueError("no verdict")
+        return [self.make_score(self.name, None if word == "undefined" else float(word))]
 
 
 @metric(needs=("answer",), target="answer", range=(0.0, None))

@@ -1,15 +1,13 @@
 """Words, then a detector, then the judge: the dearer one is asked where the cheaper is undecided, without bias."""
 
 import random
-from dataclasses import dataclass
 
 import pytest
-from fakes_core import FakeJudge
+from fakes_core import FakeJudge, SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from ragmeter import Cascade, ConfigurationError, RagMeter, RagRun, RagSample, Score
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import Metric, metric
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.pipeline.cascade import JudgingSteps
 from ragmeter.pipeline.sampling import Candidate
@@ -18,31 +16,6 @@ from ragmeter.quality.sums import QualityTable
 
 LEAST = 0.1
 DETECTOR = SpanSupport(lambda question, contexts, answer: [])
-
-
-@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
-def words(sample):
-    return float(sample.answer.split()[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Judged(Metric):
-    """The second number of the answer, and how often it was asked for."""
-
-    asked: list
-    name: str = "faithfulness"
-    score_names: tuple[str, ...] = ("faithfulness",)
-    needs: tuple[str, ...] = ("contexts", "answer")
-    target = "answer"
-    definition = "1"
-    method = "llm"
-    judged = True
-    range = (0.0, 1.0)
-
-    async def measure(self, sample, judge):
-        self.asked.append(sample.answer)
-        word = sample.answer.split()[1]
-        return [self.make_score(self.name, None if word == "fails" else float(word))]
 
 
 def _score(name, value):
@@ -62,7 +35,7 @@ def _asked(table, judged, run_id, said):
     by_words, by_detector, by_judge = said
     cascade = Cascade(least=LEAST)
     free = {"lexical_groundedness": _score("lexical_groundedness", by_words)}
-    asked = JudgingSteps(cascade, Candidate(run_id, None), free, (DETECTOR, Judged([])))
+    asked = JudgingSteps(cascade, Candidate(run_id, None), free, (DETECTOR, SecondNumber()))
     run = RagRun(
         sample=RagSample(question=None), run_id=run_id, framework="manual", started_ns=1, ended_ns=2
     )
@@ -84,7 +57,7 @@ def _asked(table, judged, run_id, said):
 def test_the_weighted_means_are_those_of_asking_about_every_request():
     """A hundred streams of 500: no bias, the interval holds the full mean as often as it says, and few are asked."""
     chance = random.Random(7)
-    judged = Population((DETECTOR, Judged([])), "m").scores_of(
+    judged = Population((DETECTOR, SecondNumber()), "m").scores_of(
         RagSample(question="q", contexts=["c"], answer="a")
     )
     misses = {"span_support": 0, "faithfulness": 0}
@@ -141,7 +114,10 @@ def _detect(question, contexts, answer):
 def _meter(memory, asked, **options):
     detector = SpanSupport(InProcessSpanDetector(_detect))
     return RagMeter(
-        [words, detector, Judged(asked)], judge=FakeJudge(), exporters=[memory], **options
+        [first_number, detector, SecondNumber(asked)],
+        judge=FakeJudge(),
+        exporters=[memory],
+        **options,
     )
 
 
@@ -197,7 +173,7 @@ def test_what_is_decided_is_asked_about_with_the_probability_that_it_carries():
 def test_a_judge_that_fails_leaves_a_missing_value_and_no_unasked_one():
     memory, asked = InMemoryExporter(), []
     with _meter(memory, asked, cascade=LEAST) as meter:
-        _submit(meter, ["0.6 fails"] * 3)
+        _submit(meter, ["0.6 undefined"] * 3)
         found = meter.quality("faithfulness")
     assert (found.n_requests, found.n_judged) == (3, 3)
     assert found.mean is None
@@ -206,7 +182,7 @@ def test_a_judge_that_fails_leaves_a_missing_value_and_no_unasked_one():
 def test_without_a_detector_the_judge_is_asked_where_the_words_are_undecided():
     memory, asked = InMemoryExporter(), []
     options = {"judge": FakeJudge(), "exporters": [memory], "cascade": Cascade(least=1e-9)}
-    with RagMeter([words, Judged(asked)], **options) as meter:
+    with RagMeter([first_number, SecondNumber(asked)], **options) as meter:
         _submit(meter, ["0.1 0.0", "0.5 1.0", "0.95 1.0"])
     assert asked == ["0.5 1.0"]
     score = _scores(memory, "faithfulness")[1]
@@ -239,6 +215,6 @@ def test_wrong_numbers_are_refused(options, says):
 
 def test_a_cascade_needs_somebody_to_ask():
     with pytest.raises(ConfigurationError, match="no one to ask"):
-        RagMeter([words], exporters=[InMemoryExporter()], cascade=0.1)
+        RagMeter([first_number], exporters=[InMemoryExporter()], cascade=0.1)
     with pytest.raises(ConfigurationError, match="Cascade"):
-        RagMeter([words], exporters=[InMemoryExporter()], cascade="often")
+        RagMeter([first_number], exporters=[InMemoryExporter()], cascade="often")

@@ -1,13 +1,14 @@
 """What a running meter counts for its estimates: each request once, with the probability it was chosen with."""
 
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
+from fakes_core import SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from ragmeter import Estimate, RagMeter, RagSample, Score
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import Metric, metric
+from ragmeter.metrics import metric
 from ragmeter.metrics.registry import preset_metrics
 from ragmeter.pipeline.sampling import place, within
 from ragmeter.quality.population import PROXIES, Population, proxy_value
@@ -15,39 +16,20 @@ from ragmeter.quality.sums import QualityKey
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 
 
-@metric(needs=("answer",), target="answer", name="lexical_groundedness")
-def free(sample):
-    """The first number of the answer: what is known for free."""
-    return float(sample.answer.split()[0])
-
-
 @metric(needs=("reference.answer",), name="exact")
 def exact(sample):
     return float(sample.answer == sample.reference.answer)
 
 
-@dataclass(frozen=True)
-class Judged(Metric):
-    """The second number of the answer, from a judge that is asked nothing."""
-
-    name: str = "faithfulness"
-    score_names: tuple[str, ...] = ("faithfulness",)
-    needs: tuple[str, ...] = ("contexts", "answer")
-    target = "answer"
-    definition = "1"
-    method = "llm"
-    judged = False
-    range = (0.0, 1.0)
-
-    async def measure(self, sample, judge):
-        word = sample.answer.split()[1]
-        if word == "fails":
-            raise ValueError("no verdict")
-        return [self.make_score(self.name, None if word == "undefined" else float(word))]
+judged_by_no_one = partial(SecondNumber, judged=False)
 
 
 def _meter(**options):
-    given = {"metrics": [free, Judged()], "exporters": [InMemoryExporter()], **options}
+    given = {
+        "metrics": [first_number, judged_by_no_one()],
+        "exporters": [InMemoryExporter()],
+        **options,
+    }
     return RagMeter(**given)
 
 
@@ -70,7 +52,7 @@ def _chosen(purpose, rate, traces):
 def test_a_running_meter_knows_the_mean_of_every_score():
     meter = _meter()
     _submit(meter, ["0.6 1.0"] * 20 + ["0.6 0.0"] * 20)
-    _submit(meter, ["0.25 undefined"] * 5 + ["0.25 fails"] * 5)
+    _submit(meter, ["0.25 undefined"] * 5 + ["0.25 raises"] * 5)
     found = meter.quality("faithfulness", workflow="qa")
     assert isinstance(found, Estimate)
     assert (found.n_requests, found.n_judged, found.method) == (50, 50, "regression")
@@ -149,8 +131,10 @@ def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
 def test_a_reference_that_comes_late_counts_once_and_feedback_never():
     """The first one makes scores possible; the second changes no sum; a thumb is volunteered."""
     memory = InMemoryExporter()
-    needing = Judged(name="recall", score_names=("recall",), needs=("answer", "reference.answer"))
-    meter = _meter(metrics=[free, exact, Judged(), needing], exporters=[memory])
+    needing = judged_by_no_one(
+        name="recall", score_names=("recall",), needs=("answer", "reference.answer")
+    )
+    meter = _meter(metrics=[first_number, exact, judged_by_no_one(), needing], exporters=[memory])
     _submit(meter, ["0.6 1.0"])
     run_id = memory.results[0].run.run_id
     before = {(one.score, one.sums["n"]) for one in meter._quality.totals()}
@@ -196,16 +180,15 @@ def test_another_judge_prompt_or_formula_is_another_quantity():
     sample = RagSample(question="q", contexts=["c"], answer="a")
 
     def judge(model, **changes):
-        first = Judged(**changes)
+        first = judged_by_no_one(**changes)
         (one,) = Population([first], model).scores_of(sample)
         return one.judge
 
     assert judge("a") == judge("b")  # asks no judge
-    asking = type("Asking", (Judged,), {"judged": True})
-    newer = type("Newer", (Judged,), {"definition": "2"})
+    newer = partial(type("Newer", (SecondNumber,), {"definition": "2"}), judged=False)
     hashes = {
         Population([made()], model).scores_of(sample)[0].judge
-        for made in (asking, newer)
+        for made in (SecondNumber, newer)
         for model in ("a", "b")
     }
     assert len(hashes) == 3  # newer asks none, either

@@ -1,38 +1,17 @@
 """Scores that a cascade asked for weigh as much in the store as they do in the meter that asked."""
 
 import random
-from dataclasses import dataclass
 
 import pytest
+from fakes_core import SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 from stored import told
 
 from ragmeter import RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import Metric, metric
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.metrics.judge import CountingJudge
 from ragmeter.serve.store import Store
-
-
-@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
-def words(sample):
-    return float(sample.answer.split()[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Judged(Metric):
-    name: str = "faithfulness"
-    score_names: tuple[str, ...] = ("faithfulness",)
-    needs: tuple[str, ...] = ("contexts", "answer")
-    target = "answer"
-    definition = "1"
-    method = "llm"
-    judged = True
-    range = (0.0, 1.0)
-
-    async def measure(self, sample, judge):
-        return [self.make_score(self.name, float(sample.answer.split()[1]))]
 
 
 class Judge(CountingJudge):
@@ -49,7 +28,7 @@ def _detect(question, contexts, answer):
 @pytest.fixture(scope="module")
 def measured():
     memory, chance, truths = InMemoryExporter(), random.Random(3), []
-    metrics = [words, SpanSupport(InProcessSpanDetector(_detect)), Judged()]
+    metrics = [first_number, SpanSupport(InProcessSpanDetector(_detect)), SecondNumber()]
     with RagMeter(metrics, judge=Judge(), exporters=[memory], cascade=0.2) as meter:
         for number in range(1, 301):
             truth = chance.choice((0.0, 0.5, 1.0, 1.0))

@@ -6,9 +6,9 @@ same in every run, whatever else the machine does.
 
 import gzip
 import json
-import sys
 
 import pytest
+from call_count import calls
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from otlp_bodies import as_json
@@ -172,21 +172,6 @@ GROWING = {
     "scores told as events": own_events,
     "scores told on a span": own_attributes,
 }  # fmt: skip
-
-
-def calls(job):
-    count = 0
-
-    def note(_frame, event, _argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        job()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def receive(body, as_text, kept):

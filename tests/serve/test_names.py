@@ -1,9 +1,9 @@
 """Every name that a sender chooses has a bound: a test over all columns of the store, and what a page then costs."""
 
 import sqlite3
-import sys
 
 import pytest
+from call_count import calls
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
@@ -166,22 +166,6 @@ def test_a_store_of_an_earlier_version_forgets_services_beyond_the_bound(tmp_pat
         kept.take(request_of(200, scores=0))
 
 
-def _calls(job):
-    """How many Python functions are called: what it costs, whatever else the machine does."""
-    count = 0
-
-    def note(_frame, event, _argument):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        job()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @pytest.mark.parametrize("sort", ["service", "workflow"])
 def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told_apart(
     tmp_path, sort
@@ -202,7 +186,7 @@ def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told
                 which.value.string_value = f"n{number % names}"
                 kept.take(request)
             reader = kept.reader()
-            costs[names] = _calls(reader.overview)
+            costs[names] = calls(reader.overview)
             assert reader.overview().requests == 280
     assert costs[280] < 1.1 * costs[70]
 
