@@ -27,10 +27,10 @@ BATCH = 6
 
 
 @contextmanager
-def small_disk(folder):
-    """A disk of 16 MB of the folder's own, where this user may mount one."""
+def small_disk(folder, size):
+    """A disk of the folder's own, where this user may mount one."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
     if (
         shutil.which("mount") is None
         or subprocess.run(command, capture_output=True, check=False).returncode
@@ -187,8 +187,8 @@ class SpoolAlone(Setup):
 
 
 @contextmanager
-def set_up(kind, tmp_path, *arguments):
-    with small_disk(tmp_path / "disk") as disk, Endpoint() as endpoint:
+def set_up(kind, tmp_path, *arguments, size="16m"):
+    with small_disk(tmp_path / "disk", size) as disk, Endpoint() as endpoint:
         setup = kind(disk, endpoint, tmp_path, *arguments)
         try:
             yield setup
