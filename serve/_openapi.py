@@ -75,8 +75,8 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "workflow": ("Of this workflow alone; empty: of requests without one.", {"type": "string"}),
     "segment": (
-        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`.",
-        {"type": "string", "pattern": ":"},
+        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`. Empty: of all.",
+        {"type": "string", "pattern": "^$|:"},
     ),
     "verdict": ("With this verdict alone.", {"type": "string", "enum": list(_VERDICTS)}),
     "sort": (
@@ -93,8 +93,8 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
         {"type": "boolean", "default": False},
     ),
     "span_id": (
-        "Which request, where a trace has several; 16 hex digits. Default: the first.",
-        {"type": "string", "pattern": "^[0-9a-fA-F]{16}$"},
+        "Which request, where a trace has several; 16 hex digits. Default, and empty: the first.",
+        {"type": "string", "pattern": "^([0-9a-fA-F]{16})?$"},
     ),
 }  # fmt: skip
 
