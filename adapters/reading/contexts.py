@@ -58,10 +58,12 @@ def stretches_in(
     sure = authors is not None
     if authors is None:
         authors = tuple(call for call in calls if call.sent)
-    if not authors or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
+    if not authors:
         return None
     reader = _Reader(calls, passages, question, queries)
     found = [one for author in authors for one in reader.read(author, 0)]
+    if reader.is_too_large:
+        return None
     if found:
         return tuple(found)
     return () if sure and not by_tool and reader.absence_is_known(authors) else None
@@ -86,12 +88,19 @@ class _Reader:
         self._read: set[str] = set()
         self._used: set[int] = set()
         self._found_reply = False
+        self._size = 0
+        self.is_too_large = False
+        """Whether there is more to read than is read: then nothing is known."""
 
     def read(self, call: Step, level: int) -> list[Stretch]:
         """Return what a call saw: what stands in its prompt, and in those of the replies that stand there."""
-        if call.id in self._read or level > _MAX_LEVELS:
+        if call.id in self._read:
             return []
         self._read.add(call.id)
+        self._size += sum(len(text) for _, text in call.sent)
+        if level > _MAX_LEVELS or self._size > MAX_PROMPTS:
+            self.is_too_large = True
+            return []
         prompt = prompt_of((role, (text,)) for role, text in call.sent)
         left = [index for index in range(len(self._passages)) if index not in self._used]
         drafts = [
@@ -133,6 +142,8 @@ class _Reader:
         if self._found_reply:
             return not any(isinstance(call.messages, Unknown) for call in self._calls)
         scopes = {author.scope for author in authors}
+        if sum(len(text) for call in self._calls for _, text in call.sent) > MAX_PROMPTS:
+            return False
         return any(
             align(self._passages, [[text for _, text in call.sent]])
             for call in self._calls

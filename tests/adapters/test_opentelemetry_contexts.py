@@ -268,3 +268,25 @@ def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
     inner = openinference(3, 2, "LLM", **{"llm.output_messages.0.message.content": RETURNS})
 
     assert _with_tool(RETURNS, f"Tool: {RETURNS}", inner) == []
+
+
+def test_a_chain_of_replies_too_long_to_follow_leaves_it_to_the_retrieval():
+    """Contexts of a part of the chain would be said to be all that the model saw."""
+    passages = [
+        f"Chapter {n} says that item number {n} is exchanged within {n} days." for n in range(12)
+    ]
+    replies = [f"So far: the chapters up to number {n} speak of exchanges." for n in range(12)]
+    calls = [
+        _call(
+            3 + n,
+            f"{'Refine! ' * n}{replies[n - 1]}\nContext: {passage}" if n else f"Context: {passage}",
+            replies[n],
+        )
+        for n, passage in enumerate(passages)
+    ]
+
+    def shown(count):
+        return _shown(_asked(replies[count - 1], _retriever(*passages[:count]), *calls[:count]))
+
+    assert shown(8) == ("prompt", passages[:8])
+    assert shown(12) == ("runs", passages)
