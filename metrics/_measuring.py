@@ -126,7 +126,7 @@ class Measuring:
             if unjudged is not None:
                 return scores_without_value(metric, "skipped", f"not judged: {unjudged}")
             async with places:
-                return await self._asked(metric, sample)
+                return await self._measure_in_time(metric, sample)
 
         with one_request():
             found = await asyncio.gather(*map(one, self.metrics_of(sample, only)))
@@ -139,7 +139,7 @@ class Measuring:
         for metric in self.metrics:
             await metric.aclose()
 
-    async def _asked(self, metric: Metric, sample: RagSample) -> tuple[Score, ...]:
+    async def _measure_in_time(self, metric: Metric, sample: RagSample) -> tuple[Score, ...]:
         measuring = run_metric(metric, sample, self._judge, self._max_text_chars)
         if self._deadline_s is None:
             return await measuring

@@ -66,12 +66,12 @@ def evaluate(
     try:
         if not measuring.awaits:
             return Evaluation(_compute(sample, measuring, bar) for sample in listed)
-        return _measured(listed, measuring, concurrency, bar)
+        return _measure_all(listed, measuring, concurrency, bar)
     finally:
         bar.close()
 
 
-def _measured(
+def _measure_all(
     listed: Sequence[RagSample], measuring: Measuring, concurrency: int, bar: ProgressBar
 ) -> Evaluation:
     """Measure on an event loop of its own, beside the one that runs here, if any."""

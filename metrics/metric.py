@@ -353,7 +353,7 @@ def _not_measurable(
         return scores_without_value(
             metric, "missing_input", f"not given: {missing}", missing=missing
         )
-    orphaned = _orphaned(metric, sample)
+    orphaned = _count_orphans(metric, sample)
     if orphaned:
         return scores_without_value(
             metric,
@@ -374,7 +374,7 @@ def _not_measurable(
     return None
 
 
-def _orphaned(metric: Metric, sample: RagSample) -> int:
+def _count_orphans(metric: Metric, sample: RagSample) -> int:
     """Return how many golden ids name no chunk any more, of those that the metric would look for.
 
     What is retrieved instead of them cannot be told from what is wrong: no number would be true.
@@ -404,7 +404,7 @@ def failed_scores(
     )
 
 
-def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
+def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
     if isinstance(error, TooLongError):
         return scores_without_value(metric, "skipped", f"too long: {error}", "too_long")
     status: ScoreStatus = "metric_error"
@@ -417,7 +417,7 @@ def _failed(metric: Metric, error: Exception) -> tuple[Score, ...]:
     return scores_without_value(metric, status, loggable(error), type(error).__name__)
 
 
-def _directed(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
+def _with_direction(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     """Return `scores`, each with the metric's direction where it was left out."""
     if metric.direction == "higher" and not metric.directions:
         return tuple(scores)
@@ -443,9 +443,11 @@ def compute_metric(
     """
     try:
         unmeasurable = _not_measurable(metric, sample, max_text_chars)
-        return unmeasurable or _directed(metric, metric.compute_within(sample, max_text_chars))
+        return unmeasurable or _with_direction(
+            metric, metric.compute_within(sample, max_text_chars)
+        )
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
-        return _failed(metric, error)
+        return _failure_scores(metric, error)
 
 
 async def run_metric(
@@ -460,9 +462,9 @@ async def run_metric(
             return unmeasurable
         if metric.judged and judge is None:
             return scores_without_value(metric, "skipped", "no judge is configured")
-        return _directed(metric, await metric.measure(sample, judge))
+        return _with_direction(metric, await metric.measure(sample, judge))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
-        return _failed(metric, error)
+        return _failure_scores(metric, error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -490,8 +492,8 @@ class FunctionMetric(ComputedMetric):
         """Pickle a decorated function by its name: in its module the name means the metric."""
         module = str(getattr(self.function, "__module__", None))
         path = str(getattr(self.function, "__qualname__", None))
-        if module != "__main__" and module in sys.modules and _named(module, path) is self:
-            return _named, (module, path)
+        if module != "__main__" and module in sys.modules and _object_at(module, path) is self:
+            return _object_at, (module, path)
         return super().__reduce_ex__(protocol)
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
@@ -521,7 +523,7 @@ class FunctionMetric(ComputedMetric):
         )
 
 
-def _named(module: str, path: str) -> Any:
+def _object_at(module: str, path: str) -> Any:
     """Return what is called `path` in `module`; None where there is no such thing."""
     found: Any = import_module(module)
     for name in path.split("."):

@@ -122,14 +122,14 @@ def __getattr__(name: str) -> Any:
     return tuple(_builtin(one) for one in (*_JUDGED, *_FREE, *_ON_REQUEST))
 
 
-def _registered() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def known_metrics() -> tuple[str, ...]:
     """Return every name that `resolve_metrics` accepts: built-ins, then third parties', sorted."""
     ours = (*_HOMES, *_LIVE)
-    return (*ours, *sorted(set(_registered()) - set(ours)))
+    return (*ours, *sorted(set(_entry_points()) - set(ours)))
 
 
 def default_metrics(
@@ -169,13 +169,13 @@ def preset_metrics(
     free = [_builtin(name)() for name in (_FREE if preset != "all" else {**_FREE, **_ON_REQUEST})]
     if embedder is not None:
         free += [_builtin(name)().asking(embedder) for name in _SEMANTIC]
-    found = [*_judged(preset, fused=fused), *free] if judged else free
+    found = [*_judged_metrics(preset, fused=fused), *free] if judged else free
     if preset == "live":
         found = [metric for metric in found if not reads_reference(metric)]
     return _beside(found)
 
 
-def _judged(preset: str, *, fused: bool) -> list[Metric]:
+def _judged_metrics(preset: str, *, fused: bool) -> list[Metric]:
     # Fused ones first: in their own call they answer for metrics that come later.
     fused = fused and preset != "live"
     names = [name for name in _FUSED if fused or name != "fused_context_metrics"]
@@ -215,7 +215,7 @@ def resolve_metrics(
     if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
         raise ConfigurationError(f"metrics is a list of names or Metric objects: [{metrics!r}]")
     entries = _with_presets(list(metrics), judged=judged, fused=fused, embedder=embedder)
-    resolved = [_resolve(entry).asking(embedder) for entry in _joined(entries)]
+    resolved = [_resolve(entry).asking(embedder) for entry in _join_live(entries)]
     owners: dict[str, Metric] = {}
     for metric in resolved:
         for score_name in metric.score_names:
@@ -250,7 +250,7 @@ def _with_presets(
     return found
 
 
-def _joined(entries: list[str | Metric]) -> list[str | Metric]:
+def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
     """Put one metric in the place of all names of scores that come with the one live ask."""
     names = [entry for entry in entries if isinstance(entry, str)]
     asked = [name for name in names if name in _LIVE]
@@ -290,7 +290,7 @@ def _resolve(entry: object) -> Metric:
 def _by_name(name: str) -> Metric:
     if name in _HOMES:
         return _builtin(name)()
-    point = _registered().get(name)
+    point = _entry_points().get(name)
     if point is None:
         kinds = map(_builtin, (*_JUDGED, *_FREE, *_ON_REQUEST))
         score_of = next((kind.name for kind in kinds if name in kind.score_names), None)

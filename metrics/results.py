@@ -41,7 +41,7 @@ class SampleScores(dict[str, Score]):
         return frames.frame_of_scores(self.values())
 
     def _repr_html_(self) -> str:
-        return html.fragment(html.request(_shown(self)))
+        return html.fragment(html.request(_html_row(self)))
 
 
 class Summaries(dict[str, ScoreSummary]):
@@ -93,7 +93,7 @@ class Evaluation(list[SampleScores]):
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        return frames.frame_of_rows([_shown(each) for each in self])
+        return frames.frame_of_rows([_html_row(each) for each in self])
 
     def _worst_first(self) -> list[int]:
         badness = [
@@ -112,7 +112,7 @@ class Evaluation(list[SampleScores]):
             worst.setdefault(key, number)
             times[key] += 1
         return [
-            _shown(self[number], f"row {number}")._replace(times=times[key])
+            _html_row(self[number], f"row {number}")._replace(times=times[key])
             for key, number in islice(worst.items(), SHOWN)
         ]
 
@@ -132,5 +132,5 @@ class Evaluation(list[SampleScores]):
         )
 
 
-def _shown(one: SampleScores, place: str = "") -> html.ShownRow:
+def _html_row(one: SampleScores, place: str = "") -> html.ShownRow:
     return html.ShownRow(one.sample.question, one, one.verdict, place)

@@ -175,7 +175,7 @@ _MAY_BE_GOOD = frozenset({"ok", "retrieval_only"})
 _GOOD = Verdict(word="good")
 
 
-class _Seen(NamedTuple):
+class _Signals(NamedTuple):
     """What the rules look at. None: not known; unknown is never 0."""
 
     empty: bool
@@ -208,7 +208,7 @@ class _Seen(NamedTuple):
     """Those that no retriever found."""
 
 
-def _look(values: Mapping[str, float], status: SampleStatus) -> _Seen:
+def _look(values: Mapping[str, float], status: SampleStatus) -> _Signals:
     get = values.get
     # What a judge said of a question replaces what words say of it.
     refusal = get("judged_refusal", get("refusal"))
@@ -220,7 +220,7 @@ def _look(values: Mapping[str, float], status: SampleStatus) -> _Seen:
         support = (words + faithful) / 2
     refused = refusal == 1.0 or status == "refused"
     asked = "asked_back" in values or "greeted" in values
-    return _Seen(
+    return _Signals(
         empty=get("empty_retrieval") == 1.0,
         refused=refused,
         partly_refused=refusal is not None and 0.0 < refusal < 1.0,
@@ -243,35 +243,35 @@ def _look(values: Mapping[str, float], status: SampleStatus) -> _Seen:
 class _Rule(NamedTuple):
     code: str
     word: Literal["suspect", "bad"]
-    applies: Callable[[_Seen, VerdictRules], bool]
-    reason: Callable[[_Seen], str]
+    applies: Callable[[_Signals, VerdictRules], bool]
+    reason: Callable[[_Signals], str]
 
 
-def _has_answer(seen: _Seen) -> bool:
+def _has_answer(seen: _Signals) -> bool:
     # Of an empty retrieval it is already said that nothing was retrieved.
     return seen.answered and not seen.empty
 
 
-def _refused_with_chunks(seen: _Seen) -> bool:
+def _refused_with_chunks(seen: _Signals) -> bool:
     return seen.refused and not seen.empty
 
 
-def _is_unsupported(seen: _Seen, rules: VerdictRules) -> bool:
+def _is_unsupported(seen: _Signals, rules: VerdictRules) -> bool:
     return _has_answer(seen) and seen.support is not None and seen.support < rules.unsupported_below
 
 
-def _is_off_topic(seen: _Seen, rules: VerdictRules) -> bool:
+def _is_off_topic(seen: _Signals, rules: VerdictRules) -> bool:
     """Return whether the chunks miss the question; a refusal and an empty retrieval have codes of their own."""
     if seen.refused or (seen.empty and (seen.answered or seen.asked)):
         return False
     return seen.relevance is not None and seen.relevance < rules.off_topic_below
 
 
-def _lacks_right_documents(seen: _Seen, rules: VerdictRules) -> bool:
+def _lacks_right_documents(seen: _Signals, rules: VerdictRules) -> bool:
     return seen.dropped + seen.never_found >= rules.right_documents_missing_from
 
 
-def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
+def _is_on_topic(seen: _Signals, rules: VerdictRules) -> bool | None:
     if seen.sufficiency is not None:
         return None  # then a judge has answered the better question
     if seen.hit is not None:
@@ -279,7 +279,7 @@ def _is_on_topic(seen: _Seen, rules: VerdictRules) -> bool | None:
     return None if seen.relevance is None else seen.relevance >= rules.on_topic_from
 
 
-def _support(seen: _Seen) -> str:
+def _support(seen: _Signals) -> str:
     said: list[str] = []
     if seen.grounded is not None:
         said.append(f"{percent(seen.grounded)} of the answer's words are in the chunks")
@@ -290,7 +290,7 @@ def _support(seen: _Seen) -> str:
     return "; ".join(said)
 
 
-def _topic(seen: _Seen) -> str:
+def _topic(seen: _Signals) -> str:
     if seen.relevance is None:
         return "the judge found " + ("a relevant chunk" if seen.hit else "no relevant chunk")
     return f"the best chunk has relevance {seen.relevance:.2f}"

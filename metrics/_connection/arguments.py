@@ -66,7 +66,7 @@ def _require_openai(whose: str) -> None:
     try:
         import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
     except ImportError as error:
-        raise _missing(error.name or "openai", whose) from error
+        raise _missing_dependency(error.name or "openai", whose) from error
 
 
 def _check_client(caller: Caller, whose: str) -> None:
@@ -76,7 +76,7 @@ def _check_client(caller: Caller, whose: str) -> None:
         if error.name is None:
             # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
             raise ConfigurationError(f"the {whose}'s client cannot be made: {error}") from error
-        raise _missing(error.name, whose) from error
+        raise _missing_dependency(error.name, whose) from error
     except ValueError as error:
         # Not its message, nor itself as the cause: it may quote the key.
         raise ConfigurationError(
@@ -85,7 +85,7 @@ def _check_client(caller: Caller, whose: str) -> None:
         ) from None
 
 
-def _missing(package: str, whose: str) -> MissingDependencyError:
+def _missing_dependency(package: str, whose: str) -> MissingDependencyError:
     return MissingDependencyError(package, "judge", f"OpenAI{whose.title()}")
 
 

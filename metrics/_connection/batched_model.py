@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Wanted(Generic[I, R]):
+class _PendingItem(Generic[I, R]):
     """An item that the model is to be asked about."""
 
     key: bytes
@@ -61,7 +61,7 @@ class _Wanted(Generic[I, R]):
 class _OnLoop(Generic[I, R]):
     """What belongs to one event loop."""
 
-    waiting: deque[_Wanted[I, R]] = field(default_factory=deque)
+    waiting: deque[_PendingItem[I, R]] = field(default_factory=deque)
     under_way: dict[bytes, asyncio.Future[R | JudgeError]] = field(default_factory=dict)
     """The items that wait or are asked about, by key."""
     calls: set[asyncio.Task[None]] = field(default_factory=set)
@@ -165,7 +165,7 @@ class BatchedModel(ABC, Generic[I, R]):
             else:
                 outcome = asyncio.get_running_loop().create_future()
                 open_ones[key] = here.under_way[key] = outcome
-                here.waiting.append(_Wanted(key, item, group, outcome))
+                here.waiting.append(_PendingItem(key, item, group, outcome))
         self._soon(here)
         for key, outcome in open_ones.items():
             got = await asyncio.shield(outcome)
@@ -206,21 +206,23 @@ class BatchedModel(ABC, Generic[I, R]):
         here.is_called = False
         while here.waiting and len(here.calls) < self._concurrency:
             group = here.waiting[0].group
-            batch: list[_Wanted[I, R]] = []
-            others: deque[_Wanted[I, R]] = deque()
+            batch: list[_PendingItem[I, R]] = []
+            others: deque[_PendingItem[I, R]] = deque()
             while here.waiting and len(batch) < self.batch_size:
                 one = here.waiting.popleft()
                 (batch if one.group == group else others).append(one)
             here.waiting.extendleft(reversed(others))
             call = asyncio.get_running_loop().create_task(self._call(here, batch, group))
             here.calls.add(call)
-            call.add_done_callback(partial(self._landed, here))
+            call.add_done_callback(partial(self._finish_call, here))
 
-    def _landed(self, here: _OnLoop[I, R], call: asyncio.Task[None]) -> None:
+    def _finish_call(self, here: _OnLoop[I, R], call: asyncio.Task[None]) -> None:
         here.calls.discard(call)
         self._dispatch(here)
 
-    async def _call(self, here: _OnLoop[I, R], batch: list[_Wanted[I, R]], group: Hashable) -> None:
+    async def _call(
+        self, here: _OnLoop[I, R], batch: list[_PendingItem[I, R]], group: Hashable
+    ) -> None:
         outcomes: Sequence[R | JudgeError] = ()
         gave_up = JudgeError("it was given up", "cancelled")
         try:
@@ -244,7 +246,7 @@ class BatchedModel(ABC, Generic[I, R]):
             reservation = await self._room(tokens)
             self._breaker.admit()
             admitted = True
-            outcomes, failure = await self._tried(items, group)
+            outcomes, failure = await self._call_or_halve(items, group)
             concluded = True
         except JudgeError as error:  # no room, or no circuit
             return [error] * len(items)
@@ -261,7 +263,7 @@ class BatchedModel(ABC, Generic[I, R]):
             self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
         return outcomes
 
-    async def _tried(
+    async def _call_or_halve(
         self, items: list[I], group: Hashable
     ) -> tuple[Sequence[R | JudgeError], FailedCall | None]:
         """Make a call; and where one of the items may be why it failed, one for each half of them.
@@ -270,7 +272,7 @@ class BatchedModel(ABC, Generic[I, R]):
         """
         self._count(calls=1)
         try:
-            said = await asyncio.wait_for(self._contained(items, group), self.timeout_s)
+            said = await asyncio.wait_for(self._call_model(items, group), self.timeout_s)
         except (TimeoutError, asyncio.TimeoutError):
             failure = FailedCall("timeout", f"it did not answer within {self.timeout_s:g} s")
         except FailedCall as failed:
@@ -285,11 +287,11 @@ class BatchedModel(ABC, Generic[I, R]):
             words = f"the {self.whose} failed: {failure.detail}"
             return [JudgeError(words, failure.error_type, status=status)] * len(items), failure
         half = len(items) // 2
-        first, _ = await self._tried(items[:half], group)
-        second, _ = await self._tried(items[half:], group)
+        first, _ = await self._call_or_halve(items[:half], group)
+        second, _ = await self._call_or_halve(items[half:], group)
         return [*first, *second], failure
 
-    async def _contained(self, items: list[I], group: Hashable) -> Sequence[Any]:
+    async def _call_model(self, items: list[I], group: Hashable) -> Sequence[Any]:
         """Ask; what the model raises becomes a failed call, without its message, which may quote texts."""
         outcome: Sequence[Any] | BaseException
         (outcome,) = await asyncio.gather(self._ask(items, group), return_exceptions=True)
@@ -305,7 +307,7 @@ class BatchedModel(ABC, Generic[I, R]):
             )
         return outcome
 
-    async def _retried(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:
+    async def _call_with_retries(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:
         """Call, again with a pause where that may pass and time is left, and return what it returned.
 
         Raises:

@@ -200,13 +200,13 @@ def refused(
         body: What was read of its body.
         stated: False: the status is a guess of ours; the body may mean any.
     """
-    words = _heard(body)
+    words = _server_words(body)
     retry_after_s = asked_pause_s(status, headers, words.delay, longest_s=_LONGEST_ASKED_S)
     kind = _kind(status if stated else None, words, retry_after_s)
     if kind is None:
         kind = _STATUS_TYPES.get(status, "server_error" if status >= 500 else "bad_request")
         retry = status in _RETRIED or (status >= 500 and status != 501)
-        refusal = _lacking(status, words)
+        refusal = _refused_feature(status, words)
     else:
         retry, refusal = False, None
     return FailedCall(
@@ -266,20 +266,20 @@ def _no_money(words: _Words, retry_after_s: float | None) -> bool:
     )
 
 
-def _lacking(status: int, words: _Words) -> Refusal | None:
+def _refused_feature(status: int, words: _Words) -> Refusal | None:
     if status >= 500 and status != 501:
-        named = tuple(option for option in _named(words) if option == "format")
+        named = tuple(option for option in _named_options(words) if option == "format")
         return Refusal(named) if named else None
     if status == 404 and _NO_ROUTE.search(words.text):
         return Refusal()
     if status not in _OPTIONS:
         return None
-    named = _named(words)
+    named = _named_options(words)
     mentioned = tuple(o for o, name in _LOOSE.items() if o not in named and name.search(words.text))
     return Refusal(named, mentioned)
 
 
-def _named(words: _Words) -> tuple[str, ...]:
+def _named_options(words: _Words) -> tuple[str, ...]:
     """Return the options that are named; where the server points at one, those alone."""
     pointed = tuple(
         option
@@ -329,7 +329,7 @@ class _Words:
     """How long the server says to wait, e.g. ``3s``, where the body says it."""
 
 
-def _heard(body: bytes) -> _Words:
+def _server_words(body: bytes) -> _Words:
     """Return what the server says in the `body` of an error."""
     text = body[:_MOST_BYTES].decode("utf-8-sig", "replace")
     words = _Words()

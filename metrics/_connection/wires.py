@@ -247,7 +247,7 @@ class Wire:
 
 
 @dataclass(slots=True)
-class _Lent:
+class _OpenWire:
     wire: Wire
     calls: int = 0
     """Calls under way through it."""
@@ -265,7 +265,7 @@ class Wires:
         self._caller = caller
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
-        self._lent: list[_Lent] = []
+        self._lent: list[_OpenWire] = []
         self._usual_s = math.inf
         self._next_at = 0.0
 
@@ -276,7 +276,7 @@ class Wires:
             await self._gap()
             lent = next((one for one in self._lent if one.calls < _CALLS_PER_WIRE), None)
             if lent is None:
-                lent = _Lent(Wire(self._caller.client()))
+                lent = _OpenWire(Wire(self._caller.client()))
                 self._lent.append(lent)
             lent.calls += 1
             started = time.monotonic()

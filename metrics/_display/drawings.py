@@ -60,14 +60,14 @@ def distribution(one: ScoreSummary) -> str:
         f'<text x="2" y="{HEIGHT - 2}">{_end(first, one)}</text>'
         f'<text x="{WIDTH - 2}" y="{HEIGHT - 2}" text-anchor="end">{_end(last, one)}</text>'
     )
-    return _svg("spread", WIDTH, HEIGHT, "".join(parts), _said(one, low, high))
+    return _svg("spread", WIDTH, HEIGHT, "".join(parts), _description(one, low, high))
 
 
 def _end(value: float, one: ScoreSummary) -> str:
     return f"{value:.3g}" if one.range == (0.0, 1.0) else value_text(value, one.range)
 
 
-def _said(one: ScoreSummary, low: float, high: float) -> str:
+def _description(one: ScoreSummary, low: float, high: float) -> str:
     mean = "" if one.mean is None else f"; mean {one.mean:.2f}"
     interval = one.interval95
     if interval is not None:

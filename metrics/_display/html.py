@@ -223,7 +223,7 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
             f'<td data-is="{text(name)}"{_look(row.scores.get(name), usual.get(name), seen)}</td>'
             for name in names
         )
-        body += f'<tr><th scope="row">{_named(row)}</th>{cells}</tr>'
+        body += f'<tr><th scope="row">{_question_cell(row)}</th>{cells}</tr>'
     head = "".join(f'<th scope="col"><span>{text(name)}</span></th>' for name in names)
     meanings = [f"{short}: {STATUS_MEANINGS[short]}" for short in STATUS_MEANINGS if short in seen]
     if "▼" in seen:
@@ -237,7 +237,7 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
     )
 
 
-def _named(row: ShownRow) -> str:
+def _question_cell(row: ShownRow) -> str:
     question = text(row.question) or "<i>no question</i>"
     if row.link is not None:
         question = f'<a href="#{escape(row.link)}">{question}</a>'

@@ -82,13 +82,13 @@ class Tally:
         """Return the values, or the places at which there are some, ascending."""
         if self._is_exact:
             return tuple(sorted(self._exact))
-        return tuple(place for place, _ in self._counted())
+        return tuple(place for place, _ in self._counts_by_value())
 
     def counts(self) -> tuple[int, ...]:
         """Return how many values there are at each place; empty where every value is there itself."""
-        return () if self._is_exact else tuple(count for _, count in self._counted())
+        return () if self._is_exact else tuple(count for _, count in self._counts_by_value())
 
-    def _counted(self) -> list[tuple[float, int]]:
+    def _counts_by_value(self) -> list[tuple[float, int]]:
         within = [(self._place(number), count) for number, count in enumerate(self._grid) if count]
         return sorted([*within, *self._places.items()]) if self._places else within
 

@@ -50,7 +50,9 @@ def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
     if "input" in row and any(name in row for name in _DEEPEVAL_ONLY):
         return _deepeval(row)
     if "expectedOutput" in row or ("expected_output" in row and "input" in row):
-        return _given(row.get("input"), None, _either(row, "expectedOutput", "expected_output"))
+        return _example_columns(
+            row.get("input"), None, _either(row, "expectedOutput", "expected_output")
+        )
     if "input" in row and "output" in row:
         return _langfuse(row)
     return row
@@ -60,8 +62,10 @@ def _langsmith(row: Mapping[str, Any]) -> dict[str, Any]:
     """Read a run (``run_type``), or an example of a data set, whose outputs are the reference."""
     inputs, outputs = _value(row.get("inputs")), _value(row.get("outputs"))
     if "run_type" not in row:
-        return _given(inputs, None, outputs)
-    found = _given(inputs, outputs, _either(row, "reference_outputs", "reference_example_outputs"))
+        return _example_columns(inputs, None, outputs)
+    found = _example_columns(
+        inputs, outputs, _either(row, "reference_outputs", "reference_example_outputs")
+    )
     if row.get("run_type") == "retriever":
         found.pop("answer", None)
     return _with_status(found, failed=bool(row.get("error")))
@@ -69,7 +73,7 @@ def _langsmith(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _langfuse(row: Mapping[str, Any]) -> dict[str, Any]:
     """Read a trace, or an observation; one of type RETRIEVER has what it found as its output."""
-    found = _given(row.get("input"), row.get("output"), None)
+    found = _example_columns(row.get("input"), row.get("output"), None)
     metadata = _value(row.get("metadata"))
     if "contexts" not in found and isinstance(metadata, Mapping):
         found |= _contexts(metadata)
@@ -82,10 +86,10 @@ def _langfuse(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
     """Read a span with OpenInference attributes, one column each."""
-    found = _given(_plain(row, "input.value"), _plain(row, "output.value"), None)
+    found = _example_columns(_plain(row, "input.value"), _plain(row, "output.value"), None)
     documents = _value(_plain(row, "retrieval.documents"))
     if documents is None:
-        documents = _numbered(row)
+        documents = _numbered_documents(row)
     if isinstance(documents, str):
         raise UnreadableExportError(
             "retrieval.documents is not JSON: a frame's to_csv writes lists as Python prints them; "
@@ -101,7 +105,7 @@ def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
     return _with_status(found, failed=str(row.get("status_code", "")).upper() == "ERROR")
 
 
-def _numbered(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _numbered_documents(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return documents whose attributes are numbered, as Phoenix' REST interface gives them."""
     documents: dict[int, dict[str, Any]] = {}
     for name, value in row.items():
@@ -115,23 +119,23 @@ def _deepeval(row: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"question": row.get("input")}
     if (answer := _either(row, "actual_output", "actualOutput")) is not None:
         found["answer"] = answer
-    contexts = _joined(_either(row, "retrieval_context", "retrievalContext"))
+    contexts = _split_list(_either(row, "retrieval_context", "retrievalContext"))
     if contexts is not None:
-        found["contexts"] = [_sourced(one) for one in contexts]
+        found["contexts"] = [_chunk_with_source(one) for one in contexts]
     expected = _either(row, "expected_output", "expectedOutput")
-    golden = _joined(row.get("context"))
+    golden = _split_list(row.get("context"))
     if expected is not None or golden is not None:
         found["reference"] = {"answer": expected, "contexts": golden}
     return found
 
 
-def _joined(given: Any) -> Any:
+def _split_list(given: Any) -> Any:
     """Return a list that deepeval joins with ``|`` where it saves CSV and JSON lines."""
     given = _value(given)
     return (given.split("|") if given else []) if isinstance(given, str) else given
 
 
-def _sourced(one: Any) -> Any:
+def _chunk_with_source(one: Any) -> Any:
     """Return a chunk with the source that deepeval writes before it, if it does."""
     found = _DEEPEVAL_SOURCE.fullmatch(one) if isinstance(one, str) else None
     return (
@@ -154,7 +158,7 @@ def _flat(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _given(asked: Any, said: Any, reference: Any) -> dict[str, Any]:
+def _example_columns(asked: Any, said: Any, reference: Any) -> dict[str, Any]:
     """Return the columns of an input, an output and a reference output, each a text or an object."""
     found: dict[str, Any] = {}
     asked, said, reference = _value(asked), _value(said), _value(reference)

@@ -143,7 +143,7 @@ def _text(value: Any, field: str) -> str | None:
         )
     if isinstance(value, dict) and "0" in value:
         raise _BadRowError(f"the {field} has all rows in it; write rows: to_json(orient='records')")
-    raise _BadRowError(f"the {field} is {_named(value)}, not a text")
+    raise _BadRowError(f"the {field} is {_type_name(value)}, not a text")
 
 
 def _list(value: Any, field: str) -> list[Any] | None:
@@ -151,10 +151,10 @@ def _list(value: Any, field: str) -> list[Any] | None:
         return value
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return [value]
-    raise _BadRowError(f"the {field} are {_named(value)}, not a list")
+    raise _BadRowError(f"the {field} are {_type_name(value)}, not a list")
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     if value is None:
         return "null"
     return {dict: "an object", bool: "a boolean", int: "a number", float: "a number"}.get(
@@ -226,7 +226,7 @@ def _contexts(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
                 names = ", ".join(map(str, entry)) or "nothing"
                 raise _BadRowError(f"context {number + 1} has no text; found {names}")
         else:
-            raise _BadRowError(f"context {number + 1} is {_named(context)}, not a text")
+            raise _BadRowError(f"context {number + 1} is {_type_name(context)}, not a text")
         if ids is not None:
             entry["id"] = None if ids[number] is None else str(ids[number])
         entries.append(entry)

@@ -43,20 +43,20 @@ def tls_failure(
             return f"its certificate is refused: {one.verify_message}"
         if isinstance(one, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             # With TLS 1.3 who shows no certificate learns so after the handshake, or only by the end.
-            return f"it hangs up within TLS; {_wanted(own)}"
+            return f"it hangs up within TLS; {_certificate_hint(own)}"
         if isinstance(one, ssl.SSLError):
             reason = one.reason or ""
             if reason in _NO_TLS:
                 return "it speaks no TLS on this port"
             if "ALERT" in reason:
-                return f"it refuses our side of TLS ({reason}); {_wanted(own)}"
+                return f"it refuses our side of TLS ({reason}); {_certificate_hint(own)}"
             if not one.library or one.library in ("X509", "PEM"):
                 return f"a file of certificates or keys is none ({reason or one.strerror})"
             return f"TLS fails ({reason})"
     return None
 
 
-def _wanted(own: str) -> str:
+def _certificate_hint(own: str) -> str:
     return (
         f"does it want a certificate of ours, from an authority that it knows? Name it with {own}"
     )

@@ -185,7 +185,7 @@ class RedisLine:
             return answer.result(LONGEST_WAIT_S)
         except (TimeoutError, WaitedTooLongError):
             answer.cancel()  # not sent yet: it will not be
-            self._failed("TimeoutError")
+            self._note_failure("TimeoutError")
             return None
 
     async def asked(
@@ -218,7 +218,7 @@ class RedisLine:
                 if unwanted is not None:
                     answer.add_done_callback(partial(_pass_on, unwanted))
         if not answer.done():
-            self._failed("TimeoutError")
+            self._note_failure("TimeoutError")
             return None
         return None if answer.cancelled() else answer.result()
 
@@ -244,7 +244,7 @@ class RedisLine:
         if clerk is not None:
             clerk.finish(0.0)
 
-    def _failed(self, kind: str) -> None:
+    def _note_failure(self, kind: str) -> None:
         now = time.monotonic()
         self.trouble = kind
         self._away_until = now + LEFT_ALONE_S
@@ -268,7 +268,11 @@ class RedisLine:
                     groups.append((commands, answer))
         if not groups:
             return
-        sent = None if self.is_away else self._sent([c for commands, _ in groups for c in commands])
+        sent = (
+            None
+            if self.is_away
+            else self._send_commands([c for commands, _ in groups for c in commands])
+        )
         for commands, answer in groups:
             mine = None if sent is None else sent[: len(commands)]
             sent = None if sent is None else sent[len(commands) :]
@@ -277,28 +281,28 @@ class RedisLine:
             with suppress(InvalidStateError):
                 answer.set_result(mine)
 
-    def _sent(self, commands: Sequence[Command]) -> Answers:
+    def _send_commands(self, commands: Sequence[Command]) -> Answers:
         from redis.exceptions import NoScriptError, RedisError  # noqa: PLC0415 -- optional dependency
 
         try:
-            answers = self._piped([_by_digest(command) for command in commands])
+            answers = self._run_pipeline([_by_digest(command) for command in commands])
             unknown = [n for n, one in enumerate(answers) if isinstance(one, NoScriptError)]
             if unknown:
-                again = self._piped([_in_full(commands[number]) for number in unknown])
+                again = self._run_pipeline([_in_full(commands[number]) for number in unknown])
                 for number, one in zip(unknown, again, strict=True):
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             # The last ones: an answer that its client does not understand, as of another kind of server.
             own = "?ssl_certfile=FILE&ssl_keyfile=FILE"
             tls = tls_failure(error, "?ssl_ca_certs=FILE", own=own)
-            self._failed(tls or type(error).__name__)
+            self._note_failure(tls or type(error).__name__)
             return None
         failures = [one for one in answers if isinstance(one, Exception)]
         if failures:  # out of memory, a replica, not allowed: the next ones would fail alike
-            self._failed(type(failures[0]).__name__)
+            self._note_failure(type(failures[0]).__name__)
         return answers
 
-    def _piped(self, commands: Sequence[Command]) -> list[Any]:
+    def _run_pipeline(self, commands: Sequence[Command]) -> list[Any]:
         with self._client.pipeline(transaction=False) as pipe:
             for command in commands:
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]

@@ -179,9 +179,9 @@ def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> floa
     verdicts = set(map(type, relevances)) <= {bool}  # most lists: nothing to check one by one
     if not verdicts and any(not gain >= 0 for gain in relevances):
         raise ValueError("gains are at least 0")
-    gained = _discounted(relevances)
+    gained = _discounted_gain(relevances)
     if total_relevant is None:
-        ideal = _discounted(sorted(relevances, reverse=True))
+        ideal = _discounted_gain(sorted(relevances, reverse=True))
         return gained / ideal if ideal else None
     if not verdicts and any(gain not in (0, 1) for gain in relevances):
         raise ValueError("with total_relevant, every relevance is 0 or 1")
@@ -220,13 +220,13 @@ def ndcg_bounds(
     return min(found), max(found)
 
 
-def _discounted(gains: Sequence[float]) -> float:
+def _discounted_gain(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
 
 
 @lru_cache(maxsize=1024)
 def _ideal(count: int) -> float:
-    return _discounted([1.0] * count)
+    return _discounted_gain([1.0] * count)
 
 
 def _check_total(hits: int, total_relevant: int) -> None:

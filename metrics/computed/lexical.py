@@ -51,7 +51,7 @@ def _contexts(sample: RagSample, *, by_sentence: bool = False) -> list[Analysis]
     return contexts
 
 
-def _held(words: Iterable[str], contexts: Sequence[Analysis]) -> frozenset[str]:
+def _words_in(words: Iterable[str], contexts: Sequence[Analysis]) -> frozenset[str]:
     """Return those of `words` that any of the contexts has."""
     wanted = frozenset(words)
     return frozenset().union(*[wanted & context.content_set for context in contexts])
@@ -164,7 +164,7 @@ class LexicalContextRecall(ComputedMetric):
             threshold = WINDOW_THRESHOLD if self.scope == "window" else WHOLE_THRESHOLD
         known = frozenset[str]()
         if self.scope == "whole":
-            known = _held(chain.from_iterable(words for _, words in wanted), contexts)
+            known = _words_in(chain.from_iterable(words for _, words in wanted), contexts)
         known_windows: dict[tuple[str, ...], tuple[float, tuple[int, int] | None]] = {}
         attributed = 0
         items: list[ScoreItem] = []
@@ -357,7 +357,7 @@ class LexicalQueryCoverage(ComputedMetric):
         """Cover the question's words; the evidence is each chunk's own share."""
         words = sorted(analyse(sample.question or "").content_set)
         contexts = _contexts(sample)
-        value = coverage(words, _held(words, contexts))
+        value = coverage(words, _words_in(words, contexts))
         if value is None:
             return (_nothing(self, "no content word in the question"),)
         items = [

@@ -98,7 +98,7 @@ class LexicalContextRelevance(ComputedMetric):
                 zip(contexts[:MOST_ITEMS], found, strict=False), start=1
             )
         ]
-        explanation, summary = _said(question, topic, each, best)
+        explanation, summary = _explanation(question, topic, each, best)
         return (
             self.make_score(
                 self.name, found[best][0], items=items, explanation=explanation, summary=summary
@@ -186,7 +186,7 @@ def _masks(han: Sequence[str], line: str) -> tuple[int, int, int]:
     return whole, first, second
 
 
-def _said(
+def _explanation(
     question: Analysis, topic: Sequence[str], each: Sequence[Vocabulary], best: int
 ) -> tuple[str, str]:
     """Say what the best chunk has and what no chunk has, with the words and without."""

@@ -119,13 +119,13 @@ class PrecisionRecallF1(ComputedMetric):
                 "precision",
                 precision,
                 (right, right) if retrieved.size else (nothing_retrieved, nothing_retrieved),
-                _found(retrieved, truth, found_by),
+                _retrieved_items(retrieved, truth, found_by),
             ),
             self._score(
                 "recall",
                 recall,
                 (lost, covered) if truth.size else _NO_GOLDEN,
-                _covered(retrieved, truth, matches),
+                _golden_items(retrieved, truth, matches),
             ),
             self._score(
                 "f1",
@@ -153,7 +153,7 @@ def _harmonic_mean(precision: float, recall: float) -> float:
     return 2 * precision * recall / both if both else 0.0
 
 
-def _found(
+def _retrieved_items(
     retrieved: Components,
     truth: Components,
     found_by: dict[int, tuple[int, float | None]],
@@ -172,7 +172,7 @@ def _found(
     return items
 
 
-def _covered(
+def _golden_items(
     retrieved: Components, truth: Components, matches: Sequence[TruthMatch]
 ) -> list[ScoreItem]:
     """Write down, for each golden component, the retrieved one that comes nearest to it."""

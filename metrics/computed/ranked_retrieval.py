@@ -129,7 +129,7 @@ class RankedRetrieval(ComputedMetric):
                 chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, credited, strict=False
             )
         )
-        explanation, summary = _said(credited, truth, by_id=by_id)
+        explanation, summary = _credit_words(credited, truth, by_id=by_id)
         return [
             Score(
                 name=name,
@@ -186,7 +186,9 @@ class RankedRetrieval(ComputedMetric):
         )
 
 
-def _said(credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool) -> tuple[str, str]:
+def _credit_words(
+    credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool
+) -> tuple[str, str]:
     """Say which ranks are credited, and the first golden item that nothing was credited with."""
     if not truth:
         return "no golden item", "no golden item"

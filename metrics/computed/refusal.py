@@ -80,9 +80,9 @@ class Refusal(ComputedMetric):
         explanation = summary = "no sentence refuses"
         if refusing:
             first = refusing[0]
-            summary = f"{_said(value, kinds, len(refusing))}: sentence-{first + 1}"
+            summary = f"{_explanation(value, kinds, len(refusing))}: sentence-{first + 1}"
             explanation = (
-                f"{_said(value, kinds, len(refusing))}: {quoted(answer.sentences[first])}, "
+                f"{_explanation(value, kinds, len(refusing))}: {quoted(answer.sentences[first])}, "
                 f"by the words {quoted(kinds[first].refuses)}"
             )
         return (
@@ -118,7 +118,7 @@ def _label(value: float, answer: Analysis, refusing: Sequence[str]) -> str:
     return _LABELS[value]
 
 
-def _said(value: float, kinds: Sequence[SentenceKind], refusing: int) -> str:
+def _explanation(value: float, kinds: Sequence[SentenceKind], refusing: int) -> str:
     if value == 1.0:
         return "the answer refuses and claims nothing"
     claims = counted(sum(kind.claims for kind in kinds), "claim")

@@ -103,16 +103,16 @@ class RetrievalHealth(ComputedMetric):
                 missing="contexts.text",
                 names=_READING,
             )
-            return (*self._counted(names), *unread, *self._by_the_retriever(contexts))
+            return (*self._count_scores(names), *unread, *self._by_the_retriever(contexts))
         longest = max(map(len, texts), default=0)
         read: Sequence[Score]
         if max_text_chars is not None and longest > max_text_chars:
             read = too_long_scores(self, longest, max_text_chars, _READING)
         else:
             read = self._read(texts)
-        return (*self._counted(texts), *read, *self._by_the_retriever(contexts))
+        return (*self._count_scores(texts), *read, *self._by_the_retriever(contexts))
 
-    def _said(
+    def _health_score(
         self,
         name: str,
         value: float | None,
@@ -127,7 +127,7 @@ class RetrievalHealth(ComputedMetric):
             name, value, explanation=said, summary=said, label=label, items=items, range=range
         )
 
-    def _counted(self, texts: Sequence[str]) -> tuple[Score, Score, Score]:
+    def _count_scores(self, texts: Sequence[str]) -> tuple[Score, Score, Score]:
         seen: dict[str, int] = {}
         repeats: list[ScoreItem] = []
         for position, text in enumerate(_comparable(texts), start=1):
@@ -143,13 +143,13 @@ class RetrievalHealth(ComputedMetric):
             f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
         )
         return (
-            self._said("context_count", float(count), chunks, range=_COUNT),
-            self._said(
+            self._health_score("context_count", float(count), chunks, range=_COUNT),
+            self._health_score(
                 "empty_retrieval",
                 float(blank == count),
                 f"{chunks}, {blank} blank" if blank else chunks,
             ),
-            self._said(
+            self._health_score(
                 "duplicate_ratio",
                 (count - len(seen)) / count if count else None,
                 distinct if count else chunks,
@@ -172,8 +172,8 @@ class RetrievalHealth(ComputedMetric):
             said = f"{percent(share)} of the chunks' words stood in an earlier chunk"
         count = sum(map(len, tokens))
         return (
-            self._said("repeated_context_ratio", share, said, items=items),
-            self._said(
+            self._health_score("repeated_context_ratio", share, said, items=items),
+            self._health_score(
                 "context_tokens",
                 float(count),
                 f"{counted(count, 'word')} in {counted(len(texts), 'chunk')}",
@@ -198,7 +198,7 @@ class RetrievalHealth(ComputedMetric):
             )
         if not scores:
             return tuple(
-                self._said(name, None, "nothing was retrieved", range=span)
+                self._health_score(name, None, "nothing was retrieved", range=span)
                 for name, span in _OF_THE_RETRIEVER.items()
             )
         top, last = scores[0], scores[-1]
@@ -207,14 +207,14 @@ class RetrievalHealth(ComputedMetric):
         if spread is not None and not math.isfinite(spread):
             spread = None
         return (
-            self._said(
+            self._health_score(
                 "retriever_top_score",
                 top,
                 f"the retriever scores the first chunk {top:.4g}",
                 label=label,
                 range=_OF_THE_RETRIEVER["retriever_top_score"],
             ),
-            self._said(
+            self._health_score(
                 "retriever_score_spread",
                 spread,
                 f"from {top:.4g} for the first chunk to {last:.4g} for the last"

@@ -279,12 +279,12 @@ def _right_item(number: int, text: str, fate: Fate) -> ScoreItem:
 
 def _tally(fates: Sequence[Fate]) -> str:
     """Write how many right documents had which fate."""
-    counts = Counter(map(_said, fates))
+    counts = Counter(map(_fate_words, fates))
     whole = f"{len(fates)} right document{'s' * (len(fates) > 1)}: "
     return whole + ", ".join(f"{many} {said}" for said, many in counts.most_common(MOST_STAGES))
 
 
-def _said(fate: Fate) -> str:
+def _fate_words(fate: Fate) -> str:
     inferred = "" if fate.recorded or fate.code in ("never_found", "unknown") else " (inferred)"
     return _WORDS[fate.code].format(stage=fate.stage, kept=fate.kept) + inferred
 

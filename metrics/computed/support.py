@@ -126,7 +126,7 @@ def _neighbours(claims: Claims) -> float:
     whole = " ".join(texts)
     if has_cyrillic(whole) or has_han(whole):
         length = _HAN_GRAM if has_han(whole) else _GRAM
-        said = frozenset().union(*[_grams(_normalised(text), length) for text in texts])
+        said = frozenset().union(*[_grams(_normal_form(text), length) for text in texts])
         there: set[str] = set()
         for context in claims.contexts:
             known = context.kept(_known)
@@ -154,10 +154,10 @@ def _neighbours(claims: Claims) -> float:
 
 
 def _known(context: Analysis) -> str:
-    return _normalised(context.plain)
+    return _normal_form(context.plain)
 
 
-def _normalised(text: str) -> str:
+def _normal_form(text: str) -> str:
     normal = normalise(text)
     # Between Han and Latin letters some put a space.
     return "".join(normal.split()) if has_han(normal) else normal

@@ -108,10 +108,10 @@ class HTTPSpanDetector(SpanDetector):
         ]
         single = self.batch_size == 1
         body: dict[str, Any] = bodies[0] if single else {"requests": bodies}
-        reply = await self._retried(partial(self._posted, body), self._max_retries)
+        reply = await self._retried(partial(self._post, body), self._max_retries)
         return _results([reply] if single else reply)
 
-    async def _posted(self, body: Mapping[str, Any]) -> Any:
+    async def _post(self, body: Mapping[str, Any]) -> Any:
         async with self._wires.here().slot() as wire:
             reply = await wire.post(body, _MOST_REPLY_BYTES, self._path)
         if not 200 <= reply.status < 300:

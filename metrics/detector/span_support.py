@@ -100,8 +100,8 @@ class SpanSupport(Metric):
             )
             for number, span in enumerate(marked, start=1)
         ]  # fmt: skip
-        covered = sum(_inked(answer[span.start : span.end]) for span in marked)
-        share = covered / _inked(answer)
+        covered = sum(_ink_length(answer[span.start : span.end]) for span in marked)
+        share = covered / _ink_length(answer)
         said = f"{len(marked)} unsupported spans, {share:.0%} of the answer"
         if not marked:
             said = "no unsupported span"
@@ -118,6 +118,6 @@ class SpanSupport(Metric):
         await self.detector.aclose()
 
 
-def _inked(text: str) -> int:
+def _ink_length(text: str) -> int:
     """Return how many characters are no blanks."""
     return sum(not character.isspace() for character in text)

@@ -95,9 +95,9 @@ def read_completion(
     elif finish not in _FINISHED:
         said, error_type = "", "unusable_reply"
     elif not said.strip():
-        said = "" if finish in _NOT_FINISHED else _misplaced(message)
+        said = "" if finish in _NOT_FINISHED else _misplaced_reply(message)
         error_type = None if said else "unusable_reply"
-    return _counted(reply.get("usage"), said, error_type, estimated_input)
+    return _with_usage(reply.get("usage"), said, error_type, estimated_input)
 
 
 def _first_choice(reply: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _content(content: Any) -> tuple[str, bool]:
     return "".join(said), declined
 
 
-def _misplaced(message: Mapping[str, Any]) -> str:
+def _misplaced_reply(message: Mapping[str, Any]) -> str:
     """Return a reply that was taken for thoughts: some servers do so when a grammar forbids any.
 
     It is one object and nothing else; thoughts may begin with a draft of one.
@@ -172,7 +172,7 @@ def _unusable(received: bytes, estimated_input: int) -> Completion:
     return Completion("", estimated_input, len(received) // 4, "unusable_reply")
 
 
-def _counted(usage: Any, text: str, error_type: str | None, estimated_input: int) -> Completion:
+def _with_usage(usage: Any, text: str, error_type: str | None, estimated_input: int) -> Completion:
     usage = usage if isinstance(usage, dict) else {}
     stated = _count(usage.get("prompt_tokens"))
     given = estimated_input if stated is None else stated

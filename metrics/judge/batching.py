@@ -47,7 +47,7 @@ _MOST_HALVINGS = 2
 
 
 @dataclass(slots=True)
-class _Asking:
+class _OpenAsk:
     """One ask, while it is being answered."""
 
     ask: Ask
@@ -90,7 +90,7 @@ class Batching:
         groups = {item.id: group for group in ask.groups for item in group.items}
         keys = {i.id: self._key(ask, group, i) for group in ask.groups for i in group.items}
         answers: dict[str, Answer] = {}
-        asking = _Asking(ask, here)
+        asking = _OpenAsk(ask, here)
         cache = None if is_asked_anew() else self._cache
         while len(answers) < len(keys):
             own: dict[str, Flight] = {}
@@ -109,7 +109,7 @@ class Batching:
                 else:
                     own[item_id] = here.flights[key] = asyncio.get_running_loop().create_future()
             if own:
-                with self._landing(asking, keys, own, cache) as found:
+                with self._settle(asking, keys, own, cache) as found:
                     given = await self._part(asking, list(own), _MOST_HALVINGS)
                     for item_id in own:
                         not_taken = asking.not_taken.get(item_id, _UNANSWERED)
@@ -127,9 +127,9 @@ class Batching:
         return Reply(answers, asking.usage)
 
     @contextmanager
-    def _landing(
+    def _settle(
         self,
-        asking: _Asking,
+        asking: _OpenAsk,
         keys: dict[str, bytes],
         own: dict[str, Flight],
         cache: JudgeCache | None,
@@ -152,7 +152,7 @@ class Batching:
                 if not flight.done():
                     flight.set_result(answer or failure)
 
-    async def _part(self, asking: _Asking, ids: list[str], halvings: int) -> dict[str, Answer]:
+    async def _part(self, asking: _OpenAsk, ids: list[str], halvings: int) -> dict[str, Answer]:
         """Ask about `ids` in one call, and once more about those without a usable answer.
 
         A reply that was cut off would be cut off again: its ids are asked in halves instead. What the
@@ -203,7 +203,7 @@ class Batching:
             raise JudgeError(f"the judge gave no usable reply{twice}", error)
         return answers
 
-    async def _halves(self, asking: _Asking, ids: list[str], halvings: int) -> dict[str, Answer]:
+    async def _halves(self, asking: _OpenAsk, ids: list[str], halvings: int) -> dict[str, Answer]:
         """Ask about half of `ids`, and then about the others in parts of the size that fitted.
 
         One after the other, so that a model of which every reply is cut off is asked a few times only for
@@ -225,7 +225,7 @@ class Batching:
         return answers
 
     def _read(
-        self, asking: _Asking, open_ids: frozenset[str], text: str, written: Written
+        self, asking: _OpenAsk, open_ids: frozenset[str], text: str, written: Written
     ) -> dict[str, Answer]:
         """Return the usable answers in `text`; note those that were not taken from their source.
 
@@ -233,7 +233,7 @@ class Batching:
             UnusableReplyError: There are none, or they answer something else.
         """
         groups = asking.ask.groups_for(open_ids)
-        shown = f"{_shown(asking.ask)}\n{written.task}"
+        shown = f"{_texts_of(asking.ask)}\n{written.task}"
         read = read_reply(text, groups, shown, written.tag)
         answers: dict[str, Answer] = {}
         for group in groups:
@@ -247,7 +247,7 @@ class Batching:
         return answers
 
     async def _parts(
-        self, asking: _Asking, parts: list[list[str]], halvings: int
+        self, asking: _OpenAsk, parts: list[list[str]], halvings: int
     ) -> dict[str, Answer]:
         """Ask about all `parts` at once; one that fails leaves only its own ids unanswered."""
         answers: dict[str, Answer] = {}
@@ -279,7 +279,7 @@ class Batching:
         return sha256(json.dumps(parts).encode()).digest()
 
 
-def _shown(ask: Ask) -> str:
+def _texts_of(ask: Ask) -> str:
     """Return all that others wrote of what the judge gets to read."""
     texts = (
         text

@@ -130,13 +130,13 @@ class Endpoint:
         try:
             while True:
                 attempted = await self._attempt(here, call)
-                following = self._following(attempted, call)
+                following = self._next_step(attempted, call)
                 if isinstance(following, (Completion, FailedCall)):
                     break
                 if following:
                     await asyncio.sleep(following)
                     call.spent_s += following
-            outcome = self._concluded(following, call)
+            outcome = self._conclude(following, call)
         except JudgeError as error:  # no room, or no circuit
             outcome = error
         finally:
@@ -171,7 +171,7 @@ class Endpoint:
                             self._learned.begin(call.plan)
                         if self._learned.refresh(call.plan):
                             body = self._form.body(call.plan, call.messages, call.schema)
-                        with self._posting(call) as left_s:
+                        with self._timed_post(call) as left_s:
                             reply = await asyncio.wait_for(
                                 wire.post(body, _MOST_REPLY_BYTES), left_s
                             )
@@ -196,7 +196,7 @@ class Endpoint:
         return False
 
     @contextmanager
-    def _posting(self, call: _Call) -> Iterator[float]:
+    def _timed_post(self, call: _Call) -> Iterator[float]:
         """Count a post and its seconds; give those that are left for it."""
         call.posts += 1
         started = time.monotonic()
@@ -254,7 +254,7 @@ class Endpoint:
             took = (call.tokens, 0)
         self._budget.settle(reservation, *took, cached)
 
-    def _following(
+    def _next_step(
         self, outcome: Completion | FailedCall, call: _Call
     ) -> Completion | FailedCall | float:
         """Return the seconds after which to try again, or with what the call ends."""
@@ -282,7 +282,7 @@ class Endpoint:
         call.retries += 1
         return pause_s
 
-    def _concluded(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
+    def _conclude(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
         """Tell the breaker; return the reply with what all posts took, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False

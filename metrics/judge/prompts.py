@@ -62,7 +62,7 @@ def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
     marker, tag = marker_for(secret, shown), tag_for(secret, prompt.name, shown, wanted)
     rules, task = prompt.rules.replace("{marker}", marker), prompt.task.replace("{tag}", tag)
     parts = [enclose(passage, marker, tag) for passage in shown]
-    parts += [task, f"Ids to answer: {', '.join(_named(wanted, tag))}"]
+    parts += [task, f"Ids to answer: {', '.join(_id_ranges(wanted, tag))}"]
     messages = [
         {"role": "system", "content": rules},
         {"role": "user", "content": "\n".join(parts)},
@@ -70,7 +70,7 @@ def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
     return Written(messages, tag, f"{rules}\n{task}")
 
 
-def _named(ids: Sequence[str], tag: str) -> Iterable[str]:
+def _id_ranges(ids: Sequence[str], tag: str) -> Iterable[str]:
     """Name ids one by one where they are few, else as spans: ``c1-c3``, ``r1``."""
     if len(ids) <= _MOST_WRITTEN_OUT:
         return [tag + item_id for item_id in ids]
@@ -96,10 +96,10 @@ def schema_for(ask: Ask, open_ids: Collection[str]) -> dict[str, Any]:
 
     The ids are not part of it, because providers compile and keep each new schema.
     """
-    return _closed({group.name: _group_schema(group) for group in ask.groups_for(open_ids)})
+    return _closed_object({group.name: _group_schema(group) for group in ask.groups_for(open_ids)})
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -113,8 +113,8 @@ def _group_schema(group: Group) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
     texts = {"type": "array", "items": text}
     if group.compact:
-        explained = {"type": "array", "items": _closed({"id": text, "reason": text})}
-        return _closed({"true": texts, "false": explained if group.reasons else texts})
+        explained = {"type": "array", "items": _closed_object({"id": text, "reason": text})}
+        return _closed_object({"true": texts, "false": explained if group.reasons else texts})
     fields: dict[str, Any] = {"id": text}
     if group.kind in ("verdict", "choice"):
         if group.reasons:
@@ -126,9 +126,9 @@ def _group_schema(group: Group) -> dict[str, Any]:
     elif group.kind == "texts":
         fields["texts"] = texts
     else:
-        pair = _closed({"question": text, "answer": text})
+        pair = _closed_object({"question": text, "answer": text})
         fields["pairs"] = {"type": "array", "items": pair}
-    return {"type": "array", "items": _closed(fields)}
+    return {"type": "array", "items": _closed_object(fields)}
 
 
 def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
@@ -141,7 +141,7 @@ def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
     seed = _bytes("\x00".join(_words(passage) for passage in common))
     attempt = 0
     while True:
-        number = _drawn(secret, seed + attempt.to_bytes(4, "big")) % 10**_MARKER_LENGTH
+        number = _pseudo_random(secret, seed + attempt.to_bytes(4, "big")) % 10**_MARKER_LENGTH
         marker = f"{number:0{_MARKER_LENGTH}}"
         if not any(marker in text for text in texts):
             return marker
@@ -152,7 +152,7 @@ def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collec
     """Return the letters that begin every id of this ask: three, one of 3375 ways."""
     texts = "\x00".join(f"{passage.title}\x00{_body(passage, '')}" for passage in passages)
     seed = _bytes("\x00".join([prompt, *ids, texts]))
-    number = _drawn(secret, seed)
+    number = _pseudo_random(secret, seed)
     letters = []
     for _ in range(_TAG_LENGTH):
         number, place = divmod(number, len(_LETTERS))
@@ -160,7 +160,7 @@ def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collec
     return "".join(letters)
 
 
-def _drawn(secret: bytes, seed: bytes) -> int:
+def _pseudo_random(secret: bytes, seed: bytes) -> int:
     return int.from_bytes(hmac.new(secret, seed, sha256).digest()[:8], "big")
 
 

@@ -55,7 +55,7 @@ def settings_key(name: str) -> str:
     return f"ragmeter:{{judge-budget:{name}}}:settings"
 
 
-class _Booked(Reservation):
+class _Booking(Reservation):
     """A call that Redis allowed: `at` is the second of its clock."""
 
     window: str = ""
@@ -227,7 +227,7 @@ class SharedBudget(JudgeBudget):
         """Do as a patient `take`, without holding up the event loop."""
         if not self._limited:
             return super().take(estimated_tokens, estimated_output, patient=True)
-        wanted = self._wanted(estimated_tokens, estimated_output, patient=True)
+        wanted = self._room_request(estimated_tokens, estimated_output, patient=True)
         give_back = partial(self._give_back, wanted)
         return self._outcome(wanted, await self._line.asked([wanted.command], give_back))
 
@@ -249,7 +249,7 @@ class SharedBudget(JudgeBudget):
         """
         if not self._limited:
             return super().take(estimated_tokens, estimated_output, patient=patient)
-        wanted = self._wanted(estimated_tokens, estimated_output, patient=patient)
+        wanted = self._room_request(estimated_tokens, estimated_output, patient=patient)
         return self._outcome(wanted, self._line.ask([wanted.command]))
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
@@ -279,7 +279,7 @@ class SharedBudget(JudgeBudget):
             self._cost += cost
             held, took = _billionths(reservation.held_cost), _billionths(cost)
             self._note(0, tokens - reservation.tokens, took - held, 0)
-            if isinstance(reservation, _Booked):
+            if isinstance(reservation, _Booking):
                 reservation.settled = True
                 estimated = reservation.estimated_tokens
                 booked = (_SCRIPT, 2, *self._keys, "settle", self._limit_for_good())
@@ -300,7 +300,9 @@ class SharedBudget(JudgeBudget):
     def _limit_for_good(self) -> int:
         return 0 if self.max_cost is None else max(1, _billionths(self.max_cost))
 
-    def _wanted(self, estimated_tokens: int, estimated_output: int, *, patient: bool) -> _Wanted:
+    def _room_request(
+        self, estimated_tokens: int, estimated_output: int, *, patient: bool
+    ) -> _RoomRequest:
         """Return the question whether there is room for a call."""
         tokens = estimated_tokens + estimated_output
         cost = self.price(estimated_tokens, estimated_output)
@@ -319,9 +321,9 @@ class SharedBudget(JudgeBudget):
                 *(above, max(_MOST_FAR, above + 1.0)),
                 *(int(bool(self._cost_ratios)), int(patient), came, *mine),
             )
-        return _Wanted(command, estimated_tokens, estimated_output, cost, held, came, patient)
+        return _RoomRequest(command, estimated_tokens, estimated_output, cost, held, came, patient)
 
-    def _outcome(self, wanted: _Wanted, answers: Answers) -> Reservation | float:
+    def _outcome(self, wanted: _RoomRequest, answers: Answers) -> Reservation | float:
         """Return the room that Redis found, or what this process finds in its own share.
 
         Raises:
@@ -341,7 +343,7 @@ class SharedBudget(JudgeBudget):
             mine = self._in_books[_CAME]
             self._part = mine / max(came, mine) if mine > 0 else None
             if wait_ms == 0:
-                reservation = _Booked(
+                reservation = _Booking(
                     second,
                     wanted.tokens,
                     wanted.held,
@@ -359,7 +361,7 @@ class SharedBudget(JudgeBudget):
             raise JudgeError("the judge's budget is used up", "budget", status="skipped")
         return self._wait
 
-    def _give_back(self, wanted: _Wanted, answers: Answers) -> None:
+    def _give_back(self, wanted: _RoomRequest, answers: Answers) -> None:
         """Let go of room that was found when nobody waited for it any more: a request's time was up."""
         if answers is not None:
             with suppress(JudgeError):
@@ -367,7 +369,7 @@ class SharedBudget(JudgeBudget):
                 if isinstance(room, Reservation):
                     self.settle(room, 0, 0)
 
-    def _taken_alone(self, wanted: _Wanted) -> Reservation | float:
+    def _taken_alone(self, wanted: _RoomRequest) -> Reservation | float:
         # Requests that came meanwhile are told to nobody: an outage's worth of them in one moment would
         # look like a flood.
         alone = self._alone
@@ -411,7 +413,7 @@ class _Page(NamedTuple):
     numbers: list[int]
 
 
-class _Wanted(NamedTuple):
+class _RoomRequest(NamedTuple):
     """Room for a call, as it is asked for."""
 
     command: Command

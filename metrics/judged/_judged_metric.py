@@ -138,7 +138,7 @@ class JudgedMetric(Metric):
             label: The word for the value.
         """
         failed = () if self.direction_of(name) == "none" else items if named is None else named
-        summary, explanation = _told(said, failed)
+        summary, explanation = _with_failures(said, failed)
         if why is not None:
             explanation = f"{explanation}: {why}"
         return Score(
@@ -166,7 +166,7 @@ class JudgedMetric(Metric):
             raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
 
 
-def _told(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
+def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
     """Return `said` with the items that failed: by their ids alone, and with reasons and texts."""
     failed = [item for item in items if item.verdict is False]
     if not failed:

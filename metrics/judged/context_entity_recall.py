@@ -104,7 +104,7 @@ class ContextEntityRecall(JudgedMetric):
         nothing = "the reference answer names nothing"
         if is_blank(reference):
             return (self.without_value("undefined", nothing),)
-        listed = (await self._listed({"t1": reference}, inquiry))["t1"]
+        listed = (await self._list_entities({"t1": reference}, inquiry))["t1"]
         entities = [
             entity
             for entity in (dict.fromkeys(listed) if self.strict else distinct_entities(listed))
@@ -112,17 +112,17 @@ class ContextEntityRecall(JudgedMetric):
         ]
         chunks = Chunks.of(sample.contexts or ())
         if self.strict:
-            items = await self._intersected(entities, chunks, inquiry)
+            items = await self._common_entities(entities, chunks, inquiry)
             items = _unknown_unless_copied(items, reference)
         else:
-            items = _unknown_unless_copied(self._found(entities, chunks), reference)
+            items = _unknown_unless_copied(self._find_entities(entities, chunks), reference)
             if self.aliases:
-                items = await self._asked(items, reference, chunks, inquiry)
+                items = await self._ask_about(items, reference, chunks, inquiry)
         verdicts = [item.verdict for item in items]
         said = "named things of the reference answer are in the chunks"
         return (ratio_score(self, self.name, verdicts, items, said=said, nothing=nothing),)
 
-    async def _listed(self, texts: dict[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
+    async def _list_entities(self, texts: dict[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
         passages = tuple(
             Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
             for text_id, text in texts.items()
@@ -131,13 +131,13 @@ class ContextEntityRecall(JudgedMetric):
         reply = await inquiry.ask(Ask(self.name, PROMPT, passages, (group,)))
         return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
 
-    async def _intersected(
+    async def _common_entities(
         self, entities: Sequence[str], chunks: Chunks, inquiry: Inquiry
     ) -> list[ScoreItem]:
         found: set[str] = set()
         if entities and chunks.texts:
             texts = {f"t{chunk_id[1:]}": text for chunk_id, text in chunks.texts.items()}
-            for text_id, listed in (await self._listed(texts, inquiry)).items():
+            for text_id, listed in (await self._list_entities(texts, inquiry)).items():
                 found.update(e for e in listed if stands_as_entity(e, texts[text_id]))
         return [
             ScoreItem(
@@ -149,11 +149,11 @@ class ContextEntityRecall(JudgedMetric):
             for number, entity in enumerate(entities, start=1)
         ]
 
-    def _found(self, entities: Sequence[str], chunks: Chunks) -> list[ScoreItem]:
+    def _find_entities(self, entities: Sequence[str], chunks: Chunks) -> list[ScoreItem]:
         chunk_ids = [f"chunk-{chunk_id[1:]}" for chunk_id in chunks.texts]
         return entity_evidence(entities, list(chunks.texts.values()), chunk_ids)
 
-    async def _asked(
+    async def _ask_about(
         self, items: list[ScoreItem], reference: str, chunks: Chunks, inquiry: Inquiry
     ) -> list[ScoreItem]:
         """Ask about the entities that no tier found."""

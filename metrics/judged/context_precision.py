@@ -72,7 +72,7 @@ class ContextPrecision(JudgedMetric):
         reference = sample.reference.answer if sample.reference is not None else None
         if is_blank(reference):
             return (self.without_value("undefined", "the reference answer is blank"),)
-        return (await _ranked(self, "reference_answer", reference or "", sample, inquiry),)
+        return (await _measure_ranking(self, "reference_answer", reference or "", sample, inquiry),)
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,10 @@ class ContextUtilization(JudgedMetric):
             return scores_without_value(self, "skipped", f"the request ended {sample.status!r}")
         if is_blank(sample.answer):
             return (self.without_value("undefined", "the answer is blank"),)
-        return (await _ranked(self, "answer", sample.answer or "", sample, inquiry),)
+        return (await _measure_ranking(self, "answer", sample.answer or "", sample, inquiry),)
 
 
-async def _ranked(
+async def _measure_ranking(
     metric: JudgedMetric, title: str, target: str, sample: RagSample, inquiry: Inquiry
 ) -> Score:
     chunks = Chunks.of(sample.contexts or ())

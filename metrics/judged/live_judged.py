@@ -246,7 +246,7 @@ class LiveJudged(JudgedMetric):
         if "context_sufficiency" in wanted:
             yield self._sufficiency(asked.chunks, answers)
         if not wanted.isdisjoint(_RANKED):
-            yield from self._ranked(asked.chunks, answers)
+            yield from self._ranking_scores(asked.chunks, answers)
         if not wanted.isdisjoint(_ANSWER):
             said = support_evidence("sentence", asked.lines, answers)
             yield self._faithfulness(asked.chunks, said)
@@ -266,7 +266,7 @@ class LiveJudged(JudgedMetric):
         said = f"the chunks state {_STATED[word]} of what a full answer needs"
         return self.score(name, _SUFFICIENCY[word], label=word, said=said, why=answer.reason)
 
-    def _ranked(self, chunks: Chunks, answers: Mapping[str, Answer]) -> Iterator[Score]:
+    def _ranking_scores(self, chunks: Chunks, answers: Mapping[str, Answer]) -> Iterator[Score]:
         items = chunks.evidence(answers)
         verdicts = [item.verdict for item in items]
         nothing = "no chunk was retrieved"
@@ -280,12 +280,12 @@ class LiveJudged(JudgedMetric):
             yield self.score(_RANKED[3], 0.0, said=nothing)
             return
         least = ndcg([verdict is True for verdict in verdicts]) or 0.0
-        yield self._bounded(_RANKED[2], items, bounds, least, hits)
+        yield self._score_with_bounds(_RANKED[2], items, bounds, least, hits)
         any_hit = float(True in verdicts)
         span = (any_hit, float(any_hit or None in verdicts))
-        yield self._bounded(_RANKED[3], items, span, any_hit, hits)
+        yield self._score_with_bounds(_RANKED[3], items, span, any_hit, hits)
 
-    def _bounded(
+    def _score_with_bounds(
         self,
         name: str,
         items: Sequence[ScoreItem],

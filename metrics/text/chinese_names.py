@@ -126,7 +126,7 @@ def _organisations(run: str) -> Iterator[tuple[int, str]]:
     """Return what ends with a suffix and begins after a word that can't be a part of it."""
     ends = [0]
     for suffix in _LONG_SUFFIX.finditer(run):
-        start = _beginning(run, max(ends[-1], suffix.start() - 10), suffix.start(), ends[-1])
+        start = _start_of_name(run, max(ends[-1], suffix.start() - 10), suffix.start(), ends[-1])
         name = run[start : suffix.end()]
         if suffix.start() - start >= 2 and name not in _GENERIC and name not in WORDS:
             ends.append(suffix.end())
@@ -141,7 +141,7 @@ def _organisations(run: str) -> Iterator[tuple[int, str]]:
         for place in _PLACE.finditer(run, floor, suffix.start()):
             lowest = max(lowest, place.end() if place.end() < suffix.start() else place.start())
             floor = lowest
-        start = _beginning(run, lowest, suffix.start(), floor)
+        start = _start_of_name(run, lowest, suffix.start(), floor)
         name = run[start:end]
         known = (name, name[:-1], name[-2:])
         if len(name) < 3 or not _GENERIC.isdisjoint(known) or not WORDS.isdisjoint(known):
@@ -151,7 +151,7 @@ def _organisations(run: str) -> Iterator[tuple[int, str]]:
         yield start, name
 
 
-def _beginning(run: str, lowest: int, suffix: int, floor: int) -> int:
+def _start_of_name(run: str, lowest: int, suffix: int, floor: int) -> int:
     """Return where a name begins that ends with a suffix; `suffix` if that can't be told."""
     start = lowest
     for border in _BORDER.finditer(run, lowest, suffix):

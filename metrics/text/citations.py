@@ -63,8 +63,8 @@ def cited_numbers(sentence: str) -> list[int]:
 def without_marks(text: str) -> Analysis:
     """Return the analysis of a text without its marks."""
     known = analyse(text)
-    return known if _MARK.search(known.text) is None else known.kept(_unmarked)
+    return known if _MARK.search(known.text) is None else known.kept(_without_marks)
 
 
-def _unmarked(known: Analysis) -> Analysis:
+def _without_marks(known: Analysis) -> Analysis:
     return known.without(_MARK)

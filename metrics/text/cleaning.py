@@ -134,11 +134,11 @@ def _clusters() -> "re.Pattern[str]":
     return re.compile(f"[^{following}]?[{following}]+|[^\0-\u02ff{following}]")
 
 
-def _composed(found: "re.Match[str]") -> str:
+def _compose(found: "re.Match[str]") -> str:
     return unicodedata.normalize("NFC", found[0])
 
 
-def _folded(found: "re.Match[str]") -> str:
+def _fold_match(found: "re.Match[str]") -> str:
     text = found[0]
     if text in _ARABIC_SIGNS:
         return _ARABIC_SIGNS[text]
@@ -171,10 +171,8 @@ _MARKUP = (
 )
 _CHARACTERS = (
     _Step(lambda _: True, lambda _: _UNSEEN, _nothing),
-    _Step(
-        lambda text: not unicodedata.is_normalized("NFC", text), lambda _: _clusters(), _composed
-    ),
-    _Step(lambda _: True, _fold, _folded),
+    _Step(lambda text: not unicodedata.is_normalized("NFC", text), lambda _: _clusters(), _compose),
+    _Step(lambda _: True, _fold, _fold_match),
 )
 
 
@@ -189,10 +187,10 @@ def clean(text: str) -> str:
     - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of
       all scripts are the plain ones; wide punctuation stays where the text has Han or kana.
     """
-    return _cleaned(text, None)
+    return _clean(text, None)
 
 
-def _cleaned(text: str, maps: "list[_Edits] | None") -> str:
+def _clean(text: str, maps: "list[_Edits] | None") -> str:
     if "&" in text or "<" in text:
         text = _after(_MARKUP, text, maps)
     return text if _is_plain(text) else _after(_CHARACTERS, text, maps)
@@ -203,7 +201,7 @@ def _after(steps: Iterable[_Step], text: str, maps: "list[_Edits] | None") -> st
         if step.applies(text):
             if maps is not None:
                 maps.append(_edits(step, text))
-            if step.replacement is _composed:  # the same in one go
+            if step.replacement is _compose:  # the same in one go
                 text = unicodedata.normalize("NFC", text)
             else:
                 text = step.pattern(text).sub(step.replacement, text)
@@ -220,7 +218,7 @@ class Origins:
 
     def __init__(self, original: str, without: "re.Pattern[str] | None" = None) -> None:
         self._maps: list[_Edits] = []
-        text = _cleaned(original, self._maps)
+        text = _clean(original, self._maps)
         if without is not None:
             self._maps.append(_edits(_Step(bool, lambda _: without, lambda _: " "), text))
 

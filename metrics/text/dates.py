@@ -79,7 +79,7 @@ def _month_number(word: str) -> int:
     return 0
 
 
-def _dated(
+def _date_spots(
     match: re.Match[str], year: str | None, month: int, *days: str | None
 ) -> Iterable[_Spotted]:
     keys = {_key(year, month, day) for day in days if day is not None or len(days) == 1}
@@ -89,19 +89,19 @@ def _dated(
 
 
 def _of_day_month(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _dated(match, match[4], _month_number(match[3]), match[2], match[1])
+    return _date_spots(match, match[4], _month_number(match[3]), match[2], match[1])
 
 
 def _of_month_day(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _dated(match, match[4], _month_number(match[1]), match[2], match[3])
+    return _date_spots(match, match[4], _month_number(match[1]), match[2], match[3])
 
 
 def _of_month_year(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _dated(match, match[2], _month_number(match[1]), None)
+    return _date_spots(match, match[2], _month_number(match[1]), None)
 
 
 def _of_iso(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _dated(match, match[1], int(match[3]), match[4])
+    return _date_spots(match, match[1], int(match[3]), match[4])
 
 
 def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
@@ -115,7 +115,7 @@ def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
 
 def _of_han(match: re.Match[str]) -> Iterable[_Spotted]:
     if match[1] or match[3]:  # 4月 alone is as good as four months
-        yield from _dated(match, match[1], int(match[2]), match[3])
+        yield from _date_spots(match, match[1], int(match[2]), match[3])
 
 
 def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
@@ -163,7 +163,7 @@ def _has_dated_month(text: str) -> bool:
 
 
 @lru_cache(maxsize=8)  # keys and places of one text are asked for in turn
-def _spotted(text: str) -> tuple[_Spotted, ...]:
+def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
     """Return the dates in reading order, without overlaps: the form that begins first wins."""
     if _DIGIT.search(text) is None:
         return ()
@@ -196,7 +196,7 @@ def _spotted(text: str) -> tuple[_Spotted, ...]:
     return tuple(kept)
 
 
-def _implied(key: str) -> set[str]:
+def _implied_keys(key: str) -> set[str]:
     """Return what a date's key mentions besides: April 21, 1960 is a day in April 1960."""
     date = key.partition(":")[2]
     if date.startswith("--"):
@@ -212,14 +212,14 @@ def date_keys(text: str, *, whole: bool = False) -> frozenset[str]:
     """
     if whole:
         text = _YEAR_WORD.sub("", text)
-        for start, end, found in _spotted(text):
+        for start, end, found in _date_spots_in(text):
             if start == 0 and end == len(text):
                 return found
         return frozenset()
     keys = set[str]()
-    for _, _, found in _spotted(text):
+    for _, _, found in _date_spots_in(text):
         keys.update(found)
-        keys.update(*map(_implied, found))
+        keys.update(*map(_implied_keys, found))
     return frozenset(keys)
 
 
@@ -228,4 +228,4 @@ def date_spans(text: str) -> list[tuple[int, int]]:
     small = text.lower()
     if len(small) != len(text):  # some capital has a longer small form: places would shift
         return []
-    return [(start, end) for start, end, _ in _spotted(small)]
+    return [(start, end) for start, end, _ in _date_spots_in(small)]

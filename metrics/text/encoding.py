@@ -17,7 +17,7 @@ __all__ = ["EncodedPair", "encode", "encoded_pair"]
 _ALPHABET_SIZE = 0x110000
 
 
-def _marked(texts: Iterable[Sequence[str]]) -> list[str]:
+def _with_marks(texts: Iterable[Sequence[str]]) -> list[str]:
     marked: list[str] = []
     for words in texts:
         marked += words
@@ -39,7 +39,7 @@ def encode(
     Raises:
         ValueError: The golden texts have more than a million distinct tokens.
     """
-    return _encode(_marked(golden), _marked(retrieved))
+    return _encode(_with_marks(golden), _with_marks(retrieved))
 
 
 def _encode(golden: Sequence[str], retrieved: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -76,13 +76,13 @@ class EncodedPair:
         if "sentences" in self.__dict__:
             # No token crosses the end of a sentence.
             wanted, found = self.sentences
-            return _joined(wanted, golden), _joined(found, retrieved)
+            return _join_by_text(wanted, golden), _join_by_text(found, retrieved)
         return encode(
             [analyse(text).tokens for text in golden], [analyse(text).tokens for text in retrieved]
         )
 
 
-def _joined(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:
+def _join_by_text(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:
     left = iter(sentences)
     return ["".join(islice(left, len(analyse(text).sentences))) for text in texts]
 

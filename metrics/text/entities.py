@@ -82,7 +82,7 @@ def _flatten(text: str) -> str:
     return " ".join(normal.split())
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     """Drop punctuation at the ends, less the full stop of .NET and that of an initial."""
     bare = text.strip(_EDGES)
     if not bare:
@@ -101,7 +101,7 @@ def normalise_entity(entity: str) -> str:
 
     NFKC, casefold, spaces collapsed; quotes, a leading article and punctuation at the ends gone.
     """
-    flat = _trimmed(_flatten(clean(entity)))
+    flat = _trim(_flatten(clean(entity)))
     return _ARTICLE.sub("", flat, count=1) if _ARTICLE.match(flat) else flat
 
 
@@ -115,7 +115,7 @@ def distinct_entities(entities: Iterable[str]) -> tuple[str, ...]:
     return tuple(seen.values())
 
 
-class _Wanted(NamedTuple):
+class _SearchedEntity(NamedTuple):
     """An entity, prepared for looking it up."""
 
     flat: str
@@ -131,19 +131,21 @@ class _Wanted(NamedTuple):
 
 
 @lru_cache(maxsize=2_000)
-def _wanted(entity: str) -> _Wanted:
+def _prepare(entity: str) -> _SearchedEntity:
     flat = normalise_entity(entity)
     keys = frozenset[str]()
     if _NUMBERED.search(flat):
         keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
-    cased = _trimmed(" ".join(_QUOTES.sub(" ", composed(clean(entity))).split()))
+    cased = _trim(" ".join(_QUOTES.sub(" ", composed(clean(entity))).split()))
     name = name_of(cased)
-    needed = [_needed(word, person=name.person) for word in name.words if word.folded.isalpha()]
+    needed = [
+        _needed_parts(word, person=name.person) for word in name.words if word.folded.isalpha()
+    ]
     han = _HAN_GAP.sub("", flat) if has_han(flat) else ""
-    return _Wanted(flat, keys, han, name, tuple(needed))
+    return _SearchedEntity(flat, keys, han, name, tuple(needed))
 
 
-def _needed(word: Word, *, person: bool) -> tuple[str, ...]:
+def _needed_parts(word: Word, *, person: bool) -> tuple[str, ...]:
     part, letter = stable_part(word), word.folded[0]
     if word.initial:
         return (letter,)
@@ -171,7 +173,7 @@ def _has_worded_numbers(known: Analysis) -> bool:
     return has_worded_numbers(known.kept(_flat))
 
 
-def _composed(known: Analysis) -> str:
+def _composed_text(known: Analysis) -> str:
     return composed(known.plain)
 
 
@@ -180,7 +182,7 @@ def _is_accented(known: Analysis) -> bool:
 
 
 def _index(known: Analysis) -> NameIndex:
-    return NameIndex(known.kept(_composed))
+    return NameIndex(known.kept(_composed_text))
 
 
 def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
@@ -226,7 +228,7 @@ class EntityFinder:
 
     def find(self, entity: str) -> EntityMatch | None:
         """Return the tightest tier and the first text that mention `entity` by it, or None."""
-        wanted = _wanted(entity)
+        wanted = _prepare(entity)
         if not wanted.flat:
             return None
         best: EntityMatch | None = None
@@ -239,7 +241,7 @@ class EntityFinder:
         return best
 
 
-def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
     """Return the tightest tier by which one text mentions what is wanted."""
     if wanted.keys:
         return _tier_of_number(wanted, known)
@@ -250,7 +252,7 @@ def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
         bare = without_suffix(wanted.han)
         return "han" if bare != wanted.han and stands_in_han(text, bare) else None
     name = wanted.name
-    text = known.kept(_composed)
+    text = known.kept(_composed_text)
     if _stands_plainly(text, name.text, inside=not name.plain):
         return "string"
     # Words that are in the text in no form can save it from being cut into words.
@@ -263,7 +265,7 @@ def _tier(wanted: _Wanted, known: Analysis) -> EntityTier | None:
     return known.kept(_index).find(name)
 
 
-def _tier_of_number(wanted: _Wanted, known: Analysis) -> EntityTier | None:
+def _tier_of_number(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
     flat = known.kept(_flat)
     if not may_hold(flat, wanted.keys) and not known.kept(_has_worded_numbers):
         return None

@@ -87,7 +87,7 @@ _STEM = 4
 
 
 @lru_cache(maxsize=64)
-def _spelled(value: str) -> re.Pattern[str] | None:
+def _spelling_pattern(value: str) -> re.Pattern[str] | None:
     words = _WORDS.get(value)
     return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words.split())})(?![a-z])") if words else None
 
@@ -167,20 +167,20 @@ def absent_facts(
         question: The question.
     """
     found: list[Fact] = []
-    given: _Given | None = None
+    given: _Sources | None = None
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
         has_number = _NUMBER.search(text) is not None
         if not terms and not has_number:
             continue
         if has_number:
-            given = given or _Given(contexts, question)
+            given = given or _Sources(contexts, question)
             if any(map(_has_digit, terms)) or any(
                 counted not in given.low for counted in _UNIT_AFTER.findall(text.lower())
             ):
                 found += _absent_numbers(at, text, given)
         if terms and len(terms) <= few[at] and not text[1:].islower():
-            given = given or _Given(contexts, question)
+            given = given or _Sources(contexts, question)
             found += _absent_names(at, text, frozenset(terms), given)
     return found
 
@@ -204,7 +204,7 @@ _UNIT_AFTER = re.compile(
 )
 
 
-class _Given:
+class _Sources:
     """What chunks and question have, read when first asked for."""
 
     def __init__(self, contexts: Sequence[Analysis], question: Analysis) -> None:
@@ -254,7 +254,7 @@ class _Given:
         )
 
     def _follows(self, value: str, said: str, *, hedged: bool) -> bool:
-        words = _spelled(value)
+        words = _spelling_pattern(value)
         if words is not None and words.search(self.low):
             return True
         try:
@@ -297,7 +297,7 @@ _LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
 """Units that say no more than the number itself."""
 
 
-def _absent_numbers(at: int, text: str, given: _Given) -> list[Fact]:
+def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
     said = flat(text)
     found: list[Fact] = []
     last = found_end = -1
@@ -332,7 +332,7 @@ def _is_range(keys: frozenset[str]) -> bool:
     return any(key.startswith("range:") for key in keys)
 
 
-def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Given) -> list[Fact]:
+def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) -> list[Fact]:
     words = text.split()
     if "**" in text or sum(word[:1].isupper() for word in words) * 2 > len(words):
         return []  # a heading

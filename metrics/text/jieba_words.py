@@ -31,11 +31,11 @@ def jieba_cut() -> Callable[[str], Iterator[str]]:
 
 def _tokenizer() -> Any:
     with _loading:
-        return _loaded()
+        return _load_jieba()
 
 
 @lru_cache(maxsize=1)
-def _loaded() -> Any:
+def _load_jieba() -> Any:
     import jieba  # noqa: PLC0415 -- see above
 
     tokenizer = jieba.Tokenizer()

@@ -303,7 +303,7 @@ class _Block:
             parts[-1] = parts[-1][:-1]
             between = ""
         elif last in "-‐" and before.text[-2:-1].isalnum() and following.isalnum():
-            between = self._hyphenated(parts, line)
+            between = self._hyphen_join(parts, line)
         elif last == "-" and before.text[-2:-1] == "-" and before.text[-3:-2].isalnum():
             between = ""  # "word--word"
         elif self._habits.knows_no_space:
@@ -312,7 +312,7 @@ class _Block:
             between = "" if before.width == self._width else " "
         parts.append(between + line.text)
 
-    def _hyphenated(self, parts: list[str], line: Line) -> str:
+    def _hyphen_join(self, parts: list[str], line: Line) -> str:
         """Return what joins a word at its hyphen, which goes where the text spells it without."""
         head = _WORD.findall(parts[-1][-64:-1])
         tail = _WORD.match(line.text)

@@ -154,12 +154,12 @@ def _han_value(digits: str) -> int:
 def read_lines(text: str) -> list[Line]:
     """Read the lines of a text whose breaks are all newlines."""
     raws = text.split("\n")
-    lines = list(_unquoted(raws)) if ">" in text else [Line(raw, 0) for raw in raws]
+    lines = list(_without_quote_marks(raws)) if ">" in text else [Line(raw, 0) for raw in raws]
     _mark_structures(lines, fenced="```" in text or "~~~" in text)
     return lines
 
 
-def _unquoted(raws: list[str]) -> Iterable[Line]:
+def _without_quote_marks(raws: list[str]) -> Iterable[Line]:
     marks = [_QUOTE.match(raw) for raw in raws]
     for number, (raw, mark) in enumerate(zip(raws, marks, strict=True)):
         # A line of prose may begin with "> 5 mm": such a one alone is no quotation.

@@ -156,7 +156,7 @@ def _of_sentence(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
 
     for start, end in dates:
         yield take(start, sentence[start:end])
-    names = list(_capitalised(sentence, inside))
+    names = list(_capitalised_spans(sentence, inside))
     for start, name in names:
         if name[-1].isdecimal() and is_free(start, name):  # Apollo 11
             yield take(start, name)
@@ -209,7 +209,7 @@ def _forms(word: str) -> set[str]:
     return {folded} | {f"{declension} {stem}" for declension, stem in name_stems(folded)}
 
 
-def _capitalised(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
+def _capitalised_spans(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
     """Return the capitalised spans of one sentence, less words that merely open it."""
     words = list(_WORD.finditer(sentence))
     lower = sum(word[0][0].islower() for word in words)
@@ -222,7 +222,7 @@ def _capitalised(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
             index += 1
             continue
         last = index
-        while (following := _following(sentence, words, last)) is not None:
+        while (following := _next_name_word(sentence, words, last)) is not None:
             last = following
         span = _cut(sentence, words[index : last + 1], inside, opens=index == 0, whole=fragment)
         index = last + 1
@@ -230,7 +230,7 @@ def _capitalised(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
             yield span
 
 
-def _following(sentence: str, words: list[re.Match[str]], last: int) -> int | None:
+def _next_name_word(sentence: str, words: list[re.Match[str]], last: int) -> int | None:
     """Return which word continues the name that `last` is in: Bank (of) England."""
     end = words[last].end()
     joint = _JOINT.match(sentence, end)

@@ -359,16 +359,16 @@ class NameIndex:
         if word.initial:
             return ""
         wanted = word.folded[:1]
-        return self._initialled(wanted)
+        return self._initials_of(wanted)
 
-    def _initialled(self, wanted: str) -> str:
+    def _initials_of(self, wanted: str) -> str:
         return "".join(
             letter for word, letter in self._known if word.initial and word.folded == wanted
         )
 
     def _merged_initials(self, words: Sequence[Word]) -> str:
         wanted = "".join(word.folded if word.initial else word.folded[:1] for word in words)
-        return self._initialled(wanted)
+        return self._initials_of(wanted)
 
     def _spelled_out(self, initial: str) -> str:
         if len(initial) != 1:

@@ -109,7 +109,7 @@ def _is_word(letter: str) -> bool:
     return letter.isalnum() and not _HAN_LETTER.match(letter)
 
 
-class _Found(NamedTuple):
+class _Number(NamedTuple):
     """One number before it is joined to a range."""
 
     start: int
@@ -175,13 +175,13 @@ def _is_bare(before: str, text: str, end: int) -> bool:
 
 def _complete(
     text: str, start: int, end: int, values: frozenset[str], *, han: bool
-) -> _Found | None:
+) -> _Number | None:
     """Add sign, power of ten and unit to the digits between `start` and `end`."""
     before = text[max(0, start - _EDGE) : start]
     if not han and _is_bare(before, text, end):
-        return _Found(start, end, end, values, _NO_UNIT, "", 0)
+        return _Number(start, end, end, values, _NO_UNIT, "", 0)
     if before.endswith("百分之"):
-        return _Found(start - 3, end, end, values, frozenset("%"), "", 0)
+        return _Number(start - 3, end, end, values, frozenset("%"), "", 0)
     prefix = PREFIX.search(before)
     sign, units, begin = "", _NO_UNIT, start
     if prefix is not None and prefix[0]:
@@ -210,9 +210,9 @@ def _complete(
         if special is not None and units is _NO_UNIT:
             stop, unit, reach = special
             begin -= 3 if before.endswith("公元前") else 0
-            return _Found(begin, stop, reach, values, frozenset((unit,)), sign, 0)
+            return _Number(begin, stop, reach, values, frozenset((unit,)), sign, 0)
     if before.endswith("第") and not (units - _NO_UNIT):
-        return _Found(start - 1, end, end, values, frozenset(("ordinal",)), "", 0)
+        return _Number(start - 1, end, end, values, frozenset(("ordinal",)), "", 0)
     scale, stop = 0, end
     compound = _COMPOUND.match(text, end)
     if compound is not None and plain.isdecimal():
@@ -229,10 +229,10 @@ def _complete(
             units, stop = units_of(unit_word[1]), unit_word.end(1)
     if stop < len(text) and _is_word(text[stop]) and text[stop - 1].isdecimal():
         return None  # the digits are a part of a word: 5g, 3d
-    return _Found(begin, stop, stop, values, units, sign, scale)
+    return _Number(begin, stop, stop, values, units, sign, scale)
 
 
-def _digits(text: str, cyrillic: bool) -> Iterable[_Found]:
+def _digits(text: str, cyrillic: bool) -> Iterable[_Number]:
     for match in _NUMBER.finditer(text):
         start, end = match.span()
         if start and _is_word(text[start - 1]) and not text[start - 1].isdigit():
@@ -248,7 +248,7 @@ def _digits(text: str, cyrillic: bool) -> Iterable[_Found]:
             yield found
 
 
-def _han_numerals(text: str) -> Iterable[_Found]:
+def _han_numerals(text: str) -> Iterable[_Number]:
     for match in HAN_NUMERAL.finditer(text):
         start, end = match.span()
         if start and text[start - 1].isdecimal():
@@ -311,11 +311,11 @@ def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quant
         done += _roman_centuries(text)
     if busy:
         numbers = [one for one in numbers if busy.isdisjoint((one.start, one.end - 1))]
-    done += _joined(text, numbers)
+    done += _join_ranges(text, numbers)
     return sorted(done)
 
 
-def _joined(text: str, numbers: list[_Found]) -> list[Quantity]:
+def _join_ranges(text: str, numbers: list[_Number]) -> list[Quantity]:
     done: list[Quantity] = []
     for position, number in enumerate(numbers):
         keys = number.keys()
