@@ -36,10 +36,10 @@ EXIT_OUTPUT = 3
 def explained() -> Iterator[None]:
     """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
     with interruptible():
-        yield from _explained()
+        yield from _error_lines()
 
 
-def _explained() -> Iterator[None]:
+def _error_lines() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends

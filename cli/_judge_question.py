@@ -72,10 +72,10 @@ async def ask_first(judge: Judge, key: str) -> None:
     finally:
         await trial.aclose()
     if score.value is None and score.error_type in _LASTING:
-        raise ConfigurationError(_said(score, trial, key, str(secrets["api_key"] or "")))
+        raise ConfigurationError(_failure_words(score, trial, key, str(secrets["api_key"] or "")))
 
 
-def _said(score: Score, trial: OpenAIJudge, key: str, secret: str) -> str:
+def _failure_words(score: Score, trial: OpenAIJudge, key: str, secret: str) -> str:
     why = (score.explanation or score.status).removeprefix("asking the judge failed: ")
     words = _without_key(trial.last_words, secret)
     fix = fix_of(score.error_type, key=key, model="--judge-model", url="--judge-base-url")

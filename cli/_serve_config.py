@@ -126,11 +126,11 @@ def _set_variables(path: Path, settings: Mapping[str, Any]) -> None:
         if isinstance(value, dict):
             raise ConfigurationError(f"{path}: {_SETTINGS}.{name} is one value, or a list")
         if not os.environ.get(variable_of(name)):
-            said = (",".join if name != "objectives" else ";".join)(map(_word, _listed(value)))
+            said = (",".join if name != "objectives" else ";".join)(map(_word, _as_list(value)))
             os.environ[PREFIX + name.upper()] = said
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

@@ -169,7 +169,7 @@ def scored(
     try:
         yield from found.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
     except ray.exceptions.RayError as error:
-        raise ConfigurationError(_said(error)) from error
+        raise ConfigurationError(_safe_words(error)) from error
 
 
 def _ray() -> Any:
@@ -197,7 +197,7 @@ class _Scoring:
         return self._score(rows)
 
 
-def _said(error: BaseException) -> str:
+def _safe_words(error: BaseException) -> str:
     """Return what may be said of a failure: our own words, and else its class, as it may quote a row."""
     cause: BaseException | None = error
     while cause is not None:

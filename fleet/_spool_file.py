@@ -70,7 +70,7 @@ class SpoolFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _explained(path):
+        with _explain_errors(path):
             with suppress(FileExistsError):
                 # SQLite gives its other files the rights of this one.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -109,7 +109,7 @@ class SpoolFile:
     @property
     def size_bytes(self) -> int:
         """What the messages in it take up, in whole pages."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             pages, unused = self._one("PRAGMA page_count")[0], self._one("PRAGMA freelist_count")[0]
             return int(pages - unused) * int(self._page_bytes)
 
@@ -123,7 +123,7 @@ class SpoolFile:
     ) -> None:
         """Add messages, each with how many requests are in it; all or none."""
         rows = [(requests, body, deaths, reason, since_ns) for requests, body in messages]
-        with self._writing():
+        with self._transaction():
             self._database.executemany(
                 "INSERT INTO message (requests, body, deaths, reason, since_ns) VALUES (?, ?, ?, ?, ?)",
                 rows,
@@ -131,7 +131,7 @@ class SpoolFile:
 
     def counts(self) -> tuple[int, int, int]:
         """Return how many messages and requests are in it, and since when the oldest is (ns; 0: none)."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             messages, requests, oldest = self._one(
                 "SELECT count(*), coalesce(sum(requests), 0), coalesce(min(since_ns), 0) FROM message"
             )
@@ -140,19 +140,19 @@ class SpoolFile:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is in it, taken or not."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             return not self._one("SELECT EXISTS (SELECT 1 FROM message)")[0]
 
     @property
     def has_free(self) -> bool:
         """Whether there is a message that nobody has."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             found = self._one("SELECT EXISTS (SELECT 1 FROM message WHERE owner IS NULL)")
             return bool(found[0])
 
     def owners(self) -> list[str]:
         """Return who has messages of it."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             found = self._database.execute(
                 "SELECT DISTINCT owner FROM message WHERE owner IS NOT NULL"
             )
@@ -162,7 +162,7 @@ class SpoolFile:
         """Take the oldest messages that nobody has."""
         if not self.has_free:
             return []  # without a lock that those who write would wait for
-        with self._writing():
+        with self._transaction():
             found = self._database.execute(
                 "SELECT number, requests, body, deaths, reason, since_ns FROM message "
                 "WHERE owner IS NULL ORDER BY number LIMIT ?",
@@ -177,7 +177,7 @@ class SpoolFile:
 
     def oldest(self, limit: int) -> list[Waiting]:
         """Return the oldest messages without taking them."""
-        with _explained(self.path):
+        with _explain_errors(self.path):
             found = self._database.execute(
                 "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT ?",
                 (limit,),
@@ -189,7 +189,7 @@ class SpoolFile:
 
         Until then no other process can hand it over, too, or write here.
         """
-        with self._writing():
+        with self._transaction():
             row = self._database.execute(
                 "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT 1"
             ).fetchone()
@@ -203,13 +203,13 @@ class SpoolFile:
 
     def forget_before(self, since_ns: int) -> None:
         """Forget what has waited since before then."""
-        with self._writing():
+        with self._transaction():
             self._database.execute("DELETE FROM message WHERE since_ns < ?", (since_ns,))
         self._give_room_back()
 
     def give_back(self, owner: str, *, died: bool) -> None:
         """Make the messages that `owner` has free again; if it died, each has seen one more death."""
-        with self._writing():
+        with self._transaction():
             self._database.execute(
                 "UPDATE message SET owner = NULL, deaths = deaths + ? WHERE owner = ?",
                 (int(died), owner),
@@ -217,7 +217,7 @@ class SpoolFile:
 
     def done(self, number: int, split: Sequence[bytes] = (), *, since_ns: int = 0) -> None:
         """Forget a message, and put those in its place that it was split into; all or nothing."""
-        with self._writing():
+        with self._transaction():
             self._database.execute("DELETE FROM message WHERE number = ?", (number,))
             self._database.executemany(
                 "INSERT INTO message (requests, body, since_ns) VALUES (1, ?, ?)",
@@ -247,8 +247,8 @@ class SpoolFile:
         return found
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with _explained(self.path):
+    def _transaction(self) -> Iterator[None]:
+        with _explain_errors(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -278,16 +278,16 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Let SQLite's errors say whether trying again may help."""
     try:
         yield
     except (sqlite3.OperationalError, OSError) as error:
-        raise TransportDownError(f"{path.parent}: {_said(error)}") from error
+        raise TransportDownError(f"{path.parent}: {_error_words(error)}") from error
     except sqlite3.DatabaseError as error:
-        raise DamagedError(f"{path.name}: {_said(error)}") from error
+        raise DamagedError(f"{path.name}: {_error_words(error)}") from error
 
 
-def _said(error: Exception) -> str:
+def _error_words(error: Exception) -> str:
     # SQLite's own words: they name no value.
     return str(error) if isinstance(error, sqlite3.Error) else loggable(error)

@@ -44,7 +44,7 @@ _FREE_BYTES = 16 * 1024 * 1024
 """What is left free on the disk: who takes a message notes it there, and on a full disk could not."""
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.scandir(folder):
@@ -73,7 +73,7 @@ class SpoolSender:
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = DEFAULT_BYTES) -> None:
-        self._folder = _made(folder)
+        self._folder = _make_folder(folder)
         self._max_bytes = max_bytes
         self._left: list[SpoolFile] = []  # a parent's: to close them would end its locks
         self._begin()
@@ -94,7 +94,7 @@ class SpoolSender:
     def send(self, body: bytes, *, count: int) -> None:
         """Write a message; see `Sender.send`."""
         try:
-            file = self._opened()
+            file = self._open_file()
             if self._until_look <= 0 or len(body) > self._max_bytes // 64:
                 self._until_look = _ROOM_ASKED_EVERY
                 self._look_for_room(file, len(body))
@@ -128,7 +128,7 @@ class SpoolSender:
         if lock is not None:
             lock.release()
 
-    def _opened(self) -> SpoolFile:
+    def _open_file(self) -> SpoolFile:
         file, lock = self._file, self._lock
         if file is not None and lock is not None and not (file.is_there and lock.is_there):
             _log.error("queue: %s or its lock was deleted; a new file begins", file.path)
@@ -138,7 +138,7 @@ class SpoolSender:
         if self._file is None:
             name = f"{os.getpid()}-{uuid4().hex[:12]}"
             try:
-                self._lock = ProcessLock(_made(self._folder), name)
+                self._lock = ProcessLock(_make_folder(self._folder), name)
             except (OSError, ConfigurationError) as error:
                 raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
             self._file = SpoolFile(self._folder / f"{name}{MESSAGES}")
@@ -155,7 +155,7 @@ class SpoolSender:
             lock.release()
 
 
-def _forgotten(dead: Waiting) -> None:
+def _log_dead(dead: Waiting) -> None:
     _log.warning("queue: a dead letter of %d requests makes room for newer ones", dead.requests)
 
 
@@ -179,7 +179,7 @@ class SpoolReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = _made(folder)
+        self._folder = _make_folder(folder)
         self._name = f"{_READER}{os.getpid()}-{uuid4().hex[:12]}"
         self._lock = ProcessLock(folder, self._name)
         for left in folder.glob(f"{_READER}*{LOCK}"):
@@ -199,7 +199,7 @@ class SpoolReader:
             self.done(taken, split)
         with self._turn:
             for file in self._in_turn():
-                with self._contained(file):
+                with self._contain_failure(file):
                     for owner in self._gone_owners(file):
                         file.give_back(owner, died=True)
                     found = file.take(self._name, limit)
@@ -214,7 +214,7 @@ class SpoolReader:
         with self._turn:
             for file in self._in_turn():
                 drained = False
-                with self._contained(file):
+                with self._contain_failure(file):
                     drained = not file.has_free and not self._gone_owners(file)
                 if not drained:
                     return False
@@ -226,7 +226,7 @@ class SpoolReader:
         with self._turn:
             for file in self._in_turn():
                 empty = False
-                with self._contained(file):
+                with self._contain_failure(file):
                     empty = file.is_empty
                 if not empty:
                     return False
@@ -255,14 +255,14 @@ class SpoolReader:
         now_ns = time.time_ns()
         self._dead.put([(requests, body)], since_ns=now_ns, deaths=deaths, reason=reason)
         self._dead.forget_before(now_ns - round(DEAD_TTL_S * 1e9))
-        while self._dead.size_bytes > MAX_BYTES and self._dead.hand_over(_forgotten):
+        while self._dead.size_bytes > MAX_BYTES and self._dead.hand_over(_log_dead):
             pass
 
     def give_back(self) -> None:
         """Let others have everything that this reader has."""
         with self._turn:
             for file in self._files.values():
-                with self._contained(file):
+                with self._contain_failure(file):
                     file.give_back(self._name, died=False)
 
     def close(self) -> None:
@@ -314,7 +314,7 @@ class SpoolReader:
                 (self._folder / f"{writer}{LOCK}").unlink()
 
     @contextmanager
-    def _contained(self, file: SpoolFile) -> Iterator[None]:
+    def _contain_failure(self, file: SpoolFile) -> Iterator[None]:
         """Let a file that fails cost no other."""
         with self._damage_aside(file.path):
             try:

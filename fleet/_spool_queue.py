@@ -70,7 +70,7 @@ class SpoolQueue:
         if not (self._folder / DEAD).exists():
             return 0
         done = 0
-        with closing(self._opened(self._folder / DEAD)) as file:
+        with closing(self._open_file(self._folder / DEAD)) as file:
             while done < count and file.hand_over(receive):
                 done += 1
         return done
@@ -78,16 +78,16 @@ class SpoolQueue:
     def _oldest(self, limit: int) -> list[Waiting]:
         if not (self._folder / DEAD).exists():
             return []
-        with closing(self._opened(self._folder / DEAD)) as file:
+        with closing(self._open_file(self._folder / DEAD)) as file:
             return file.oldest(limit)
 
     def _count(self, path: Path) -> int:
         if not path.exists():
             return 0
-        with closing(self._opened(path)) as file:
+        with closing(self._open_file(path)) as file:
             return file.counts()[0]
 
-    def _opened(self, path: Path) -> SpoolFile:
+    def _open_file(self, path: Path) -> SpoolFile:
         try:
             return SpoolFile(path)
         except DamagedError as error:

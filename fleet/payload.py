@@ -143,8 +143,8 @@ def pack(batch: Batch) -> bytes:
     """
     if len(batch.runs) > MAX_RUNS:
         raise TooLargeError(f"{len(batch.runs)} requests; a message holds {MAX_RUNS}")
-    return _packed(
-        [_written(sent) for sent in batch.runs], dict(batch.resource), batch.published_ns
+    return _pack(
+        [_fields_of(sent) for sent in batch.runs], dict(batch.resource), batch.published_ns
     )
 
 
@@ -167,7 +167,7 @@ def unpack(body: bytes) -> Batch:
         published_ns = _whole(message.get("pub", 0))
         tried = [(one, _attempt(one)) for one in _list(message["runs"])]
         unreadable = [
-            _packed([one], resource, published_ns, message["v"])
+            _pack([one], resource, published_ns, message["v"])
             for one, read in tried
             if read is None
         ]
@@ -208,7 +208,7 @@ def _attempt(one: Any) -> SentRun | None:
         return None
 
 
-def _packed(
+def _pack(
     runs: list[Any], resource: Mapping[str, str], published_ns: int, version: Any = VERSION
 ) -> bytes:
     return _compressed({"v": list(version), "res": resource, "pub": published_ns, "runs": runs})
@@ -261,7 +261,7 @@ class _Chunks:
         return place
 
 
-def _written(sent: SentRun) -> dict[str, Any]:
+def _fields_of(sent: SentRun) -> dict[str, Any]:
     run, chunks = sent.run, _Chunks()
     sample = run.sample
     given = sample.model_fields_set
@@ -365,8 +365,8 @@ def _read(one: Any) -> SentRun:
     rates = _list(one.get("rates")) or [1.0, 1.0]
     run = RagRun(
         sample=RagSample(**sample),
-        run_id=_required(one["id"]),
-        framework=_required(one.get("fw", "manual")),
+        run_id=_required_text(one["id"]),
+        framework=_required_text(one.get("fw", "manual")),
         started_ns=started_ns,
         ended_ns=ended_ns,
         retrievals=tuple(_read_retrieval(each, chunks) for each in _list(one.get("ret"))),
@@ -374,7 +374,7 @@ def _read(one: Any) -> SentRun:
         target=_read_span(one.get("target")),
         conversation_id=_text(one.get("conv")),
         user_id=_text(one.get("user")),
-        tags=tuple(_required(tag) for tag in _list(one.get("tags"))),
+        tags=tuple(_required_text(tag) for tag in _list(one.get("tags"))),
         metadata=dict(_mapping(one.get("meta", {}))),
         framework_metadata=dict(_mapping(one.get("fmeta", {}))),
         error_type=_text(one.get("err")),
@@ -383,7 +383,7 @@ def _read(one: Any) -> SentRun:
     return SentRun(
         run=run,
         kind=one["kind"],
-        revision=_required(one.get("rev", "")),
+        revision=_required_text(one.get("rev", "")),
         sample_rate=_rate(rates[0]),
         judge_sample_rate=_rate(rates[1]),
         worst=_flag(one.get("worst", False)),
@@ -392,7 +392,7 @@ def _read(one: Any) -> SentRun:
 
 def _chunk(chunk: Any) -> RetrievedContext:
     chunk = _mapping(chunk)
-    fields: dict[str, Any] = {"text": _required(chunk["t"])}
+    fields: dict[str, Any] = {"text": _required_text(chunk["t"])}
     if "id" in chunk:
         fields["id"] = _text(chunk["id"])
     if "s" in chunk:
@@ -406,7 +406,7 @@ def _chunk(chunk: Any) -> RetrievedContext:
 def _read_stage(stage: Any, chunks: Sequence[RetrievedContext]) -> RetrievalStage:
     stage = _mapping(stage)
     fields: dict[str, Any] = {
-        "name": _required(stage["name"]),
+        "name": _required_text(stage["name"]),
         "kind": stage["kind"],
         "contexts": _of(chunks, stage.get("ctx")),
     }
@@ -450,11 +450,11 @@ def _read_span(span: Any) -> SpanContext | None:
         return None
     trace, own, flags, *state = _list(span)
     read = SpanContext(
-        int(_required(trace), 16),
-        int(_required(own), 16),
+        int(_required_text(trace), 16),
+        int(_required_text(own), 16),
         is_remote=True,
         trace_flags=TraceFlags(_whole(flags)),
-        trace_state=TraceState.from_header([_required(state[0])]) if state else None,
+        trace_state=TraceState.from_header([_required_text(state[0])]) if state else None,
     )
     return read if read.is_valid else None
 
@@ -485,7 +485,7 @@ def _text(value: Any) -> str | None:
     return value
 
 
-def _required(value: Any) -> str:
+def _required_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value

@@ -119,7 +119,7 @@ class FleetPublisher:
             RunsLostError: It was away for too long, or requests are too large for a message.
         """
         # Feedback is written by the application's own exporter: it is a score, and changes no other.
-        runs = [self._sent(one) for one in batch if not (one.late and one.scores)]
+        runs = [self._message_run(one) for one in batch if not (one.late and one.scores)]
         lost = 0
         for first in range(0, len(runs), self._batch):
             lost += self._publish(runs[first : first + self._batch])
@@ -153,7 +153,7 @@ class FleetPublisher:
             finally:
                 self._turn.release()
 
-    def _sent(self, scored: ScoredRun) -> SentRun:
+    def _message_run(self, scored: ScoredRun) -> SentRun:
         return SentRun(
             run=self._with_spans(scored.run),
             kind="again" if scored.late else "run",

@@ -126,7 +126,8 @@ class BatchWorker:
             )
         why = "the request cannot be read"
         if batch.is_newer:
-            why += f": its message has version {_said(batch.version)}, and this worker knows {_said(VERSION)}"
+            sent, known = _version_text(batch.version), _version_text(VERSION)
+            why += f": its message has version {sent}, and this worker knows {known}"
         dead = tuple(Dead(body=one, reason=why) for one in batch.unreadable)
         alone = split(body, batch, deaths)
         if alone:
@@ -151,15 +152,15 @@ class BatchWorker:
         _log.warning(
             "ragmeter worker: applications send messages of version %s, and this worker knows %s: what is new "
             "in them is ignored; update the workers",
-            _said(version),
-            _said(VERSION),
+            _version_text(version),
+            _version_text(VERSION),
         )
 
     def _score(self, runs: Sequence[SentRun], resource: Mapping[str, str]) -> bool:
         """Score and export requests; return whether the message may be acknowledged."""
-        before = self._lost()
+        before = self._count_lost()
         for sent in runs:
-            self._meter.take_over(_chosen(sent, resource))
+            self._meter.take_over(_scored_run(sent, resource))
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
         # What hangs is waited for until the engine ends this process: acknowledged, it would be lost.
@@ -169,7 +170,7 @@ class BatchWorker:
             flushed = self._meter.flush(_LOOK_S)
         if not self._require_export:
             return True
-        return flushed and self._lost() == before
+        return flushed and self._count_lost() == before
 
     def _is_scoring(self) -> bool:
         stats = self._meter.stats()
@@ -179,11 +180,11 @@ class BatchWorker:
         stats = self._meter.stats()
         return stats.in_flight > 0 or any(stats.export_backlog.values())
 
-    def _lost(self) -> int:
+    def _count_lost(self) -> int:
         return sum(self._meter.stats().export_errors.values()) + self._unsent()
 
 
-def _said(version: tuple[int, int]) -> str:
+def _version_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
@@ -191,7 +192,7 @@ def _mark(sent: SentRun) -> str:
     return f"{sent.kind}:{sent.run.run_id}:{sent.revision}"
 
 
-def _chosen(sent: SentRun, resource: Mapping[str, str]) -> ScoredRun:
+def _scored_run(sent: SentRun, resource: Mapping[str, str]) -> ScoredRun:
     run = sent.run
     return ScoredRun(
         run=run if run.resource else replace(run, resource=dict(resource)),

@@ -113,11 +113,11 @@ def guarded(application: ASGIApp, access: Access, counts: Counts, limits: Limits
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
-        answer: ASGIApp = _refused(scope, access, counts.export) or application
+        answer: ASGIApp = _refusal(scope, access, counts.export) or application
         is_full = under_way >= limits.connections and scope["path"] not in _OPEN
         if is_full and answer is application:
             counts.busy(why := "too many connections at once")
-            answer = _said(503, why, {"Retry-After": str(RETRY_AFTER_S)})
+            answer = _error_response(503, why, {"Retry-After": str(RETRY_AFTER_S)})
         under_way += 1
         try:
             await answer(scope, receive, send)
@@ -127,21 +127,23 @@ def guarded(application: ASGIApp, access: Access, counts: Counts, limits: Limits
     return guard
 
 
-def _refused(scope: Scope, access: Access, counted: Callable[[str], None]) -> Response | None:
+def _refusal(scope: Scope, access: Access, counted: Callable[[str], None]) -> Response | None:
     """Return the answer to a request that may not come in; None: it may."""
     headers = Headers(scope=scope)
     path: str = scope["path"]
     if scope["method"] == "PRI":
         # The beginning of HTTP/2, which is what gRPC speaks.
         counted("grpc_on_http")
-        return _said(
+        return _error_response(
             421,
             "this port speaks HTTP/1.1, and this is gRPC: send to the port for gRPC, or set "
             "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
         )
     if not access.is_own_host(headers.get("host", "")):
         counted("host")
-        return _said(421, "this server goes by another name: use the address that it printed")
+        return _error_response(
+            421, "this server goes by another name: use the address that it printed"
+        )
     origin = headers.get("origin")
     is_sending = path.startswith("/v1/")
     if (
@@ -150,7 +152,7 @@ def _refused(scope: Scope, access: Access, counted: Callable[[str], None]) -> Re
         and (is_sending or not _is_same(origin, headers.get("host", "")))
     ):
         counted("origin")
-        return _said(403, "web pages of elsewhere may not send anything here")
+        return _error_response(403, "web pages of elsewhere may not send anything here")
     if path in _OPEN or not access.token:
         return None
     return _without_token(scope, headers, access, counted)
@@ -165,7 +167,7 @@ def _without_token(
         return None
     if access.knows(authorization, looks=True) or access.lets(cookie, looks=True):
         counted("token")
-        return _said(
+        return _error_response(
             403, "this token is for looking alone: sending and changing need the other one"
         )
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -187,7 +189,7 @@ def _without_token(
         answer.headers["Cache-Control"] = "no-store"
         return answer
     counted("token")
-    return _said(
+    return _error_response(
         401,
         "a token is needed: senders set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN', browsers "
         "open the address that the server printed",
@@ -203,7 +205,7 @@ def _cookie(headers: Headers) -> str:
     return "" if found is None else str(found.value)
 
 
-def _said(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+def _error_response(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
     # What a body holds that was not read would be taken for the next request.
     return LingeringResponse(
         json.dumps({"error": why}),

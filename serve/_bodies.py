@@ -44,7 +44,7 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
     if name in ("", "identity"):
         plain = body
     elif name in _WINDOWS:
-        plain = _inflated(body, _WINDOWS[name], limit)
+        plain = _inflate(body, _WINDOWS[name], limit)
     else:
         raise UnknownEncodingError(f"content encoding {name[:40]!r}: known are {ENCODINGS}")
     if len(plain) > limit:
@@ -52,7 +52,7 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
     return plain
 
 
-def _inflated(body: bytes, window: int, limit: int) -> bytes:
+def _inflate(body: bytes, window: int, limit: int) -> bytes:
     """Unpack members one behind the other, in pieces: what is left of the body is not copied for each."""
     view, at = memoryview(body), 0
     parts: list[bytes] = []

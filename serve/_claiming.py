@@ -33,7 +33,7 @@ class SharedClaims:
 
     def claim(self, told: ChangeNotice) -> str | None:
         """Return the claim to tell of a change; None: another server has it."""
-        series, kind = _named(told)
+        series, kind = _change_key(told)
         with _known():
             return self._claims.claim(series, kind, told.change.at, json.dumps(told.state()))
 
@@ -71,7 +71,7 @@ def _read(body: str) -> ChangeNotice | None:
         return None
 
 
-def _named(told: ChangeNotice) -> tuple[str, str]:
+def _change_key(told: ChangeNotice) -> tuple[str, str]:
     """Return the name of what changed, and in which way.
 
     A fall and a change of the mix are one way: how the parts look may differ a little between servers.

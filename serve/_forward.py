@@ -60,7 +60,7 @@ class ForwardStats:
     """Bytes of their bodies."""
 
 
-class _Waiting(NamedTuple):
+class _QueuedBody(NamedTuple):
     body: bytes
     position: int | None
 
@@ -116,7 +116,7 @@ class Forwarder:
             False: there is no room; the sender is to come again.
         """
         lane = self._lanes.get(signal)
-        return True if lane is None else lane.put(_Waiting(body, position), force=force)
+        return True if lane is None else lane.put(_QueuedBody(body, position), force=force)
 
     def stats(self) -> ForwardStats:
         """Return what became of everything so far."""
@@ -159,7 +159,7 @@ class _Lane:
         self._max_bytes = max_bytes
         self._settled = settled
         self._changed = threading.Condition()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_QueuedBody] = deque()
         self._bytes = 0
         self._forwarded = self._rejected = 0
         self._failed: Counter[str] = Counter()
@@ -176,7 +176,7 @@ class _Lane:
     def has_room(self) -> bool:
         return self._bytes < self._max_bytes
 
-    def put(self, waiting: _Waiting, *, force: bool) -> bool:
+    def put(self, waiting: _QueuedBody, *, force: bool) -> bool:
         size = len(waiting.body) + _BESIDE_BODY
         with self._changed:
             # One that is larger than all the room there is comes in when nothing else waits.
@@ -226,9 +226,9 @@ class _Lane:
             if not self._pass_on(several):
                 return
 
-    def _next(self) -> list[_Waiting]:
+    def _next(self) -> list[_QueuedBody]:
         """Return those at the head of the queue that go together; they stay there until they are settled."""
-        several: list[_Waiting] = []
+        several: list[_QueuedBody] = []
         size = 0
         for waiting in self._waiting:
             size += len(waiting.body)
@@ -237,7 +237,7 @@ class _Lane:
             several.append(waiting)
         return several
 
-    def _pass_on(self, several: Sequence[_Waiting]) -> bool:
+    def _pass_on(self, several: Sequence[_QueuedBody]) -> bool:
         """Send these until they are settled; return whether there is time for others."""
         answer = self._send(b"".join(waiting.body for waiting in several))
         if answer is None:
@@ -276,7 +276,7 @@ class _Lane:
     def _is_over(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def _settle(self, several: Sequence[_Waiting], answer: Answer) -> None:
+    def _settle(self, several: Sequence[_QueuedBody], answer: Answer) -> None:
         with self._changed:
             if self._ended:
                 return  # it was counted as lost

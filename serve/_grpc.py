@@ -154,12 +154,12 @@ class _Calls(ThreadPoolExecutor):
         try:
             future = super().submit(*job, **named)
         except BaseException:
-            self._ended()
+            self._end_call()
             raise
-        future.add_done_callback(self._ended)
+        future.add_done_callback(self._end_call)
         return future
 
-    def _ended(self, _: object = None) -> None:
+    def _end_call(self, _: object = None) -> None:
         with self._lock:
             self.under_way -= 1
 

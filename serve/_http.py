@@ -154,7 +154,7 @@ class _Door:
         held: list[int] = []
         self._requests += 1
         try:
-            body = await self._received(request, held)
+            body = await self._receive_body(request, held)
             encoding = request.headers.get("content-encoding", "")
             answer = await self._readers.aread(
                 partial(self._read, signal, body, encoding, media_type)
@@ -169,20 +169,20 @@ class _Door:
             self._requests -= 1
             self._under_way -= sum(held)
         if isinstance(answer, RagmeterError):
-            raise _refused(answer)
+            raise _refusal_of(answer)
         if answer is None:
             raise _RefusedError(500, _INTERNAL, "an error of the server's", "error")
         self._counts.export("accepted" if signal is not None else "metrics")
         return _answer(answer, media_type)
 
-    async def _received(self, request: Request, held: list[int]) -> bytes:
+    async def _receive_body(self, request: Request, held: list[int]) -> bytes:
         """Return the body, as it was sent, once it has come."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
             raise self._too_long()
-        return await asyncio.wait_for(self._collected(request, held), self._limits.body_s)
+        return await asyncio.wait_for(self._collect(request, held), self._limits.body_s)
 
-    async def _collected(self, request: Request, held: list[int]) -> bytes:
+    async def _collect(self, request: Request, held: list[int]) -> bytes:
         parts: list[bytes] = []
         size = 0
         async for part in request.stream():
@@ -228,7 +228,7 @@ class _Door:
         return None
 
 
-def _refused(error: RagmeterError) -> _RefusedError:
+def _refusal_of(error: RagmeterError) -> _RefusedError:
     if isinstance(error, BusyError):
         return _busy(str(error))
     if isinstance(error, TooLargeError):

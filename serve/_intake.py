@@ -149,7 +149,7 @@ class Intake:
             if kept is None:
                 plain = request.SerializeToString() if body is None else body
                 kept = self._journal.keep(signal, plain)
-            return self._admitted(kept, received)
+            return self._admit(kept, received)
         except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error
         except StoreRefusedError as error:
@@ -179,9 +179,9 @@ class Intake:
         received = received_in(request)
         if self._store is not None:
             self._store.take(request, received)
-        return self._admitted(kept, received)
+        return self._admit(kept, received)
 
-    def _admitted(self, kept: Kept, found: ExportedRecords) -> Taken:
+    def _admit(self, kept: Kept, found: ExportedRecords) -> Taken:
         received = kept.left_of(found)
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)

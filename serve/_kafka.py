@@ -196,7 +196,7 @@ class KafkaSource:
             "statistics.interval.ms": 1_000,
             "stats_cb": self._hear,
             "error_cb": self._hear_error,
-            "on_commit": self._committed,
+            "on_commit": self._on_commit,
         }
         try:
             return Consumer(settings, logger=_log)
@@ -208,9 +208,9 @@ class KafkaSource:
     def _subscribe(self) -> None:
         self._consumer.subscribe(
             [self._options.topic],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._lost,
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     def _run(self) -> None:
@@ -316,7 +316,7 @@ class KafkaSource:
         else:
             self._offsets.told(due)
 
-    def _committed(self, error: Any, partitions: Sequence[Any]) -> None:
+    def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
         self._offsets.refused(
             (one.topic, one.partition)
             for one in partitions
@@ -343,14 +343,14 @@ class KafkaSource:
             self._said = state
             _log.log(logging.INFO if state in _WELL else logging.WARNING, "Kafka: %s", state)
 
-    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+    def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         consumer.incremental_assign(partitions)
         with self._lock:
             self._error = None
         if self._paused:
             self._pause(partitions)
 
-    def _revoked(self, _: Any, partitions: Sequence[Any]) -> None:
+    def _on_revoke(self, _: Any, partitions: Sequence[Any]) -> None:
         """Commit what is done of partitions that another consumer is to read, and forget the rest."""
         if self._finishing.is_set() or not partitions:
             return
@@ -358,9 +358,9 @@ class KafkaSource:
             self.ledger.look_soon(_GIVE_UP_S)
             self.ledger.settle(_GIVE_UP_S)
             self._commit(wait=True)
-        self._lost(None, partitions)
+        self._on_lost(None, partitions)
 
-    def _lost(self, _: Any, partitions: Sequence[Any]) -> None:
+    def _on_lost(self, _: Any, partitions: Sequence[Any]) -> None:
         """Forget what is another consumer's already."""
         if self._finishing.is_set():
             return

@@ -154,9 +154,9 @@ class Scoring:
 
     def _look(self, *, last: bool = False) -> None:
         with self._guard:
-            self._journal.look(self._waiting, last=last)
+            self._journal.look(self._unread_traces, last=last)
 
-    def _waiting(self) -> dict[str, float]:
+    def _unread_traces(self) -> dict[str, float]:
         """Return the traces that are not read yet, each with when the first came of what is not."""
         # Of one that is ready all of it waits, since before anything that is held came.
         return self.assembler.waiting() | {trace.trace_id: -math.inf for trace in self._ready}

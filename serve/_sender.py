@@ -105,7 +105,7 @@ class OtlpSender:
         headers = {**endpoint.headers, "content-type": "application/x-protobuf"}
         if endpoint.gzip:
             headers["content-encoding"] = "gzip"
-        client = BoundedClient(headers, endpoint.timeout_s, verify=_trusted(endpoint))
+        client = BoundedClient(headers, endpoint.timeout_s, verify=_trust(endpoint))
         self._close = client.close
 
         def send(body: bytes) -> Answer:
@@ -119,7 +119,7 @@ class OtlpSender:
                 return Answer("unavailable", passing=True)
             status = reply.status
             if 200 <= status < 300:
-                return Answer(rejected=self._rejected(reply.body or b""))
+                return Answer(rejected=self._count_rejected(reply.body or b""))
             pause_s = asked_pause_s(status, reply.headers, longest_s=LONGEST_ASKED_PAUSE_S)
             return Answer(f"status_{status}", status in _PASSING or status in _KEY, pause_s)
 
@@ -149,11 +149,11 @@ class OtlpSender:
                 failure: Any = error
                 code: grpc.StatusCode = failure.code()
                 return Answer(code.name.lower(), code in _PASSING_CODES, _grpc_pause_s(failure))
-            return Answer(rejected=self._rejected(answer))
+            return Answer(rejected=self._count_rejected(answer))
 
         return send
 
-    def _rejected(self, answer: bytes) -> int:
+    def _count_rejected(self, answer: bytes) -> int:
         """Return how much of the request the answer says was not taken; what makes no sense says nothing."""
         try:
             if self._signal == "traces":
@@ -165,7 +165,7 @@ class OtlpSender:
             return 0
 
 
-def _trusted(endpoint: Endpoint) -> ssl.SSLContext | bool:
+def _trust(endpoint: Endpoint) -> ssl.SSLContext | bool:
     if not endpoint.secure or not (endpoint.certificate or endpoint.client_certificate):
         return True
     context = ssl.create_default_context(cafile=endpoint.certificate)

@@ -143,21 +143,21 @@ def _endpoint(
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
             # A form of another site cannot say so.
-            return _refused(415, "Content-Type must be application/json")
+            return _refusal(415, "Content-Type must be application/json")
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > MAX_BYTES:
-                return _refused(413, f"more than {MAX_BYTES} bytes")
+                return _refusal(413, f"more than {MAX_BYTES} bytes")
         names = _names(body, allowed)
         if names is None:
             words = ", ".join(allowed)
-            return _refused(400, f"a JSON object is expected, with texts under any of: {words}")
+            return _refusal(400, f"a JSON object is expected, with texts under any of: {words}")
         done = await asyncio.get_running_loop().run_in_executor(None, guarded, names)
         if isinstance(done, ConfigurationError):
-            return _refused(409, str(done))
+            return _refusal(409, str(done))
         if done is None:
-            return _refused(500, "an error of the server's")
+            return _refusal(500, "an error of the server's")
         return JSONResponse({"series": done})
 
     return answer
@@ -177,5 +177,5 @@ def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
     return given if all(isinstance(value, str) for value in given.values()) else None
 
 
-def _refused(status: int, why: str) -> JSONResponse:
+def _refusal(status: int, why: str) -> JSONResponse:
     return JSONResponse({"error": why}, status, {"Cache-Control": "no-store"})

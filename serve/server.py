@@ -208,7 +208,7 @@ class Server:
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
         if self._telemetry is not None:
-            publish(self._telemetry.meter_provider, self._measured, self._kafka_health)
+            publish(self._telemetry.meter_provider, self._measurements, self._kafka_health)
             if self.reader is not None:
                 gauges = QualityGauges(self.reader.estimates, self.meter.guard("serve.gauges"))
                 gauges.publish(self._telemetry.meter_provider)
@@ -319,7 +319,7 @@ class Server:
             **({} if self._kafka is None else {"messages": self._kafka.messages()}),
         }
 
-    def _measured(self) -> Mapping[str, Mapping[str, int]]:
+    def _measurements(self) -> Mapping[str, Mapping[str, int]]:
         told = {**self.stats(), "open": {"connections": self._counts.open_connections}}
         kept = self._journal.kept()
         if kept is not None:
@@ -419,9 +419,9 @@ class Server:
         )
 
     def _serve_http(self) -> None:
-        asyncio.run(self._listened())
+        asyncio.run(self._listen())
 
-    async def _listened(self) -> None:
+    async def _listen(self) -> None:
         if self._certificate is not None:
             self._certificate.wrap(asyncio.get_running_loop())
         await self._http.serve([self._socket])

@@ -97,7 +97,7 @@ def assert_quality(
         0,
     )
     decision = found or Decision(())
-    return _settled(decision, asked, rows, inconclusive or session.inconclusive, earlier)
+    return _settle(decision, asked, rows, inconclusive or session.inconclusive, earlier)
 
 
 def write_baseline(
@@ -148,7 +148,7 @@ def assert_each(
     asked = _limits(limits)
     rows = tested(results, metrics, judge)
     decision = decide_each(asked, [row.scores for row in rows])
-    return _settled(decision, asked, rows, "fail")
+    return _settle(decision, asked, rows, "fail")
 
 
 def _limits(limits: Sequence[str]) -> list[Limit]:
@@ -159,7 +159,7 @@ def _limits(limits: Sequence[str]) -> list[Limit]:
     return [limit_of(text, "limit") for text in limits]
 
 
-def _settled(
+def _settle(
     decision: Decision,
     limits: Sequence[Limit],
     rows: Sequence[Tested],
@@ -178,7 +178,7 @@ def _settled(
     ]
     if baseline is not None:
         said += [
-            "\n".join([_head(check), *_fallen(check, baseline, rows)])
+            "\n".join([_head(check), *_fallen_rows(check, baseline, rows)])
             for check in decision.checks[len(limits) :]
             if check.outcome != "pass"
         ]
@@ -202,10 +202,10 @@ def _head(check: Check) -> str:
     return f"{check.outcome}: {check.what}: {check.reason}"
 
 
-def _fallen(check: Check, baseline: RowScores, rows: Sequence[Tested]) -> list[str]:
+def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[Tested]) -> list[str]:
     """Return a line for each of the rows that fell most."""
     return [
-        f"  {row.name} {was:.3f} then, {now:.3f} now{_quoted(row.sample)}"
+        f"  {row.name} {was:.3f} then, {now:.3f} now{_quote(row.sample)}"
         for row, was, now in falls(check.what.split()[0], baseline, rows)[:SHOWN]
     ]
 
@@ -221,15 +221,15 @@ def _worst(limit: Limit, rows: Sequence[Tested]) -> list[str]:
     lines = []
     for row, score, value in valued[:SHOWN]:
         why = f": {score.summary}" if score.summary else ""
-        lines.append(f"{row.name} {value:.3f}{why}{_quoted(row.sample)}")
+        lines.append(f"{row.name} {value:.3f}{why}{_quote(row.sample)}")
     lacking = [(row, score) for row, score in found if score.value is None]
     for row, score in lacking[: max(1, SHOWN - len(lines))]:
         missing = f" (not given: {score.missing})" if score.missing else ""
-        lines.append(f"{row.name} {score.status}{missing}{_quoted(row.sample)}")
+        lines.append(f"{row.name} {score.status}{missing}{_quote(row.sample)}")
     return lines
 
 
-def _quoted(sample: RagSample | None) -> str:
+def _quote(sample: RagSample | None) -> str:
     if not session.texts or sample is None or not sample.question:
         return ""
     text = " ".join(sample.question.split())

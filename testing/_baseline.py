@@ -45,15 +45,15 @@ def read_baseline(path: str | os.PathLike[str]) -> RowScores:
 def _measured_by(measurement: str, score: Mapping[str, Any]) -> str:
     """Return the formula of a score and, if it asked one, the judge's model: what its test knows of it, too."""
     model = measurement.rpartition(" ")[2] if " " in measurement else ""
-    return _named(str(score["definition"]), model if score["method"] == "llm" else "")
+    return _measurement_name(str(score["definition"]), model if score["method"] == "llm" else "")
 
 
-def _named(definition: str, model: str) -> str:
+def _measurement_name(definition: str, model: str) -> str:
     return f"{definition} {model}".rstrip()
 
 
 def _of(row: Tested, score: Score) -> str:
-    return _named(score.definition, row.judge if score.method == "llm" else "")
+    return _measurement_name(score.definition, row.judge if score.method == "llm" else "")
 
 
 def scores_of(rows: Sequence[Tested]) -> RowScores:

@@ -81,7 +81,7 @@ def _lines(one: ScoreAgreement, width: float) -> Iterator[str]:
             f"verdict {rate.word}: people call {percent(rate.share)} of {rate.n} bad "
             f"[{100 * rate.lower:.0f}, {100 * rate.upper:.0f}]"
         )
-    yield from _ceiling(one)
+    yield from _ceiling_lines(one)
     if both.n:
         yield f"{both.n} labels with this judge tell as much as {one.worth:.0f} alone"
     yield (
@@ -102,7 +102,7 @@ def _more(one: ScoreAgreement) -> str:
     return f"; {'; '.join(apart)}" if apart else ""
 
 
-def _ceiling(one: ScoreAgreement) -> Iterator[str]:
+def _ceiling_lines(one: ScoreAgreement) -> Iterator[str]:
     people = one.ceiling
     if people is None:
         yield "people among themselves: unknown; let a second person label the same file"

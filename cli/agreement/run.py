@@ -173,7 +173,7 @@ def _of_score(
     confusion = binary_confusion(
         people, judge, is_good=lambda v: v >= cut, judged_good=lambda v: v >= judge_cut
     )
-    table = table_of(_rounded(people, levels), _rounded(judge, levels), levels)
+    table = table_of(_round_to_levels(people, levels), _round_to_levels(judge, levels), levels)
     r = correlation(judge, people)
     alone = estimate(label_moments(chosen, with_judge=False))
     spread = _variance([_mean(one) for one in said])
@@ -182,7 +182,7 @@ def _of_score(
     for one in labels:
         counts[one.rater] += one.value is not None
     known = max(0.0, r.value or 0.0) if r.n else 0.0
-    corrected = _corrected(score, chosen, judges, confusion, results, judge_cut)
+    corrected = _correct_scores(score, chosen, judges, confusion, results, judge_cut)
     worth = label_worth(known, len(both))
     if corrected.people is not None and corrected.people.method == "regression":
         worth = corrected.people.n_labelled * max(1.0, corrected.people.gain)
@@ -199,7 +199,7 @@ def _of_score(
         kappa={name: kappa(table, name) for name in ("none", "linear", "quadratic")},
         alpha=alpha_interval([list(pair) for pair in both], "interval"),
         r=r,
-        ceiling=_ceiling(labels, levels),
+        ceiling=_human_agreement(labels, levels),
         alone=alone,
         judged=corrected.judged,
         people=corrected.people,
@@ -220,7 +220,7 @@ class _Corrections:
     notes: list[str] = field(default_factory=list)
 
 
-def _corrected(
+def _correct_scores(
     score: str,
     chosen: Sequence[LabelledRequest],
     judges: Sequence[str],
@@ -314,7 +314,7 @@ def _proxy(score: str, request: ScoredRequest) -> float:
     return proxy_value(score, known)
 
 
-def _ceiling(labels: Sequence[Label], levels: int) -> Ceiling | None:
+def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:
     """Return how far people agree among themselves, over drawn requests and picked ones alike."""
     ratings: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in labels:
@@ -330,7 +330,8 @@ def _ceiling(labels: Sequence[Label], levels: int) -> Ceiling | None:
         if pairs:
             left, right = ([pair[side] for pair in pairs] for side in (0, 1))
             found = kappa(
-                table_of(_rounded(left, levels), _rounded(right, levels), levels), "quadratic"
+                table_of(_round_to_levels(left, levels), _round_to_levels(right, levels), levels),
+                "quadratic",
             )
             if found.value is not None:
                 kappas.append(found.value)
@@ -363,7 +364,7 @@ def _or(value: float | None, other: float) -> float:
     return other if value is None else value
 
 
-def _rounded(values: Sequence[float], levels: int) -> list[int]:
+def _round_to_levels(values: Sequence[float], levels: int) -> list[int]:
     """Return the level that each value is nearest to; halves go up."""
     return [min(levels - 1, int(value * (levels - 1) + 0.5)) for value in values]
 

@@ -109,25 +109,25 @@ def rules_text(settings: RuleSettings | None = None, objectives: Sequence[Object
     }
     parts = [
         "groups:\n",
-        *(_filled("estimates", means, over=over, every=every) for over, every in chosen.estimates),
+        *(_fill("estimates", means, over=over, every=every) for over, every in chosen.estimates),
         *(
-            _filled("estimates", by_version, over=over, every=every)
+            _fill("estimates", by_version, over=over, every=every)
             for over, every in chosen.versions
         ),
         _group("requests", chosen.interval),
         *(
-            _filled("arrived", over=over, service=SERVICE)
+            _fill("arrived", over=over, service=SERVICE)
             for over in _distinct(chosen.window, chosen.silence)
         ),
         *(
-            _filled("scored", over=over, service=SERVICE)
+            _fill("scored", over=over, service=SERVICE)
             for over in _distinct(chosen.recent, chosen.fall_over)
         ),
         _group("shares", chosen.interval),
         *_shares(chosen),
         _group("objectives", chosen.interval),
         *_objectives(chosen, objectives),
-        _filled("alerts", _numbers(chosen), service=SERVICE),
+        _fill("alerts", _numbers(chosen), service=SERVICE),
     ]
     return "".join(parts)
 
@@ -149,26 +149,26 @@ def _shares(chosen: RuleSettings) -> Iterator[str]:
 def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterator[str]:
     ranges = [over for long, short, *_ in chosen.burning for over in (long, short)]
     for over in _distinct(*ranges):
-        yield _filled("values", over=over, score=SCORE)
+        yield _fill("values", over=over, score=SCORE)
         yield _bounds(
             "low",
             over,
-            bad=_grown(SCORE, 'ragmeter_quality_low_total{ragmeter_segment=""}', over),
+            bad=_increase(SCORE, 'ragmeter_quality_low_total{ragmeter_segment=""}', over),
             all=f"ragmeter:low_of:{over}",
             count=f"ragmeter:low_effective:{over}",
         )
     # The objective of a workflow goes before the one of all.
     ordered = sorted(objectives, key=lambda one: one.workflow is None)
-    yield _filled("budgets", score=SCORE, given="".join(map(_budget, ordered)))
+    yield _fill("budgets", score=SCORE, given="".join(map(_budget, ordered)))
     for factor in sorted({factor for _, _, factor, _ in chosen.burning}):
-        yield _filled("limit", factor=factor)
+        yield _fill("limit", factor=factor)
     numbers = _numbers(chosen)
     for long, short, factor, severity in chosen.burning:
-        yield _filled("burning", numbers, long=long, short=short, factor=factor, severity=severity)
+        yield _fill("burning", numbers, long=long, short=short, factor=factor, severity=severity)
     for objective in objectives:
         # Prometheus takes a label's value for a template of its own.
-        text = _quoted(str(objective).replace("{{", '{{ "{{" }}'))
-        yield _filled("uncounted", numbers, score=SCORE, which=_selector(objective), text=text)
+        text = _quote(str(objective).replace("{{", '{{ "{{" }}'))
+        yield _fill("uncounted", numbers, score=SCORE, which=_selector(objective), text=text)
 
 
 def _budget(objective: Objective) -> str:
@@ -182,31 +182,31 @@ def _selector(objective: Objective) -> str:
     matchers = {"gen_ai_evaluation_name": objective.score, "ragmeter_segment": ""}
     if objective.workflow is not None:
         matchers["gen_ai_workflow_name"] = objective.workflow
-    quoted = [f"{label}={_quoted(value)}" for label, value in sorted(matchers.items())]
+    quoted = [f"{label}={_quote(value)}" for label, value in sorted(matchers.items())]
     return "{" + ",".join(quoted) + "}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as PromQL and YAML both read it."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def _grown(by: str, series: str, over: str) -> str:
+def _increase(by: str, series: str, over: str) -> str:
     return f"sum by ({by}) (increase({series}[{over}]))"
 
 
 def _share(name: str, by: str, bad: str, of: str, over: str) -> str:
     """Return the rules of a share of events that count one each."""
-    every = _grown(by, of, over)
+    every = _increase(by, of, over)
     # What never happened has no series.
     return _bounds(
-        name, over, bad=f"{_grown(by, bad, over)} or 0 * {every}", all=every, count=every
+        name, over, bad=f"{_increase(by, bad, over)} or 0 * {every}", all=every, count=every
     )
 
 
 def _bounds(name: str, over: str, **expressions: str) -> str:
     numbers = {"z": SURE, "z2": SURE**2, "half_z2": SURE**2 / 2, "quarter_z2": SURE**2 / 4}
-    return _filled(
+    return _fill(
         "share",
         {key: f"{value:.10g}" for key, value in numbers.items()},
         share=name,
@@ -229,7 +229,7 @@ def _distinct(*durations: str) -> list[str]:
     return list(dict.fromkeys(durations))
 
 
-def _filled(name: str, numbers: Mapping[str, object] | None = None, **more: object) -> str:
+def _fill(name: str, numbers: Mapping[str, object] | None = None, **more: object) -> str:
     """Return a file of `formulas/` with its settings filled in."""
     text = files("ragmeter.cli.dashboards").joinpath("formulas").joinpath(f"{name}.yml")
     return _Rules(text.read_text(encoding="utf-8")).substitute(numbers or {}, **more)

@@ -100,7 +100,7 @@ def _print_fault(outcome: DemoOutcome, console: Console) -> None:
     word = worst.verdict.word
     rows = [("asked", Text(worst.question.question))]
     rows += [
-        ("retrieved", _shortened(f"{one.id}: {one.text}", max(20, console.width - 12)))
+        ("retrieved", _shorten(f"{one.id}: {one.text}", max(20, console.width - 12)))
         for one in worst.run.sample.contexts or ()
     ]
     rows.append(("answered", Text(worst.answer or "")))
@@ -264,7 +264,7 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
         home = homes.get(text)
         rows.append(("not retrieved", home.id if home else "", Text(text, style="red")))
     for rank, context in enumerate(worst.run.sample.contexts or (), start=1):
-        rows.append((f"retrieved {rank}", context.id or "", _shortened(context.text)))
+        rows.append((f"retrieved {rank}", context.id or "", _shorten(context.text)))
     rows.append(("answered", "", Text(worst.answer or "")))
     if worst.question.referenced:
         rows.append(("should say", "", Text(worst.question.answer, style="green")))
@@ -289,7 +289,7 @@ def _print_evidence(rows: Sequence[tuple[str, str, Text]], console: Console) -> 
     console.print(Padding(grid, (0, 0, 1, 2)))
 
 
-def _shortened(text: str, limit: int = 110) -> Text:
+def _shorten(text: str, limit: int = 110) -> Text:
     return Text(text if len(text) <= limit else text[: limit - 1].rstrip() + "…")
 
 

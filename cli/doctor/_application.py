@@ -148,7 +148,7 @@ def examine_application(
     for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
         what = "requests" if len(meters) == 1 else f"requests of meter {number}"
         yield from _requests(what, meter, counted, said)
-    yield from _logged(said)
+    yield from _log_findings(said)
 
 
 def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -262,7 +262,7 @@ def _fix(stats: MeterStats) -> str:
     return f"{why}: {fix}" if why else fix
 
 
-def _logged(said: Mapping[tuple[str, str], tuple[int, str]]) -> Iterator[Finding]:
+def _log_findings(said: Mapping[tuple[str, str], tuple[int, str]]) -> Iterator[Finding]:
     """Yield what exporters logged: what they were given and the backend did not take."""
     failures = [
         (count, logger, text)

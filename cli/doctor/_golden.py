@@ -43,7 +43,7 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
         if chunks is not None:
             yield CONFIGURED.failed(_WHAT, str(error), "correct the file, or name another one")
         return
-    stale = [found for row in rows if (found := _orphaned(row.fields))]
+    stale = [found for row in rows if (found := _count_orphans(row.fields))]
     if stale:
         yield CONFIGURED.warning(
             _WHAT,
@@ -65,7 +65,7 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
         yield CONFIGURED.ok(_WHAT, f"{told}, in {counted(checked.chunks, 'chunk')}")
 
 
-def _orphaned(fields: Mapping[str, object]) -> int:
+def _count_orphans(fields: Mapping[str, object]) -> int:
     nested = fields.get("reference")
     holder = nested if isinstance(nested, Mapping) else fields
     ids = holder.get("orphaned_ids")

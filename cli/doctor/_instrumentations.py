@@ -33,7 +33,7 @@ class _Family(NamedTuple):
     """Returns what keeps texts off the spans, as a phrase; None: nothing does."""
 
 
-def _hidden(environment: Mapping[str, str]) -> str | None:
+def _hiding_variables(environment: Mapping[str, str]) -> str | None:
     hiding = sorted(
         name
         for name, value in environment.items()
@@ -53,7 +53,9 @@ def _unless(variable: str, wanted: frozenset[str], *, default: bool) -> Callable
 
 
 _FAMILIES = (
-    _Family("OpenInference", ("openinference-instrumentation-",), "openinference", _hidden),
+    _Family(
+        "OpenInference", ("openinference-instrumentation-",), "openinference", _hiding_variables
+    ),
     _Family(
         "OpenLLMetry",
         (

@@ -97,12 +97,12 @@ def _parts_of(provider: Any) -> Iterator[Any]:
             yield item
         waiting.extend(
             value
-            for name, value in _stored(item).items()
+            for name, value in _attributes_of(item).items()
             if any(part in name.lower() for part in _PARTS) and not callable(value)
         )
 
 
-def _stored(item: Any) -> dict[str, Any]:
+def _attributes_of(item: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in type(item).__mro__:
         slots = base.__dict__.get("__slots__", ())
@@ -142,10 +142,12 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
             if place is not None
         ]
         shown = ", ".join(
-            _named(exporter) if place is None else f"{_named(exporter)} to {_shown(place)}"
+            _class_name(exporter)
+            if place is None
+            else f"{_class_name(exporter)} to {_without_secrets(place)}"
             for exporter, place in zip(exporters, places, strict=True)
         )
-        steps = ", ".join(_named(one) for one in pipelines.processors(signal))
+        steps = ", ".join(_class_name(one) for one in pipelines.processors(signal))
         what = f"{signal}: {_whose(provider)}"
         if signal == "traces" and not exporters:
             add = "provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))"
@@ -174,7 +176,7 @@ def _is_of_the_api(provider: Any) -> bool:
     )
 
 
-def _named(part: Any) -> str:
+def _class_name(part: Any) -> str:
     top = type(part).__module__.partition(".")[0]
     return type(part).__name__ if top == "opentelemetry" else f"{top}'s {type(part).__name__}"
 
@@ -194,7 +196,7 @@ def _whose(provider: Any) -> str:
 
 
 def _place_of(exporter: Any) -> str | None:
-    stored = _stored(exporter)
+    stored = _attributes_of(exporter)
     for key in ("_endpoint", "endpoint", "_url", "url"):
         place = stored.get(key)
         if isinstance(place, str) and place:
@@ -202,7 +204,7 @@ def _place_of(exporter: Any) -> str | None:
     return None
 
 
-def _shown(place: str) -> str:
+def _without_secrets(place: str) -> str:
     parts = urlsplit(place)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -238,7 +240,7 @@ def _resource(provider: Any) -> Iterator[Finding]:
 def _inner(provider: Any, name: str) -> Any:
     """Return what a provider stores under a name, or one that it wraps."""
     for _ in range(4):
-        stored = _stored(provider)
+        stored = _attributes_of(provider)
         if name in stored:
             return stored[name]
         wrapped = [item for key, item in stored.items() if "provider" in key.lower()]

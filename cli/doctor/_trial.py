@@ -144,7 +144,7 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
                 took_traces = took_traces or one.signal == "traces"
                 yield TEST_REQUEST.ok(what, f"{delivery.items} accepted over {one.protocol}")
             elif took_traces:
-                yield TEST_REQUEST.warning(what, f"refused: {said}", _refused(one.signal))
+                yield TEST_REQUEST.warning(what, f"refused: {said}", _refusal_hint(one.signal))
             else:
                 yield TEST_REQUEST.failed(
                     what,
@@ -161,7 +161,7 @@ def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> I
             yield TEST_REQUEST.skipped(what, "there was nothing to send")
 
 
-def _refused(signal: str) -> str:
+def _refusal_hint(signal: str) -> str:
     if signal == "logs":
         return (
             "this backend takes no log events: set OTEL_LOGS_EXPORTER=none, and "

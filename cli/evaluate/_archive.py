@@ -114,7 +114,7 @@ def _dictionary(column: pa.ChunkedArray) -> Iterator[str]:
         yield from chunk.unique().to_pylist()
 
 
-class _Wanted(NamedTuple):
+class _RowToScore(NamedTuple):
     """A row that is to be scored."""
 
     file: int
@@ -194,7 +194,7 @@ class Archive:
     async def run(self, advance: Advance, note: Any) -> None:
         """Score every row that is not known; write what has ended even where it is interrupted."""
         listed = self._list()
-        rows = self._wanted(listed, advance, note)
+        rows = self._rows_to_score(listed, advance, note)
         asking: list[asyncio.Task[None]] = []
 
         async def work() -> None:
@@ -233,7 +233,7 @@ class Archive:
         try:
             plan = self._plan(listed, advance, note)
             if plan.rows and self._ask_first is not None:
-                asyncio.run(_awaited(self._ask_first))
+                asyncio.run(_await_call(self._ask_first))
             for table in engine(plan) if plan.rows else ():
                 with whole():
                     kept = self._keep(table)
@@ -249,7 +249,7 @@ class Archive:
         plan = Plan([array("q") for _ in self._files], [array("H") for _ in self._files])
         numbers: dict[frozenset[str], int] = {}
         by = self._asked.measurements
-        for file, row, missing in self._wanted(listed, advance, note):
+        for file, row, missing in self._rows_to_score(listed, advance, note):
             key = bytes.fromhex(row.key)
             self._under_way.discard(key)
             self._fresh.add(
@@ -267,7 +267,9 @@ class Archive:
         about |= {"limit": self._limit}
         return ListWriter(self._folder, self._shard, about, self._segments)
 
-    def _wanted(self, listed: ListWriter, advance: Advance, note: Any) -> Iterator[_Wanted]:
+    def _rows_to_score(
+        self, listed: ListWriter, advance: Advance, note: Any
+    ) -> Iterator[_RowToScore]:
         """Yield the rows to measure, each with the names of the scores that are missing."""
         earlier = self._earlier_list()
         for number, path in enumerate(self._files):
@@ -288,14 +290,14 @@ class Archive:
                 if isinstance(found, Row):
                     key = bytes.fromhex(found.key)
                     values: Sequence[str] = self._by_segment.of(found)
-                    missing = self._missing(found, key)
+                    missing = self._missing_scores(found, key)
                 else:
                     key, values = found
                     missing = frozenset()
                 listed.add(number, raw.line, digest, key, None, values)
                 if isinstance(found, Row) and missing and key not in self._under_way:
                     self._under_way.add(key)
-                    yield _Wanted(number, found, missing)
+                    yield _RowToScore(number, found, missing)
                     continue
                 if not self._fresh.of(key) and key not in self._under_way:
                     self.resumed += 1
@@ -307,7 +309,7 @@ class Archive:
             return listed
         return sample_row(raw, self._columns)
 
-    def _missing(self, row: Row, key: bytes) -> frozenset[str]:
+    def _missing_scores(self, row: Row, key: bytes) -> frozenset[str]:
         known = self._earlier.of(key) | self._fresh.of(key)
         if self._mark in known:
             return frozenset()
@@ -354,7 +356,7 @@ class Archive:
         return _EarlierList(self._folder.lists().get(self._shard), self._segments)
 
 
-async def _awaited(ask: Callable[[], Awaitable[None]]) -> None:
+async def _await_call(ask: Callable[[], Awaitable[None]]) -> None:
     await ask()
 
 
@@ -380,7 +382,7 @@ class _EarlierList:
     """
 
     def __init__(self, path: Path | None, segments: Sequence[str]) -> None:
-        self._rows = iter(()) if path is None else _listed(path, segments)
+        self._rows = iter(()) if path is None else _read_listing(path, segments)
         self._next = next(self._rows, None)
 
     def get(self, place: tuple[int, int], digest: bytes) -> _AsListed | None:
@@ -395,7 +397,7 @@ class _EarlierList:
 _Listing = tuple[tuple[int, int], bytes, _AsListed | None]
 
 
-def _listed(path: Path, segments: Sequence[str]) -> Iterator[_Listing]:
+def _read_listing(path: Path, segments: Sequence[str]) -> Iterator[_Listing]:
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
             names = ["file", "line", "digest", "row", *map(segment_column, segments)]

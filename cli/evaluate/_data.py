@@ -75,13 +75,13 @@ def readable(data: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
         yield tuple(data)
         return
     with tempfile.TemporaryDirectory(prefix="ragmeter-") as folder:
-        copied = _copied(Path(folder))
+        copied = _copy_input(Path(folder))
         yield tuple(copied if path == _STANDARD_INPUT else path for path in data)
 
 
-def _copied(folder: Path) -> Path:
+def _copy_input(folder: Path) -> Path:
     begun = sys.stdin.buffer.read(_SNIFFED)
-    path = folder / f"standard-input{_ending(begun)}"
+    path = folder / f"standard-input{_ending_of(begun)}"
     try:
         with path.open("wb") as file:
             file.write(begun)
@@ -110,7 +110,7 @@ def _is_one_object(path: Path) -> bool:
         )
 
 
-def _ending(begun: bytes) -> str:
+def _ending_of(begun: bytes) -> str:
     """Return the ending of a file that begins like that."""
     if begun.startswith(_PARQUET):
         return ".parquet"

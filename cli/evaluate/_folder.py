@@ -59,7 +59,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
         raise ConfigurationError(f"--out {str(path)!r}: there is no folder {str(path.parent)!r}")
     began = time.perf_counter()
     if options.merge:
-        return _merged(options, path, began)
+        return _merge(options, path, began)
     if not options.files:
         raise ConfigurationError("name a data set; only --merge needs none")
     for file in options.files:
@@ -71,7 +71,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     check_limits(options.asked.limits, scorer.metrics)
     asked = Measured(
         measurements=scorer.measurements,
-        spared={} if options.metrics else _spared(scorer),
+        spared={} if options.metrics else _spared_scores(scorer),
         judge_model=None if options.judge is None else options.judge.model,
     )
     with Folder(path, shard) as folder, scorer:
@@ -111,7 +111,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
 
 
-def _merged(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
+def _merge(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
     if options.shard is not None or options.limit is not None:
         raise ConfigurationError("--merge is of all shards: leave --shard and --limit out")
     with Folder(path, None) as folder:
@@ -182,14 +182,14 @@ def _processes(options: EvaluateOptions) -> int:
 
 
 def _beside(options: EvaluateOptions) -> str:
-    return note(_spent(options))
+    return note(_judge_stats(options))
 
 
 def _judges(scorer: Scorer) -> bool:
     return any(metric.judged for metric in scorer.metrics)
 
 
-def _spared(scorer: Scorer) -> dict[str, list[str]]:
+def _spared_scores(scorer: Scorer) -> dict[str, list[str]]:
     """Return which scores a row is spared that has no reference, or no stages, by name."""
     nothing = RagSample(question=None)
     found = {
@@ -200,7 +200,7 @@ def _spared(scorer: Scorer) -> dict[str, list[str]]:
     return {name: inputs for name, inputs in found.items() if inputs}
 
 
-def _spent(options: EvaluateOptions) -> JudgeStats:
+def _judge_stats(options: EvaluateOptions) -> JudgeStats:
     return JudgeStats() if options.judge is None else options.judge.stats
 
 
@@ -239,7 +239,7 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
         bad_row_count=listed.bad_count,
         summaries=summaries,
         resumed=0,
-        spent=_spent(options),
+        spent=_judge_stats(options),
         duration_s=time.perf_counter() - began,
         judge_model=model,
         failures=found.failures,

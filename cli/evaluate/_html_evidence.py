@@ -58,16 +58,16 @@ def _texts(sample: RagSample) -> Iterator[tuple[str, str]]:
     yield "answer", _text(sample.answer)
     if sample.reference is not None:
         yield "should say", _text(sample.reference.answer)
-        yield "should find", _listed("ul", [_text(one) for one in sample.reference.contexts])
+        yield "should find", _html_list("ul", [_text(one) for one in sample.reference.contexts])
     if sample.contexts is not None:
         chunks = [
             _text(one.text) + (f' <span class="soft">{html.text(one.id)}</span>' if one.id else "")
             for one in sample.contexts
         ]
-        yield "found", _listed("ol", chunks) or "<i>nothing</i>"
+        yield "found", _html_list("ol", chunks) or "<i>nothing</i>"
 
 
-def _listed(kind: str, entries: Sequence[str]) -> str:
+def _html_list(kind: str, entries: Sequence[str]) -> str:
     if not entries:
         return ""
     more = len(entries) - MAX_CHUNKS
@@ -84,7 +84,7 @@ def _scores(scores: Mapping[str, Score]) -> str:
                 f'<i class="none">{score.status}</i>'
                 if score.value is None
                 else value_text(score.value, score.range),
-                _seen(score),
+                _evidence_of(score),
             )
             for score in scores.values()
         ),
@@ -92,7 +92,7 @@ def _scores(scores: Mapping[str, Score]) -> str:
     )
 
 
-def _seen(score: Score) -> str:
+def _evidence_of(score: Score) -> str:
     """Return what the score rests on: in words, and piece by piece, what speaks against it first."""
     said = html.text(score.explanation or score.summary, 400)
     items = sorted(score.items, key=lambda item: _ORDER[item.verdict])

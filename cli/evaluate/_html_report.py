@@ -124,7 +124,7 @@ def render_page(evaluation: Evaluation) -> str:
     worst = (
         f'<h2 id="worst">Rows to look at first</h2><p class="soft">{RULE}</p>'
         f"{html.rows_table(rows, usual)}"
-        + _folded("rows", "These rows in full", "".join(full) or _TOO_LONG)
+        + _fold("rows", "These rows in full", "".join(full) or _TOO_LONG)
         if rows
         else ""
     )
@@ -281,10 +281,10 @@ def _unreadable(evaluation: Evaluation) -> str:
 
 
 def _meanings(meant: str) -> str:
-    return _folded("meanings", "What the scores mean", meant)
+    return _fold("meanings", "What the scores mean", meant)
 
 
-def _folded(link: str, title: str, details: str) -> str:
+def _fold(link: str, title: str, details: str) -> str:
     """Return a section of what is folded up; on paper there is what was unfolded."""
     if not details:
         return ""

@@ -173,7 +173,7 @@ class Listed:
                 keys.append(found[here])
                 places.append(_places_of(read)[here])
                 for name, of in codes.items():
-                    of.append(_coded(read.column(segment_column(name)), numbers[name])[here])
+                    of.append(_codes_of(read.column(segment_column(name)), numbers[name])[here])
         return (
             np.concatenate(keys),
             np.concatenate(places),
@@ -270,7 +270,7 @@ def _places_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
     return places
 
 
-def _coded(column: pa.Array, numbers: Mapping[str, int]) -> NDArray[np.uint8]:
+def _codes_of(column: pa.Array, numbers: Mapping[str, int]) -> NDArray[np.uint8]:
     coded = column.dictionary_encode()
     other = numbers.get(OTHER, len(numbers))
     of_code = np.array(

@@ -47,20 +47,20 @@ def as_markdown(evaluation: Evaluation) -> str:
     """Return the decision, the means with their intervals, and where the worst rows stand."""
     decision = evaluation.decision
     title = "" if decision is None else f": {decision.outcome}"
-    lines = [f"## ragmeter evaluate{title}", "", _escaped(facts(evaluation)), ""]
+    lines = [f"## ragmeter evaluate{title}", "", _escape(facts(evaluation)), ""]
     lines += [
-        f"- {_escaped(str(line.plain).strip())}"
+        f"- {_escape(str(line.plain).strip())}"
         for line in verdict_lines(evaluation.verdicts)
         if line
     ]
-    lines += [f"- **{_escaped(line)}**" for line in problems(evaluation)]
-    lines += [f"- {_escaped(line)}" for line in comparison_notes(evaluation)]
+    lines += [f"- **{_escape(line)}**" for line in problems(evaluation)]
+    lines += [f"- {_escape(line)}" for line in comparison_notes(evaluation)]
     lines.append("")
     if decision is not None:
         lines += _table(
             ["outcome", "check", "why"],
             [
-                [f"**{one.outcome}**", _escaped(one.what), _escaped(one.reason)]
+                [f"**{one.outcome}**", _escape(one.what), _escape(one.reason)]
                 for one in decision.checks
             ],
         )
@@ -68,12 +68,12 @@ def as_markdown(evaluation: Evaluation) -> str:
         ["score", "values", "mean", "95 % interval", "p10", "p50", "p90", "without a value"],
         [
             [
-                _escaped(one.name),
+                _escape(one.name),
                 str(one.count),
                 _number(one.mean),
                 _interval(one),
                 *map(_number, (one.p10, one.p50, one.p90)),
-                _escaped(
+                _escape(
                     ", ".join(f"{count} {status}" for status, count in one.without_value.items())
                 ),
             ]
@@ -86,8 +86,8 @@ def as_markdown(evaluation: Evaluation) -> str:
             ["score", "segment", "values", "mean", "95 % interval"],
             [
                 [
-                    _escaped(name),
-                    _escaped(segment),
+                    _escape(name),
+                    _escape(segment),
                     str(one.count),
                     _number(one.mean),
                     _interval(one),
@@ -109,11 +109,11 @@ def _worst(found: WorstRow) -> list[str]:
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [
-        _escaped(_place(found.row.file, found.row.line))
+        _escape(_place(found.row.file, found.row.line))
         + (f" × {found.times}" if found.times > 1 else ""),
         _DASH if verdict is None else verdict.word,
-        _DASH if verdict is None else _escaped(", ".join(verdict.codes)) or _DASH,
-        _escaped(
+        _DASH if verdict is None else _escape(", ".join(verdict.codes)) or _DASH,
+        _escape(
             ", ".join(
                 f"{one.name} {_number(one.value)}"
                 for one in scores[:WORST_SCORES]
@@ -135,7 +135,7 @@ def _number(value: float | None) -> str:
     return _DASH if value is None else f"{value:.3f}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return a text that is no Markdown, no HTML and no end of a cell."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 

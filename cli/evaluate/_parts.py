@@ -134,12 +134,12 @@ class Folder:
 
     def parts(self) -> list[Path]:
         """Return the parts, the oldest first."""
-        found = [(int(named[1]), at.name, at) for at, named in self._named(PART)]
+        found = [(int(named[1]), at.name, at) for at, named in self._files_named(PART)]
         return [at for _, _, at in sorted(found)]
 
     def lists(self) -> dict[Shard, Path]:
         """Return the list of rows of each shard that has come to an end."""
-        return {Shard(int(named[1]), int(named[2])): at for at, named in self._named(ROWS)}
+        return {Shard(int(named[1]), int(named[2])): at for at, named in self._files_named(ROWS)}
 
     def write_part(self, table: pa.Table, about: Mapping[str, Any]) -> None:
         """Write a part: whole or not at all.
@@ -169,9 +169,9 @@ class Folder:
             os.close(file)
         half.replace(self.path / name)
 
-    def writing(self, half: Path) -> _Writing:
+    def writing(self, half: Path) -> _PartFile:
         """Tell what a full disk means, and leave no half file behind."""
-        return _Writing(self.path, half)
+        return _PartFile(self.path, half)
 
     @property
     def _own(self) -> Shard:
@@ -179,7 +179,7 @@ class Folder:
             raise RuntimeError("the folder was opened for reading")
         return self._shard
 
-    def _named(self, pattern: re.Pattern[str]) -> Iterator[tuple[Path, re.Match[str]]]:
+    def _files_named(self, pattern: re.Pattern[str]) -> Iterator[tuple[Path, re.Match[str]]]:
         for at in self.path.iterdir():
             named = pattern.fullmatch(at.name)
             if named is not None:
@@ -190,7 +190,7 @@ class Folder:
             return
         mine = self.path / f".lock-{shard.name}"
         self._lock = os.open(mine, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _locked(self._lock):
+        if not _try_lock(self._lock):
             raise ConfigurationError(
                 f"--out {str(self.path)!r}: another run writes shard {shard} there at this moment"
             )
@@ -199,7 +199,7 @@ class Folder:
                 continue
             file = os.open(other, os.O_RDWR | os.O_CLOEXEC)
             try:
-                if not _locked(file):
+                if not _try_lock(file):
                     raise ConfigurationError(
                         f"--out {str(self.path)!r}: another run writes there at this moment, in other "
                         f"shards than n = {shard.of}; both would measure the same rows"
@@ -208,7 +208,7 @@ class Folder:
                 os.close(file)
 
 
-class _Writing:
+class _PartFile:
     """A block that writes a file."""
 
     def __init__(self, folder: Path, half: Path) -> None:
@@ -312,7 +312,7 @@ def _metadata(about: Mapping[str, Any]) -> dict[bytes, bytes]:
     return {_ABOUT: json.dumps({"format": FORMAT, **about}).encode()}
 
 
-def _locked(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     if fcntl is None:
         return True
     try:

@@ -83,7 +83,7 @@ def sum_up(
     """
     if listed.asked is None:
         return Summed()
-    summing = _Summing(listed, listed.asked, rules, row_scores)
+    summing = _FolderSum(listed, listed.asked, rules, row_scores)
     spread = _Spread(listed.asked, rules)
     paths = [path for path in folder.parts() if _is_readable(path)]
     for path in paths:
@@ -116,7 +116,7 @@ def _keys_of(path: Path) -> list[str]:
     return keys
 
 
-class _Summing:
+class _FolderSum:
     def __init__(
         self,
         listed: Listed,
@@ -136,7 +136,7 @@ class _Summing:
     def take(self, table: pa.Table, spread: _Spread | None) -> None:
         """Take in a part; rows that are not whole in it go to `spread`."""
         codes, words = zip(
-            *(_coded(table.column(name)) for name in _READ if name != "value"), strict=True
+            *(_codes_of(table.column(name)) for name in _READ if name != "value"), strict=True
         )
         at = dict(zip((name for name in _READ if name != "value"), codes, strict=True))
         word = dict(zip((name for name in _READ if name != "value"), words, strict=True))
@@ -147,7 +147,7 @@ class _Summing:
         line_counts = counts_there.copy()
         if spread is not None:
             wanted = np.array([one in self._wanted for one in word["measurement"]], dtype=bool)
-            spared = self._spared(word["name"], word["lacking"])
+            spared = self._spared_scores(word["name"], word["lacking"])
             counted = wanted[at["measurement"]] & ~spared[at["name"], at["lacking"]]
             broken = self._listed.in_several(rows)
             broken[at["row"][~counted]] = True
@@ -170,7 +170,7 @@ class _Summing:
         self.found.summarizer = summarizer
         self.found.segments = self._segments.all(names)
 
-    def _spared(self, names: Sequence[str], lacking: Sequence[str]) -> NDArray[np.bool_]:
+    def _spared_scores(self, names: Sequence[str], lacking: Sequence[str]) -> NDArray[np.bool_]:
         """Return which scores a row is spared that lacks certain inputs."""
         return np.array(
             [
@@ -213,7 +213,9 @@ class _Summing:
             for status in np.unique(at["status"][lines]):
                 shown = str(word["status"][status])
                 if shown in FAILED:
-                    self._failed(table, lines[at["status"][lines] == status], counts, places, at)
+                    self._count_failures(
+                        table, lines[at["status"][lines] == status], counts, places, at
+                    )
         if self._row_scores is not None:
             self._row_scores.add_many(
                 (
@@ -258,7 +260,7 @@ class _Summing:
                     groundedness,
                 )
 
-    def _failed(
+    def _count_failures(
         self,
         table: pa.Table,
         lines: NDArray[np.int64],
@@ -266,7 +268,7 @@ class _Summing:
         places: NDArray[np.int64],
         at: Mapping[str, NDArray[np.int64]],
     ) -> None:
-        codes, kinds = _coded(table.column("error_type").take(pa.array(lines)))
+        codes, kinds = _codes_of(table.column("error_type").take(pa.array(lines)))
         for code in range(len(kinds)):
             these = lines[codes == code]
             if len(these):
@@ -402,7 +404,7 @@ class _Spread:
         return [line | said for line in lines]
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+def _codes_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
     """Return the numbers of a column's texts, and the texts; a missing one is a text of its own, None."""
     coded = column.combine_chunks().dictionary_encode("encode")
     if isinstance(coded, pa.ChunkedArray):
@@ -416,7 +418,7 @@ def _by_lacking(
     table: pa.Table, lines: NDArray[np.int64]
 ) -> Iterator[tuple[str | None, NDArray[np.int64]]]:
     """Yield which input lines lacked, and the lines: other rows of one score may lack another one."""
-    codes, details = _coded(table.column("detail").take(pa.array(lines)))
+    codes, details = _codes_of(table.column("detail").take(pa.array(lines)))
     for code, detail in enumerate(details):
         these = lines[codes == code]
         if len(these):

@@ -92,12 +92,12 @@ class _Reading:
 
     def __call__(self) -> Iterator[pa.Table]:
         csv.field_size_limit(self.cell)
-        found = self._found()
+        found = self._wanted_rows()
         while some := list(islice(found, ROWS)):
             rows, missing = zip(*some, strict=True)
             yield pa.table([list(rows), list(missing)], schema=_ROW)
 
-    def _found(self) -> Iterator[tuple[bytes, int]]:
+    def _wanted_rows(self) -> Iterator[tuple[bytes, int]]:
         wanted = zip(self.lines, self.missing, strict=True)
         line, missing = next(wanted, (-1, 0))
         for raw in open_rows(self.path):
@@ -151,10 +151,10 @@ class _Scoring:
         scored_rows = scores_as_table(found, scorer.measurements, with_text=self._asked.with_text)
         told: list[bytes | None] = [None] * len(scored_rows)
         if told:
-            told[0] = self._spent()
+            told[0] = self._new_judge_stats()
         return scored_rows.append_column(_CALLS, pa.array(told, pa.binary()))
 
-    def _spent(self) -> bytes | None:
+    def _new_judge_stats(self) -> bytes | None:
         """Return what the judge was asked since it was last told."""
         judge = self._asked.judge
         if judge is None:

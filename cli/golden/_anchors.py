@@ -112,14 +112,14 @@ class Index:
         words = words_of(label.text or "")
         if not words:
             return self._by_id(label)
-        telling = _telling(label.text or "", words)
+        telling = _distinctive_words(label.text or "", words)
         matches = self._matches(words, telling)
         holders = [match for match in matches if match.share >= COVERED]
         own = next((match for match in holders if match.id == label.id), None)
         if own is not None and own.tells_the_same:
             return Found("valid", (own.id,), own.share, True, "its chunk still holds its text")
         if holders:
-            return self._held(holders)
+            return self._match_whole(holders)
         return self._in_parts(words, matches, telling)
 
     def _by_id(self, label: Label) -> Found:
@@ -129,7 +129,7 @@ class Index:
         reason = "no chunk has its id, and what it was about is not known"
         return Found("orphaned", (), 0.0, False, reason)
 
-    def _held(self, holders: list[_Match]) -> Found:
+    def _match_whole(self, holders: list[_Match]) -> Found:
         """Return what became of a label whose text stands whole in at least one chunk."""
         whole = [match for match in holders if match.share == 1.0] or holders
         alone = [match for match in whole if match.is_same] or whole
@@ -230,7 +230,7 @@ class _Match:
         return not self._telling - Counter(self.words)
 
 
-def _telling(text: str, words: tuple[str, ...]) -> Counter[str]:
+def _distinctive_words(text: str, words: tuple[str, ...]) -> Counter[str]:
     """Return the words by which texts differ that are made after one pattern: numbers and names."""
     names = {word for name in _NAME.findall(text) if name[0].isupper() for word in words_of(name)}
     return Counter(word for word in words if _is_number(word) or word in names)

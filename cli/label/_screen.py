@@ -72,7 +72,7 @@ class Screen:
                 name = f"[{number}]" if context.id is None else f"[{number}] {_safe(context.id)}"
                 self._text(name, context.text, LONGEST["contexts"], whole=whole, style="cyan")
             if not sample.contexts:
-                self._indented(words.nothing)
+                self._print_indented(words.nothing)
         if "answer" in NEEDED.get(self._score, NEEDED_OF_ANY) and sample.answer is not None:
             self._text(words.answer, sample.answer, LONGEST["answer"], whole=whole)
         asked = words.asked.get(self._score) or words.asked_of_any.format(score=self._score)
@@ -106,11 +106,11 @@ class Screen:
     ) -> None:
         self._console.print(Text(title, style=style))
         shown = text if whole or len(text) <= longest else text[:longest]
-        self._indented(_safe(shown) or self._wording.nothing)
+        self._print_indented(_safe(shown) or self._wording.nothing)
         if len(shown) < len(text):
-            self._indented(self._wording.more.format(hidden=len(text) - len(shown)), "dim")
+            self._print_indented(self._wording.more.format(hidden=len(text) - len(shown)), "dim")
 
-    def _indented(self, text: str, style: str = "") -> None:
+    def _print_indented(self, text: str, style: str = "") -> None:
         self._console.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
 
 

@@ -55,7 +55,7 @@ def declare(
 
     Exit code 1: a queue is there already with other bounds (it is left as it is), or cannot be reached.
     """
-    with _reached():
+    with _reachable_queue():
         from .run import queue_at
 
         differing = queue_at(url).declare(max_bytes=max_bytes, dead_ttl_s=dead_days * 86_400)
@@ -81,7 +81,7 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
 
     Exit code 1: the queue is not there or cannot be reached.
     """
-    with _reached():
+    with _reachable_queue():
         from ._report import print_status, status_as_json
         from .run import queue_at
 
@@ -105,7 +105,7 @@ def list_letters(
 
     They stay where they are.
     """
-    with _reached():
+    with _reachable_queue():
         from ._report import letters_as_json, print_letters
         from .run import letters, queue_at
 
@@ -119,7 +119,7 @@ def list_letters(
 @_dead.command()
 def replay(count: CountArgument, url: UrlOption = None, as_json: JsonOption = False) -> None:
     """Send the N oldest dead letters to be scored again, e.g. once workers that can read them run."""
-    with _reached():
+    with _reachable_queue():
         from .run import queue_at
 
         done = queue_at(url).replay(count)
@@ -129,7 +129,7 @@ def replay(count: CountArgument, url: UrlOption = None, as_json: JsonOption = Fa
 @_dead.command()
 def drop(count: CountArgument, url: UrlOption = None, as_json: JsonOption = False) -> None:
     """Delete the N oldest dead letters."""
-    with _reached():
+    with _reachable_queue():
         from .run import queue_at
 
         done = queue_at(url).drop(count)
@@ -144,7 +144,7 @@ def _tell(what: str, done: int, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
+def _reachable_queue() -> Iterator[None]:
     """End with 1, and one line, when the queue cannot be reached."""
     with explained():
         from ragmeter.fleet.transport import TransportDownError

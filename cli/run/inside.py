@@ -53,7 +53,7 @@ class _VerdictCounts:
         del timeout_s
 
 
-class _Shown:
+class _Display:
     """Where `ragmeter run` shows requests: those of its own meter, else those of the program's meters."""
 
     def __init__(self, plan: Plan) -> None:
@@ -133,7 +133,7 @@ class _Shown:
 
 def begin() -> None:
     """Attach a meter to the frameworks of this process. Never raises: the program begins, come what may."""
-    shown = _Shown(Plan(*json.loads(os.environ[PLAN])))
+    shown = _Display(Plan(*json.loads(os.environ[PLAN])))
     is_the_program = shown.plan.process == os.getpid()
     if is_the_program:
         # Registered before the meter, which flushes at exit: called after it.

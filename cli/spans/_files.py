@@ -48,7 +48,7 @@ def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
         What each export request holds; in place of what cannot be read, where it stands and why.
     """
     try:
-        body = _unpacked(path)
+        body = _read_unpacked(path)
     except (OSError, EOFError, zlib.error) as error:
         yield BadInput(path, None, _why(error))
         return
@@ -81,7 +81,7 @@ def _why(error: Exception) -> str:
     return f"cannot be unpacked ({type(error).__name__})"
 
 
-def _unpacked(path: Path) -> bytes:
+def _read_unpacked(path: Path) -> bytes:
     with path.open("rb") as plain:
         if plain.peek(2)[:2] != _GZIP:  # a pipe cannot go back
             body = plain.read(_MAX_BYTES + 1)

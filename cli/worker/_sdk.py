@@ -30,7 +30,7 @@ _EXPORTERS = {
 }
 
 
-class _Watched:
+class _WatchedExporter:
     """An exporter of the SDK's, and how much of what it was given was not taken."""
 
     def __init__(self, inner: Any) -> None:
@@ -57,7 +57,7 @@ class WorkerTelemetry:
     """
 
     def __init__(self) -> None:
-        self._watched: list[_Watched] = []
+        self._watched: list[_WatchedExporter] = []
         self._providers: list[Any] = []
         if not has_provider():
             wanted = wanted_signals()
@@ -113,7 +113,7 @@ class WorkerTelemetry:
             self._providers.append(meters)
 
     def _watch(self, signal: str) -> Any:
-        watched = _Watched(_exporter(signal))
+        watched = _WatchedExporter(_exporter(signal))
         self._watched.append(watched)
         return watched
 

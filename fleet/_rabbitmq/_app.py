@@ -57,7 +57,7 @@ def worker_app(
     """
     for name in [name for name in os.environ if name.startswith("CELERY_")]:
         del os.environ[name]  # those of an application beside us would replace broker and results
-    register(_SERIALIZER, _encoded, _decoded, content_type=CONTENT_TYPE, content_encoding=ENCODING)
+    register(_SERIALIZER, _encode, _decode, content_type=CONTENT_TYPE, content_encoding=ENCODING)
     app = Celery("ragmeter", broker=address.url, backend="disabled://", fixups=[])
     # Declared by ours; Celery must know the kind, as a quorum queue wants its limits per consumer.
     queue = Queue(
@@ -144,7 +144,7 @@ class _Process:
         deaths = deaths_of(headers)
         handled = None
         with Guard("fleet.worker", front_door), at_most(self._limit_s):
-            handled = self._begun().handle(body, deaths)
+            handled = self._begin().handle(body, deaths)
         if handled is None:
             _hand_back()
         if not handled.done:
@@ -163,7 +163,7 @@ class _Process:
             front_door.report("fleet.worker", error)
             _hand_back()
 
-    def _begun(self) -> Worker:
+    def _begin(self) -> Worker:
         if self._handler is None:  # making it failed when the process began
             self._handler = self._make()
         return self._handler
@@ -180,9 +180,9 @@ def _hand_back() -> NoReturn:
     raise Reject("to be tried again", requeue=True)
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     return bytes(value[0][0])
 
 
-def _decoded(body: Any) -> tuple[tuple[bytes], dict[str, Any], dict[str, Any]]:
+def _decode(body: Any) -> tuple[tuple[bytes], dict[str, Any], dict[str, Any]]:
     return (bytes(body),), {}, {}

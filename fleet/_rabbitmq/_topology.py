@@ -39,9 +39,7 @@ def declare(
         exceptions.AccessRefused: This user may not declare queues.
     """
     wanted = _queues(address, max_bytes, dead_ttl_s)
-    return [
-        name for name, arguments in wanted.items() if not _declared(connection, name, arguments)
-    ]
+    return [name for name, arguments in wanted.items() if not _declare(connection, name, arguments)]
 
 
 def declare_if_allowed(connection: Any, address: Address) -> None:
@@ -56,7 +54,7 @@ def differing(connection: Any, address: Address) -> list[str]:
     return [
         name
         for name, arguments in wanted.items()
-        if _exists(connection, name) and not _declared(connection, name, arguments)
+        if _exists(connection, name) and not _declare(connection, name, arguments)
     ]
 
 
@@ -80,7 +78,7 @@ def _queues(address: Address, max_bytes: int, dead_ttl_s: float) -> dict[str, di
     }
 
 
-def _declared(connection: Any, name: str, arguments: dict[str, Any]) -> bool:
+def _declare(connection: Any, name: str, arguments: dict[str, Any]) -> bool:
     try:
         with connection.channel() as channel:
             channel.queue_declare(name, durable=True, auto_delete=False, arguments=arguments)

@@ -108,7 +108,7 @@ class HTTPSpanDetector(SpanDetector):
         ]
         single = self.batch_size == 1
         body: dict[str, Any] = bodies[0] if single else {"requests": bodies}
-        reply = await self._retried(partial(self._post, body), self._max_retries)
+        reply = await self._call_with_retries(partial(self._post, body), self._max_retries)
         return _results([reply] if single else reply)
 
     async def _post(self, body: Mapping[str, Any]) -> Any:

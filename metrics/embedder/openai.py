@@ -118,7 +118,9 @@ class OpenAIEmbedder(Embedder):
         """Post the texts, again where that may pass, and return the rows in order."""
         del query  # the API knows no difference; models that do want a prefix
         body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
-        return await self._retried(partial(self._post, body, len(texts)), self._max_retries)
+        return await self._call_with_retries(
+            partial(self._post, body, len(texts)), self._max_retries
+        )
 
     async def _post(self, body: Mapping[str, Any], count: int) -> Numbers:
         async with self._wires.here().slot() as wire:

@@ -104,7 +104,7 @@ def news(changes: Sequence[Change], asked: Asked, from_ms: int) -> tuple[tuple[N
                 break
         else:
             groups.append([change])
-    told = tuple(_told(group, asked) for group in groups[:MOST_TOLD])
+    told = tuple(_news_of(group, asked) for group in groups[:MOST_TOLD])
     fallen = {
         (change.workflow, change.segment, change.score): change
         for change in on
@@ -152,7 +152,7 @@ def _milliseconds(at: float) -> int:
     return int(at * 1000)
 
 
-def _told(group: Sequence[Change], asked: Asked) -> News:
+def _news_of(group: Sequence[Change], asked: Asked) -> News:
     first = group[0]
     since = _milliseconds(first.since)
     filters = Asked(

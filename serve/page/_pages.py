@@ -103,9 +103,9 @@ class Pages:
         """Return the endpoint of a page that is made on a thread."""
 
         async def endpoint(request: Request) -> Response:
-            response = await self._on_thread(lambda: self._made(request, make))
+            response = await self._on_thread(lambda: self._make_page(request, make))
             if response is None:
-                return self._failed(request)
+                return self._failure_page(request)
             for name, allowed in SETTINGS.items():
                 if request.query_params.get(name) in allowed:
                     response.set_cookie(
@@ -129,7 +129,7 @@ class Pages:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, guarded)
 
-    def _made(self, request: Request, make: Callable[[Request, Asked], Response]) -> Response:
+    def _make_page(self, request: Request, make: Callable[[Request, Asked], Response]) -> Response:
         return self._readable(request, lambda: make(request, asked_of(request.query_params)))
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
@@ -140,26 +140,30 @@ class Pages:
             except UnreadableAddressError as error:
                 return self._message(request, 400, "gone", why=str(error))
             except UnreadableStoreError:
-                answer = self._failed(request, "store_away", status=503)
+                answer = self._failure_page(request, "store_away", status=503)
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
                 return answer
 
     def _overview(self, request: Request, asked: Asked) -> Response:
-        return self._shown(
+        return self._render_page(
             request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
         )
 
     def _requests(self, request: Request, asked: Asked) -> Response:
-        return self._shown(request, asked, "requests.html", "/requests", self._listed(asked))
+        return self._render_page(
+            request, asked, "requests.html", "/requests", self._request_list(asked)
+        )
 
-    def _listed(self, asked: Asked) -> dict[str, Any]:
+    def _request_list(self, asked: Asked) -> dict[str, Any]:
         try:
             return self._views.requests(asked)
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
 
     def _scoring(self, request: Request, asked: Asked) -> Response:
-        return self._shown(request, asked, "scoring.html", "/scoring", self._views.scoring(asked))
+        return self._render_page(
+            request, asked, "scoring.html", "/scoring", self._views.scoring(asked)
+        )
 
     def _golden(self, request: Request, asked: Asked) -> Response:
         labels = self._sources.labels
@@ -167,7 +171,7 @@ class Pages:
             "entries": [] if labels is None else labels.golden.entries(),
             "golden_path": None if labels is None else str(labels.golden.path),
         }
-        return self._shown(request, asked, "golden.html", "/golden", values)
+        return self._render_page(request, asked, "golden.html", "/golden", values)
 
     def _golden_file(self, request: Request, _: Asked) -> Response:
         labels = self._sources.labels
@@ -188,7 +192,7 @@ class Pages:
         problem: str = "",
         export: bool = False,
     ) -> Response:
-        trace, span = _named(request)
+        trace, span = _trace_and_span(request)
         values = self._views.request(trace, span, asked)
         words = self._t(request)
         if values is None:
@@ -204,7 +208,7 @@ class Pages:
             "saved": request.query_params.get("saved") == "1",
         }
         status = 200 if not problem else 400
-        return self._shown(
+        return self._render_page(
             request, asked, "request.html", path, values, status=status, export=export
         )
 
@@ -213,10 +217,12 @@ class Pages:
 
     def _export_page(self, request: Request, asked: Asked) -> Response:
         if asked.sort:
-            values = self._listed(asked)
-            return self._shown(request, asked, "requests.html", "/requests", values, export=True)
+            values = self._request_list(asked)
+            return self._render_page(
+                request, asked, "requests.html", "/requests", values, export=True
+            )
         values = self._views.overview(asked, self._t(request))
-        return self._shown(request, asked, "overview.html", "/", values, export=True)
+        return self._render_page(request, asked, "overview.html", "/", values, export=True)
 
     def _export_rows(self, _: Request, asked: Asked) -> Response:
         rest = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
@@ -249,7 +255,7 @@ class Pages:
         words = self._t(request)
 
         def save() -> Response:
-            trace, span = _named(request)
+            trace, span = _trace_and_span(request)
             view = self._sources.reader.request(trace, span)
             asked = asked_of(request.query_params)
             if labels is None or view is None:
@@ -269,7 +275,7 @@ class Pages:
             return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
 
         response = await self._on_thread(lambda: self._readable(request, save))
-        return response or self._failed(request)
+        return response or self._failure_page(request)
 
     async def _static(self, request: Request) -> Response:
         return static_file(request.path_params["name"]) or Response(
@@ -301,9 +307,9 @@ class Pages:
     ) -> Response:
         words = self._t(request)
         values = {"heading": words(heading), "code": code, "why": why, "lively": again}
-        return self._shown(request, Asked(), "message.html", "", values, status=status)
+        return self._render_page(request, Asked(), "message.html", "", values, status=status)
 
-    def _failed(
+    def _failure_page(
         self, request: Request, what: str = "failed_here", *, status: int = 500
     ) -> Response:
         """Return the page that says what is in the way, ours or the store; nothing is read for it."""
@@ -311,9 +317,11 @@ class Pages:
         why = words("store_away_how" if what == "store_away" else "failed_how")
         values = {"heading": words(what), "code": "", "why": why, "lively": True}
         light = ("off", words(what))
-        return self._shown(request, Asked(), "message.html", "", values, status=status, light=light)
+        return self._render_page(
+            request, Asked(), "message.html", "", values, status=status, light=light
+        )
 
-    def _shown(
+    def _render_page(
         self,
         request: Request,
         asked: Asked,
@@ -400,7 +408,7 @@ class Pages:
         )
 
 
-def _named(request: Request) -> tuple[str, str | None]:
+def _trace_and_span(request: Request) -> tuple[str, str | None]:
     return request.path_params["trace"], request.path_params.get("span")
 
 

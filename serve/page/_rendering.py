@@ -54,7 +54,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["file"] = _versioned
+    environment.globals["file"] = _versioned_address
     environment.globals["style"] = lambda: Markup(_text("static", "style.css"))  # noqa: S704 -- our own file
     environment.globals["file_policy"] = FILE_POLICY
     environment.globals["install"] = install_command
@@ -62,7 +62,7 @@ def _environment() -> jinja2.Environment:
 
 
 @cache
-def _versioned(name: str) -> str:
+def _versioned_address(name: str) -> str:
     """Return the address of a file of ours; it changes with the file, so that browsers may keep it."""
     digest = hashlib.blake2b(_text("static", name).encode(), digest_size=6).hexdigest()
     return f"/static/{name}?v={digest}"

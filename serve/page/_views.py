@@ -88,9 +88,9 @@ class Views:
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
         return {
             "overview": overview,
-            "told": [self._told(one) for one in told],
+            "told": [self._news_fields(one) for one in told],
             "standing": self._sources.standing(),
-            "refused": self._refused(),
+            "refused": self._health_problem(),
             "overloads": self._overloads(overview),
             "by_missing": asked.by if asked.by and by != asked.by else "",
             "judge_failing": failing,
@@ -141,7 +141,7 @@ class Views:
         chunks = chunk_views(view, marked)
         empty = next((one for one in view.scores if one.name == "empty_retrieval"), None)
         previous, following = self._neighbours(row, asked)
-        expected = self._expected(row.question)
+        expected = self._golden_entry(row.question)
         labels = self._sources.labels
         return {
             "view": view,
@@ -182,7 +182,7 @@ class Views:
             "overview": overview,
             "rows": [(one, measured_by(one, overview)) for one in overview.measured],
             "statuses": used,
-            "missing": _missing(overview.measured),
+            "missing": _missing_scores(overview.measured),
             "judge": [
                 ("calls", judge.calls),
                 ("failed", judge.failed),
@@ -215,7 +215,7 @@ class Views:
     def _news(self, asked: Asked, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
 
-    def _told(self, one: News) -> dict[str, Any]:
+    def _news_fields(self, one: News) -> dict[str, Any]:
         return {
             "kind": one.kind,
             "worse": one.worse,
@@ -268,7 +268,7 @@ class Views:
             ("outages", filters), lambda: self._sources.reader.outages(filters)
         )
 
-    def _refused(self) -> str:
+    def _health_problem(self) -> str:
         why = str(self._sources.health().get("status", "ok"))
         return "" if why == "ok" else why
 
@@ -290,7 +290,7 @@ class Views:
             return None, rows[0] if rows else None
         return rows[at - 1] if at else None, rows[at + 1] if at + 1 < len(rows) else None
 
-    def _expected(self, question: str | None) -> GoldenEntry | None:
+    def _golden_entry(self, question: str | None) -> GoldenEntry | None:
         """Return what is known to be right: of the golden set, else of the server's references."""
         if not question:
             return None
@@ -319,7 +319,7 @@ def _judge_money(overview: Overview) -> dict[str, str] | None:
     }
 
 
-def _missing(scores: tuple[ScoreSummary, ...]) -> list[tuple[str, int, str, str]]:
+def _missing_scores(scores: tuple[ScoreSummary, ...]) -> list[tuple[str, int, str, str]]:
     """Return (score, requests, status, words that say what brings it), the most first."""
     found: list[tuple[str, int, str, str]] = []
     for score in scores:

@@ -152,7 +152,7 @@ class Cells:
         """Return it as bytes."""
         # What names the measurement follows from the kind.
         scores = [
-            [*key[:4], cell.kind, dict(cell.statuses), cell.bins, _named(cell.moments)]
+            [*key[:4], cell.kind, dict(cell.statuses), cell.bins, _moments_by_name(cell.moments)]
             for key, cell in self.scores.items()
         ]
         groups = [[*key, counts] for key, counts in self.groups.items()]
@@ -438,7 +438,7 @@ def _measure(
         )
 
 
-def _named(moments: FreeMoments | JudgedMoments) -> dict[str, float]:
+def _moments_by_name(moments: FreeMoments | JudgedMoments) -> dict[str, float]:
     return {
         name: value for name, value in zip(moments.names, moments.values(), strict=True) if value
     }

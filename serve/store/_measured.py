@@ -90,10 +90,10 @@ def in_order(parts: Iterable[Mapping[Measured, Cell]]) -> dict[str, tuple[str, .
             since = values.setdefault(score, [{}])[-1]
             for name, n in counts.items():
                 since[name] = since.get(name, 0) + n
-    return {score: _ordered(since) for score, since in values.items()}
+    return {score: _in_order(since) for score, since in values.items()}
 
 
-def _ordered(since: list[dict[str, int]]) -> tuple[str, ...]:
+def _in_order(since: list[dict[str, int]]) -> tuple[str, ...]:
     """Return the measurements, given their values in each stretch of time that began with a new one."""
     whole: dict[str, int] = {}
     for counts in since:

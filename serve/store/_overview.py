@@ -134,7 +134,7 @@ class Chosen:
         ):
             place = Measured(key.score, key.measurement)
             found.setdefault(place, Cell(cell.kind)).add(cell)
-        return _joined(found)
+        return _join_unnamed(found)
 
     def groups(
         self, told_apart: Mapping[str, object], order: Mapping[str, Sequence[str]]
@@ -167,7 +167,7 @@ class Chosen:
             return -requests.get((workflow, ""), 0), workflow, name, -requests[place], segment
 
         return tuple(
-            self._group(*place, requests[place], _joined(scores.get(place, {})), order)
+            self._group(*place, requests[place], _join_unnamed(scores.get(place, {})), order)
             for place in sorted(requests, key=largest_first)
         )
 
@@ -249,7 +249,7 @@ class Chosen:
         return wanted.service in (None, key.service) and wanted.workflow in (None, key.workflow)
 
 
-def _joined(found: dict[Measured, Cell]) -> dict[Measured, Cell]:
+def _join_unnamed(found: dict[Measured, Cell]) -> dict[Measured, Cell]:
     """Return cells, those that nobody measured in one service with those that somebody did in another."""
     keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
     return {Measured(key.score, key.measurement): cell for key, cell in settled(keys.items())}

@@ -208,7 +208,7 @@ class RequestPart:
         scores = dict(self.scores)
         for part in others:
             if part.metadata:
-                metadata = _joined(metadata, part.metadata)
+                metadata = _join_names(metadata, part.metadata)
             for name, value in part.segments.items():
                 segments[name] = max(value, segments.get(name, value))
             verdict = _later(verdict, part.verdict)
@@ -248,7 +248,7 @@ def _place(part: Any) -> str:
     return json.dumps(part)
 
 
-def _joined(
+def _join_names(
     one: Mapping[str, str | float], other: Mapping[str, str | float]
 ) -> dict[str, str | float]:
     joined = dict(one)

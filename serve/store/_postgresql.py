@@ -87,7 +87,7 @@ def _in_words_of_postgresql(statement: str) -> str:
     return statement.replace("IN (these)", "= ANY(?)").replace("?", "%s")
 
 
-def _bound(value: Any) -> Any:
+def _bind(value: Any) -> Any:
     """Return a value as it can be kept: PostgreSQL knows no character 0, and SQLite no NaN."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd") if "\0" in value else value
@@ -108,11 +108,11 @@ class _Open:
 
     def execute(self, statement: str, arguments: Sequence[Any] = (), /) -> Any:
         """Run a statement."""
-        return self._run(statement, tuple(map(_bound, arguments)))
+        return self._run(statement, tuple(map(_bind, arguments)))
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> None:
         """Run one for each row of arguments, in one journey."""
-        bound = [tuple(map(_bound, row)) for row in rows]
+        bound = [tuple(map(_bind, row)) for row in rows]
         if bound:
             self._run(statement, bound)
 
@@ -120,7 +120,7 @@ class _Open:
         """Run one for these values."""
         if not values:
             return []
-        found = self._run(statement, (list(map(_bound, values)),))
+        found = self._run(statement, (list(map(_bind, values)),))
         return list(found) if found.returns_rows else []
 
     def _run(self, statement: str, arguments: Any) -> Any:
@@ -171,8 +171,8 @@ class Server:
         except self.errors as error:
             self._engine.dispose()
             raise ConfigurationError(
-                f"the store {self.shown} cannot be used ({self._told(error)}); give a database that it may "
-                "connect to and make a schema in"
+                f"the store {self.shown} cannot be used ({self._error_words(error)}); give a database that it "
+                "may connect to and make a schema in"
             ) from None
         except BaseException:
             self._engine.dispose()
@@ -181,7 +181,7 @@ class Server:
     @contextmanager
     def transaction(self) -> Iterator[Database]:
         """Write, when the others have written."""
-        with self._writing, self._connected() as connection, connection.begin():
+        with self._writing, self._borrowed_connection() as connection, connection.begin():
             self.writer.connection = connection
             try:
                 self.writer.execute("SELECT pg_advisory_xact_lock(?)", (_WRITING,))
@@ -192,7 +192,7 @@ class Server:
     @contextmanager
     def moment(self) -> Iterator[Database]:
         """Read what there is when this begins."""
-        with self._connected() as connection:
+        with self._borrowed_connection() as connection:
             connection.execution_options(isolation_level="REPEATABLE READ")
             yield _Open(connection)
             # And so what was put together for this moment was never there.
@@ -201,7 +201,7 @@ class Server:
     @contextmanager
     def turn(self) -> Iterator[bool]:
         """Say whether no other server looks after the store just now."""
-        with self._connected() as connection:
+        with self._borrowed_connection() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             (mine,) = connection.exec_driver_sql(
                 "SELECT pg_try_advisory_lock(%s)", (_UPKEEP,)
@@ -245,7 +245,7 @@ class Server:
         self._engine.dispose()
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def _borrowed_connection(self) -> Iterator[Connection]:
         with self._used:
             if self._closed:
                 raise InvalidRequestError("the store is closed")
@@ -262,7 +262,7 @@ class Server:
                 self._in_use -= 1
                 self._used.notify_all()
 
-    def _told(self, error: Exception) -> str:
+    def _error_words(self, error: Exception) -> str:
         """Return what the database says of a connection, which is not about requests, without the password."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = " ".join(str(cause).split())[:300]

@@ -125,7 +125,7 @@ def told_in(request: ExportRequest, received: ExportedRecords) -> Telling:
                     for span, known in _with_known(scoped.spans, spans):
                         if known is not None:  # without its ids nothing is told
                             parts += _of_span(span, known.attributes, ran, kinds)
-                            retrieved += _retrieved(span, known.attributes)
+                            retrieved += _retrievals_of(span, known.attributes)
                 else:
                     _pass_over(scoped.spans, spans)
     else:
@@ -527,7 +527,7 @@ def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
     return found
 
 
-def _retrieved(span: Any, told: Mapping[str, Any]) -> Iterator[Retrieved]:
+def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[Retrieved]:
     """Yield what a span of ours says was retrieved."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if (

@@ -72,7 +72,7 @@ _KIND = (
 )  # fmt: skip
 
 
-class _Kept(NamedTuple):
+class _StoredRow(NamedTuple):
     """What is kept of a request."""
 
     number: int
@@ -84,7 +84,7 @@ class _Change(NamedTuple):
     """A request that is to be written, and what is kept of it; None: nothing."""
 
     whole: RequestPart
-    kept: _Kept | None
+    kept: _StoredRow | None
 
 
 def segments_of(
@@ -167,7 +167,7 @@ class Rows:
         loose = [found for found in telling.retrieved if found.scores or found.retriever]
         for part in self._put_loose(loose, now_ms):
             together.setdefault(part.run_id, []).append(part)
-        kept = self._kept(together)
+        kept = self._stored_rows(together)
         parts = [first.merged(*others) for first, *others in together.values()]
         changes = self._changes(parts, kept)
         texts = self._texts(
@@ -205,18 +205,20 @@ class Rows:
         self._names.settle()
         self._knows_kinds = False
 
-    def _kept(self, run_ids: Iterable[str]) -> dict[str, _Kept]:
+    def _stored_rows(self, run_ids: Iterable[str]) -> dict[str, _StoredRow]:
         """Return what is kept of requests, by their ids."""
         rows = self._database.among(_KNOWN, list(run_ids))
         scores: dict[int, dict[str, ScorePart]] = {}
         for number, name, *rest in self._database.among(_KNOWN_SCORES, [row[1] for row in rows]):
             scores.setdefault(number, {})[name] = self._score_part(*rest)
         return {
-            run_id: _Kept(number, stored, _part(run_id, rest, scores.get(number, {})))
+            run_id: _StoredRow(number, stored, _part(run_id, rest, scores.get(number, {})))
             for run_id, number, _, stored, *rest in rows
         }
 
-    def _changes(self, parts: Sequence[RequestPart], kept: Mapping[str, _Kept]) -> list[_Change]:
+    def _changes(
+        self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRow]
+    ) -> list[_Change]:
         """Put what is told to what is kept, and to what retrievals told before; return what is new."""
         loose = self._loose([part.trace_id for part in parts])
         used: list[tuple[bytes, bytes]] = []

@@ -75,7 +75,7 @@ class File:
         self._lock_file: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock_file = _locked(path)
+            self._lock_file = _lock_beside(path)
             self.writer = _open_for_writing(path)
         except (OSError, sqlite3.Error) as error:
             self._let_go()
@@ -246,7 +246,7 @@ def _migrate(database: sqlite3.Connection, path: Path) -> None:
     database.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _locked(path: Path) -> sqlite3.Connection:
+def _lock_beside(path: Path) -> sqlite3.Connection:
     """Hold a lock beside the store, which goes with the process however that ends."""
     beside = path.with_name(f"{path.name}-lock")
     lock = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)

@@ -51,7 +51,7 @@ class Sums:
             "SELECT CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
             (since // SLOT_MS, until // SLOT_MS),
         ).fetchone()
-        return self._remembered(
+        return self._cached(
             ("day", until), (generation,), lambda: self.between(database, since, until)
         )
 
@@ -88,13 +88,13 @@ class Sums:
         archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if generation is None and archived is None:
             return Cells()
-        return self._remembered(
+        return self._cached(
             ("hour", hour),
             (generation, None if archived is None else names),
-            lambda: self._summed(database, hour, generation, archived, names),
+            lambda: self._stored_sums(database, hour, generation, archived, names),
         )
 
-    def _summed(
+    def _stored_sums(
         self,
         database: Database,
         hour: int,
@@ -122,7 +122,7 @@ class Sums:
         row = database.execute("SELECT generation FROM slot WHERE slot = ?", (slot,)).fetchone()
         if row is None:
             return Cells()
-        return self._remembered(
+        return self._cached(
             ("slot", slot),
             tuple(row),
             lambda: Cells.between(
@@ -131,16 +131,16 @@ class Sums:
         )
 
     @overload
-    def _remembered(
+    def _cached(
         self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells]
     ) -> Cells: ...
 
     @overload
-    def _remembered(
+    def _cached(
         self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None: ...
 
-    def _remembered(
+    def _cached(
         self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None:
         """Return sums from memory where what they are of is as it was, else counted and remembered.

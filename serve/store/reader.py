@@ -124,7 +124,7 @@ class Reader:
                 others=tuple(one for name, one in summaries.items() if name != first[name.score]),
                 groups=whole.groups(told_apart, order),
                 judge=judge_use(counts),
-                dropped=_dropped(database, from_ms, until_ms, wanted.service),
+                dropped=_drop_counts(database, from_ms, until_ms, wanted.service),
                 services=whole.by_name("service"),
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(told_apart),
@@ -272,7 +272,7 @@ def _last_ms(database: Database) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _dropped(
+def _drop_counts(
     database: Database, from_ms: int, until_ms: int, service: str | None
 ) -> Mapping[str, int]:
     """Return what meters dropped within a stretch of time: each counts from when it began."""

@@ -214,7 +214,7 @@ class Store:
         """
         try:
             if batch:
-                self._write(_joined(map(told_by, batch)))
+                self._write(_join_batches(map(told_by, batch)))
         except StoreFullError as error:
             raise TryLaterError(str(error), batch) from error
         except StoreRefusedError as error:
@@ -250,7 +250,7 @@ class Store:
 
     def claims(self) -> StoredClaims:
         """Return what says which of all servers on this store tells of a change; it raises as `take`."""
-        return StoredClaims(self._changing, self._clock)
+        return StoredClaims(self._small_change, self._clock)
 
     def maintain(self) -> bool:
         """Sum up hours that are over, and make room; called now and then, on a thread that may wait.
@@ -328,7 +328,7 @@ class Store:
             self._home.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[Database]:
+    def _small_change(self) -> Iterator[Database]:
         """Write something small in a transaction of its own."""
         with self._writing:
             if self._closed:
@@ -372,7 +372,7 @@ class Store:
                 raise StoreFullError("the store is closed")
             with self._home.transaction():
                 self._rows.put(
-                    _joined(piece.telling for piece in pieces), int(self._clock() * 1000)
+                    _join_batches(piece.telling for piece in pieces), int(self._clock() * 1000)
                 )
                 self._rows.count_dropped([each for piece in pieces for each in piece.dropped])
                 self._rows.finish()
@@ -394,7 +394,7 @@ class Store:
         return [None] * len(pieces)
 
 
-def _joined(tellings: Iterable[Telling]) -> Telling:
+def _join_batches(tellings: Iterable[Telling]) -> Telling:
     told = list(tellings)
     return Telling(
         tuple(part for one in told for part in one.requests),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
-from ragmeter.cli.evaluate._markdown import _escaped
+from ragmeter.cli.evaluate._markdown import _escape
 
 
 @pytest.fixture
@@ -87,6 +87,6 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_scored(data, 
 
 @given(st.text(max_size=40))
 def test_no_text_leaves_its_cell_or_becomes_markup(text):
-    shown = _escaped(text)
+    shown = _escape(text)
     assert "\n" not in shown
     assert not re.search(r"(?<!\\)(?:\\\\)*[|<`*\[]", shown)
