@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ragmeter.metrics._display.printing import shown
+from ragmeter.metrics._display.printing import visible_text
 
 __all__ = ["Console"]
 
@@ -22,4 +22,4 @@ class Console(RichConsole):
         """Yield what is printed, with a sign in place of each character that cannot be seen."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control or text.isprintable() else Segment(shown(text), style)
+            yield segment if control or text.isprintable() else Segment(visible_text(text), style)

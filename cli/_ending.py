@@ -22,7 +22,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "EXIT_OUTPUT",
     "EXIT_USAGE",
-    "explained",
+    "exit_with_line",
     "print_json",
     "print_line",
 ]
@@ -33,7 +33,7 @@ EXIT_OUTPUT = 3
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def exit_with_line() -> Iterator[None]:
     """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
     with interruptible():
         yield from _error_lines()

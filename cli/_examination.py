@@ -31,7 +31,7 @@ def begin() -> None:
     atexit.register(_report)
     make = logging.getLogRecordFactory()
 
-    def noted(*args: object, **kwargs: object) -> logging.LogRecord:
+    def note(*args: object, **kwargs: object) -> logging.LogRecord:
         record: logging.LogRecord = make(*args, **kwargs)
         if record.levelno >= logging.WARNING and record.name.startswith(_LOGGERS):
             known = said.get(key := (record.name, str(record.msg)))
@@ -41,7 +41,7 @@ def begin() -> None:
                 said[key] = 1, record.getMessage()  # of ragmeter, the last: it knows most
         return record
 
-    logging.setLogRecordFactory(noted)
+    logging.setLogRecordFactory(note)
 
 
 _begun: list[int] = []

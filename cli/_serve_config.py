@@ -17,7 +17,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
-from ._ending import explained
+from ._ending import exit_with_line
 
 __all__ = ["configuration_lines", "drop_contradicted", "load_configuration"]
 
@@ -41,7 +41,7 @@ _SECRETS = frozenset({"webhook"})
 def load_configuration(context: typer.Context, path: Path | None) -> Path | None:
     """Take from the file what neither an option nor a variable says: the callback of ``--config``."""
     if path is not None:
-        with explained():
+        with exit_with_line():
             table = _read(path)
             settings = table.pop(_SETTINGS, {})
             if not isinstance(settings, dict):

@@ -32,7 +32,7 @@ from ragmeter.exporters._session import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
 
-__all__ = ["Collected", "Delivery", "LocalTelemetry", "send", "sending_providers"]
+__all__ = ["CollectedTelemetry", "Delivery", "LocalTelemetry", "send", "sending_providers"]
 
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
@@ -40,7 +40,7 @@ SEND_TIMEOUT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedTelemetry:
     """What was emitted."""
 
     spans: Sequence[ReadableSpan]
@@ -99,9 +99,9 @@ class LocalTelemetry:
             events=events,
         )
 
-    def collect(self) -> Collected:
+    def collect(self) -> CollectedTelemetry:
         """Return everything emitted so far."""
-        return Collected(
+        return CollectedTelemetry(
             spans=self._spans.get_finished_spans(),
             events=self._events.get_finished_logs(),
             metrics=self._reader.get_metrics_data(),
@@ -131,7 +131,7 @@ class Delivery:
 
 
 def send(
-    collected: Collected,
+    collected: CollectedTelemetry,
     url: str,
     protocol: Protocol,
     signals: Sequence[str] = SIGNALS,

@@ -20,7 +20,7 @@ from ragmeter.metrics import ConfigurationError
 
 from . import fleet, people, serving
 from ._console import Console
-from ._ending import EXIT_FAILED, explained, print_json, print_line
+from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
 from .golden.commands import golden
@@ -120,7 +120,7 @@ def demo(
     With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint writes the answers (model:
     RAGMETER_DEMO_MODEL).
     """
-    with explained():
+    with exit_with_line():
         from .demo._report import outcome_as_json, print_report
         from .demo.run import DemoOptions, run_demo
 
@@ -139,7 +139,7 @@ def demo(
     else:
         print_report(outcome, Console(), everything=everything)
     if page:
-        with explained():
+        with exit_with_line():
             from .demo._page import server_with
             from .serve import run_server
 
@@ -280,7 +280,7 @@ def evaluate(
     4 inconclusive, 5 blocked.
     """
     errors = Console(stderr=True)
-    with explained(), ExitStack() as stack:
+    with exit_with_line(), ExitStack() as stack:
         from ragmeter.metrics._files.columns import columns_of
         from ragmeter.quality.decision import Criteria, limit_of
 
@@ -414,7 +414,7 @@ def metrics(
     The page of one metric has its formula, range and source, an example that is scored now, and the
     thresholds of the verdict.
     """
-    with explained():
+    with exit_with_line():
         if name is not None:
             from ._metric_page import metric_page, print_metric_page
 
@@ -452,7 +452,7 @@ def spans(
     Exit code 1: something could not be read; what could be is printed.
     """
     errors = Console(stderr=True)
-    with explained():
+    with exit_with_line():
         from ragmeter.adapters.opentelemetry import RetrievalTool
 
         from .spans.run import as_row, read_recording
@@ -497,7 +497,7 @@ def dashboards(
     ] = None,
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
-    with explained():
+    with exit_with_line():
         from .dashboards.run import print_written, write_dashboards
 
         written = write_dashboards(out, force=force, objectives=objective or ())
@@ -541,7 +541,7 @@ def doctor(
     goes to standard error when it ends. RAGMETER_DOCTOR=1 has any process that imports ragmeter examined.
     """
     if program:
-        with explained():
+        with exit_with_line():
             from ._examination import VARIABLE
             from .program import become_program, program_command
 
@@ -553,7 +553,7 @@ def doctor(
             command = program_command(program[0], program[1:])
             begun = "ragmeter.cli._examination:begin"
             become_program(command, begun, {VARIABLE: str(os.getpid())})
-    with explained():
+    with exit_with_line():
         from .doctor import DoctorOptions, examine, worst
         from .doctor._report import as_json as findings_as_json
         from .doctor._report import print_findings

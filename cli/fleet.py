@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ._console import Console
-from ._ending import EXIT_FAILED, explained
+from ._ending import EXIT_FAILED, exit_with_line
 
 __all__ = ["worker"]
 
@@ -47,7 +47,7 @@ def worker(
     def say(line: str) -> None:
         errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    with explained():
+    with exit_with_line():
         from .worker.run import run
 
         done = run(queue, processes=processes, once=once, require_export=require_export, say=say)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ._console import Console
-from ._ending import EXIT_FAILED, explained, print_json
+from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
 __all__ = ["agreement", "label"]
@@ -72,7 +72,7 @@ def label(
     goes on where you stopped; everyone who labels the same file is shown the same requests. Keys: 1
     to 5, or y and n; s cannot say, b back, m more text, q quit. Through a pipe: one key a line.
     """
-    with explained():
+    with exit_with_line():
         from .label.run import LabelOptions, run_labelling
 
         options = LabelOptions(
@@ -121,7 +121,7 @@ def agreement(
     lines are no labels; the others are used.
     """
     errors = Console(stderr=True)
-    with explained():
+    with exit_with_line():
         from .agreement._report import agreements_as_json, print_agreements
         from .agreement.run import AgreementOptions, compare
 

@@ -10,7 +10,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 
 from ._console import Console
-from ._ending import EXIT_FAILED, explained
+from ._ending import EXIT_FAILED, exit_with_line
 from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
 from ._serve_config import configuration_lines, drop_contradicted, load_configuration
 
@@ -205,7 +205,7 @@ def serve(
     del config  # its callback has taken it
     drop_contradicted(context)
     spool, no_spool, no_store = (context.params[one] for one in ("spool", "no_spool", "no_store"))
-    with explained():
+    with exit_with_line():
         if print_config:
             for line in configuration_lines(context):
                 Console().print(line, markup=False, highlight=False, soft_wrap=True)

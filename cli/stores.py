@@ -10,7 +10,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 
 from ._console import Console
-from ._ending import explained
+from ._ending import exit_with_line
 
 __all__ = ["store"]
 
@@ -33,7 +33,7 @@ def backup(
     ] = None,
 ) -> None:
     """Copy the store as it is now, while its server runs."""
-    with explained():
+    with exit_with_line():
         from ragmeter.serve.store import back_up  # noqa: PLC0415 -- an extra of its own
 
         from .serve import store_options  # noqa: PLC0415 -- likewise

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from ragmeter.metrics import Metric, RagSample, VerdictRules
-from ragmeter.metrics._measuring import Measuring
+from ragmeter.metrics._measuring import SampleMeasurement
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.registry import resolve_metrics
@@ -81,7 +81,7 @@ class Scorer:
         )
         check_askable([one for one in chosen if not isinstance(one, ComputedMetric)], judge)
         self._concurrency = whole("concurrency", at_least(1, "concurrency", concurrency))
-        self._measuring = Measuring(
+        self._measuring = SampleMeasurement(
             chosen,
             judge,
             rules,

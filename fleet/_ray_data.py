@@ -24,7 +24,7 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._process_lock import LOCK, ProcessLock, is_gone
 
-__all__ = ["ADDRESS", "ROWS", "Read", "Score", "cluster", "scored"]
+__all__ = ["ADDRESS", "ROWS", "Read", "Score", "cluster", "score_tables"]
 
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: the cluster to use; without it one is started."""
@@ -128,7 +128,7 @@ class _Folder:
         self._lock.release()
 
 
-def scored(
+def score_tables(
     pieces: Sequence[Read], build: Callable[[], Score], *, processes: int, rows: int = ROWS
 ) -> Iterator[Any]:
     """Yield tables of scores as they come, in no order; inside `cluster`.

@@ -18,7 +18,7 @@ from ragmeter.metrics.errors import loggable
 
 from .transport import TransportDownError
 
-__all__ = ["DamagedError", "SpoolFile", "Waiting", "is_still", "set_aside"]
+__all__ = ["DamagedError", "SpoolFile", "StoredMessage", "is_still", "set_aside"]
 
 _PATIENCE_S = 5.0
 """Seconds to wait for another process that writes to the same file."""
@@ -40,7 +40,7 @@ class DamagedError(Exception):
     """The file is no database any more."""
 
 
-class Waiting(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message in a file."""
 
     number: int
@@ -158,7 +158,7 @@ class SpoolFile:
             )
             return [owner for (owner,) in found]
 
-    def take(self, owner: str, limit: int) -> list[Waiting]:
+    def take(self, owner: str, limit: int) -> list[StoredMessage]:
         """Take the oldest messages that nobody has."""
         if not self.has_free:
             return []  # without a lock that those who write would wait for
@@ -168,23 +168,23 @@ class SpoolFile:
                 "WHERE owner IS NULL ORDER BY number LIMIT ?",
                 (limit,),
             )
-            taken = [Waiting(*row) for row in found]
+            taken = [StoredMessage(*row) for row in found]
             self._database.executemany(
                 "UPDATE message SET owner = ? WHERE number = ?",
                 [(owner, one.number) for one in taken],
             )
         return taken
 
-    def oldest(self, limit: int) -> list[Waiting]:
+    def oldest(self, limit: int) -> list[StoredMessage]:
         """Return the oldest messages without taking them."""
         with _explain_errors(self.path):
             found = self._database.execute(
                 "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT ?",
                 (limit,),
             )
-            return [Waiting(*row) for row in found]
+            return [StoredMessage(*row) for row in found]
 
-    def hand_over(self, receive: Callable[[Waiting], object]) -> bool:
+    def hand_over(self, receive: Callable[[StoredMessage], object]) -> bool:
         """Hand the oldest message to `receive` and forget it, unless that raises; return whether there was one.
 
         Until then no other process can hand it over, too, or write here.
@@ -195,7 +195,7 @@ class SpoolFile:
             ).fetchone()
             if row is None:
                 return False
-            one = Waiting(*row)
+            one = StoredMessage(*row)
             receive(one)
             self._database.execute("DELETE FROM message WHERE number = ?", (one.number,))
         self._give_room_back()

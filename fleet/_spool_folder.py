@@ -23,11 +23,11 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import loggable
 
 from ._process_lock import LOCK, ProcessLock, is_gone
-from ._spool_file import DamagedError, SpoolFile, Waiting, set_aside
+from ._spool_file import DamagedError, SpoolFile, StoredMessage, set_aside
 from .queue import DEAD_TTL_S, MAX_BYTES
 from .transport import TransportDownError
 
-__all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "SpoolReader", "SpoolSender", "Taken"]
+__all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "ClaimedMessage", "SpoolReader", "SpoolSender"]
 
 _log = logging.getLogger("ragmeter")
 
@@ -155,16 +155,16 @@ class SpoolSender:
             lock.release()
 
 
-def _log_dead(dead: Waiting) -> None:
+def _log_dead(dead: StoredMessage) -> None:
     _log.warning("queue: a dead letter of %d requests makes room for newer ones", dead.requests)
 
 
-class Taken(NamedTuple):
+class ClaimedMessage(NamedTuple):
     """A message that a reader has."""
 
     file: SpoolFile
     """Where it lies."""
-    message: Waiting
+    message: StoredMessage
     """What it is."""
 
 
@@ -190,9 +190,9 @@ class SpoolReader:
         self._is_closed = False
         self._dead: SpoolFile | None = None
         self._turn = threading.Lock()
-        self._undone: list[tuple[Taken, tuple[bytes, ...]]] = []
+        self._undone: list[tuple[ClaimedMessage, tuple[bytes, ...]]] = []
 
-    def take(self, limit: int = 1) -> list[Taken]:
+    def take(self, limit: int = 1) -> list[ClaimedMessage]:
         """Take the oldest messages that nobody has, from one file; another one each time."""
         undone, self._undone = self._undone, []
         for taken, split in undone:
@@ -204,7 +204,7 @@ class SpoolReader:
                         file.give_back(owner, died=True)
                     found = file.take(self._name, limit)
                     if found:
-                        return [Taken(file, message) for message in found]
+                        return [ClaimedMessage(file, message) for message in found]
                     self._remove_if_over(file)
         return []
 
@@ -232,7 +232,7 @@ class SpoolReader:
                     return False
             return True
 
-    def done(self, taken: Taken, split: tuple[bytes, ...] = ()) -> None:
+    def done(self, taken: ClaimedMessage, split: tuple[bytes, ...] = ()) -> None:
         """Forget a message, and put those in its place that it was split into."""
         with self._damage_aside(taken.file.path):
             try:

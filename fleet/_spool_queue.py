@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragmeter.metrics.errors import loggable
 
-from ._spool_file import DamagedError, SpoolFile, Waiting
+from ._spool_file import DamagedError, SpoolFile, StoredMessage
 from ._spool_folder import DEAD, MESSAGES, SpoolSender
 from .queue import DeadLetter, QueueStatus
 from .transport import TransportDownError
@@ -66,7 +66,7 @@ class SpoolQueue:
         """Delete the oldest dead letters, and return how many are gone."""
         return self._hand_over(count, lambda _: None)
 
-    def _hand_over(self, count: int, receive: Callable[[Waiting], object]) -> int:
+    def _hand_over(self, count: int, receive: Callable[[StoredMessage], object]) -> int:
         if not (self._folder / DEAD).exists():
             return 0
         done = 0
@@ -75,7 +75,7 @@ class SpoolQueue:
                 done += 1
         return done
 
-    def _oldest(self, limit: int) -> list[Waiting]:
+    def _oldest(self, limit: int) -> list[StoredMessage]:
         if not (self._folder / DEAD).exists():
             return []
         with closing(self._open_file(self._folder / DEAD)) as file:

@@ -32,7 +32,7 @@ __all__ = [
     "MAX_BYTES",
     "MAX_RUNS",
     "VERSION",
-    "Batch",
+    "MessageContent",
     "SentRun",
     "TooLargeError",
     "UnreadableError",
@@ -115,7 +115,7 @@ class SentRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class MessageContent:
     """What one message holds."""
 
     runs: Sequence[SentRun]
@@ -135,8 +135,8 @@ class Batch:
         return self.version > VERSION
 
 
-def pack(batch: Batch) -> bytes:
-    """Return a batch as a message; `Batch.unreadable` is not part of it.
+def pack(batch: MessageContent) -> bytes:
+    """Return a batch as a message; `MessageContent.unreadable` is not part of it.
 
     Raises:
         TooLargeError: It holds more than `MAX_RUNS` requests, or unpacks to more than `MAX_BYTES`.
@@ -148,7 +148,7 @@ def pack(batch: Batch) -> bytes:
     )
 
 
-def unpack(body: bytes) -> Batch:
+def unpack(body: bytes) -> MessageContent:
     """Return what a message holds. A request in it that cannot be read leaves the others alone.
 
     Raises:
@@ -173,7 +173,7 @@ def unpack(body: bytes) -> Batch:
         ]
     except _UNREADABLE as error:
         raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
-    return Batch(
+    return MessageContent(
         runs=[read for _, read in tried if read is not None],
         resource=resource,
         published_ns=published_ns,

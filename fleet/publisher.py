@@ -26,7 +26,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
-from .payload import MAX_RUNS, Batch, SentRun, TooLargeError, pack
+from .payload import MAX_RUNS, MessageContent, SentRun, TooLargeError, pack
 from .transport import Sender, TransportDownError, open_sender
 
 __all__ = ["FleetPublisher"]
@@ -187,7 +187,9 @@ class FleetPublisher:
         """Publish requests as one message, or as several where they are large; return how many are lost."""
         try:
             body = pack(
-                Batch(runs=runs, resource=self._own_resource(), published_ns=time.time_ns())
+                MessageContent(
+                    runs=runs, resource=self._own_resource(), published_ns=time.time_ns()
+                )
             )
         except TooLargeError:
             if len(runs) == 1:

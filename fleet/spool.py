@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from ragmeter.metrics import ConfigurationError
 
-from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender, Taken
+from ._spool_folder import DEFAULT_BYTES, ClaimedMessage, SpoolReader, SpoolSender
 from ._spool_queue import SpoolQueue
 from ._time_limit import ENDED_BY, at_most
 from .transport import TransportDownError
@@ -228,7 +228,7 @@ def _work(
             worker.close(_CLOSE_S)
 
 
-def _handle(reader: SpoolReader, worker: BatchWorker, taken: Taken) -> bool:
+def _handle(reader: SpoolReader, worker: BatchWorker, taken: ClaimedMessage) -> bool:
     message = taken.message
     if message.deaths > MAX_DEATHS:
         reason = f"{message.deaths} workers ended over it"

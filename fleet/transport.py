@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMES",
     "Dead",
+    "Disposition",
     "Engine",
-    "Handled",
     "Handles",
     "Sender",
     "TransportDownError",
@@ -68,7 +68,7 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handled:
+class Disposition:
     """What is to become of a message: first `split` and `dead` are kept safely, then it is acknowledged."""
 
     done: bool = True
@@ -82,7 +82,7 @@ class Handled:
 class Handles(Protocol):
     """What scores messages: ``ragmeter.fleet.worker.BatchWorker``. Called by one thread at a time."""
 
-    def handle(self, body: bytes, deaths: int) -> Handled:
+    def handle(self, body: bytes, deaths: int) -> Disposition:
         """Score what a message holds and export the scores; return when both is done. Raises nothing.
 
         Args:

@@ -18,8 +18,8 @@ from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings, worker_arguments
 
-from .payload import VERSION, Batch, SentRun, UnreadableError, each_alone, unpack
-from .transport import Dead, Handled
+from .payload import VERSION, MessageContent, SentRun, UnreadableError, each_alone, unpack
+from .transport import Dead, Disposition
 
 __all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_settings"]
 
@@ -49,7 +49,7 @@ class Marks(Protocol):
         ...
 
 
-def split(body: bytes, batch: Batch, deaths: int) -> tuple[bytes, ...]:
+def split(body: bytes, batch: MessageContent, deaths: int) -> tuple[bytes, ...]:
     """Return the messages that one is to be replaced by, each with one request; empty: it is scored.
 
     After the second death of a worker one of the requests may be what ends them: alone it ends nothing else.
@@ -90,11 +90,13 @@ class BatchWorker:
         self._guard = meter.guard("fleet.worker")
         self._told_of: set[tuple[int, int]] = set()
 
-    def handle(self, body: bytes, deaths: int) -> Handled:
+    def handle(self, body: bytes, deaths: int) -> Disposition:
         """Score what a message holds and export the scores; see `transport.Handles`."""
         with self._guard:
             return self._handle(body, deaths)
-        return Handled(dead=(Dead(body=body, reason="the worker failed over it, as its log says"),))
+        return Disposition(
+            dead=(Dead(body=body, reason="the worker failed over it, as its log says"),)
+        )
 
     def stats(self) -> MeterStats:
         """Return the meter's counters."""
@@ -110,12 +112,12 @@ class BatchWorker:
         with self._guard:
             self._closed(max(0.1, deadline - time.monotonic()))
 
-    def _handle(self, body: bytes, deaths: int) -> Handled:
+    def _handle(self, body: bytes, deaths: int) -> Disposition:
         try:
             batch = unpack(body)
         except UnreadableError as error:
             self._meter.count_lost("unreadable", error.requests)
-            return Handled(dead=(Dead(body=body, reason=str(error)),))
+            return Disposition(dead=(Dead(body=body, reason=str(error)),))
         if batch.is_newer:
             self._tell_of_newer(batch.version)
         if deaths:
@@ -133,17 +135,17 @@ class BatchWorker:
         if alone:
             if dead:
                 self._meter.count_lost("unreadable", len(dead))
-            return Handled(split=alone, dead=dead)
+            return Disposition(split=alone, dead=dead)
         ids = {_mark(one): one for one in batch.runs}
         seen = set() if self._marks is None else self._marks.seen(list(ids))
         left = [one for key, one in ids.items() if key not in seen]
         if left and not self._score(left, batch.resource):
-            return Handled(done=False)
+            return Disposition(done=False)
         if self._marks is not None:
             self._marks.add([key for key in ids if key not in seen])
         if dead:
             self._meter.count_lost("unreadable", len(dead))
-        return Handled(dead=dead)
+        return Disposition(dead=dead)
 
     def _tell_of_newer(self, version: tuple[int, int]) -> None:
         if version in self._told_of:

@@ -24,7 +24,7 @@ from .sample import RagSample
 from .score import Score
 from .verdict import VerdictRules
 
-__all__ = ["Measuring", "measurement_key"]
+__all__ = ["SampleMeasurement", "measurement_key"]
 
 
 def measurement_key(metric: Metric, judge_model: str | None) -> str:
@@ -33,7 +33,7 @@ def measurement_key(metric: Metric, judge_model: str | None) -> str:
     return f"{key} {judge_model}" if metric.judged else key
 
 
-class Measuring:
+class SampleMeasurement:
     """Scores samples, one at a time; keeps nothing of them.
 
     Args:

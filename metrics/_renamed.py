@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .embedder import Embedder
     from .judge.protocol import Judge
 
-__all__ = ["AdjustedComputedMetric", "AdjustedMetric", "needing", "passing", "prefixed"]
+__all__ = ["WrappedComputedMetric", "WrappedMetric", "needing", "passing", "prefixed"]
 
 FIELDS = (
     "question",
@@ -35,7 +35,7 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 @dataclass(frozen=True)
-class _Adjustment:
+class _Wrapping:
     """What is changed about `metric`; the same for computed and judged metrics."""
 
     metric: Metric
@@ -63,7 +63,7 @@ class _Adjustment:
             self, "score_names", tuple(self.prefix + name for name in inner.score_names)
         )
 
-    def _adjust(self, scores: Sequence[Score]) -> tuple[Score, ...]:
+    def _wrap(self, scores: Sequence[Score]) -> tuple[Score, ...]:
         adjusted: list[Score] = []
         for score in scores:
             changes: dict[str, object] = {}
@@ -76,7 +76,7 @@ class _Adjustment:
 
 
 @dataclass(frozen=True)
-class AdjustedComputedMetric(_Adjustment, ComputedMetric):
+class WrappedComputedMetric(_Wrapping, ComputedMetric):
     """A metric without a judge, under other names or with a pass mark."""
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
@@ -87,16 +87,16 @@ class AdjustedComputedMetric(_Adjustment, ComputedMetric):
         """Do the same, with texts up to that length."""
         if not isinstance(self.metric, ComputedMetric):
             raise TypeError(f"{self.metric.name!r} is not a ComputedMetric")
-        return self._adjust(self.metric.compute_within(sample, max_text_chars))
+        return self._wrap(self.metric.compute_within(sample, max_text_chars))
 
 
 @dataclass(frozen=True)
-class AdjustedMetric(_Adjustment, Metric):
+class WrappedMetric(_Wrapping, Metric):
     """A judged metric under other names or with a pass mark."""
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Measure with the wrapped metric, then rename and label its scores."""
-        return self._adjust(await self.metric.measure(sample, judge))
+        return self._wrap(await self.metric.measure(sample, judge))
 
     def asking(self, embedder: Embedder | None) -> Metric:
         """Return this metric with the wrapped one asking `embedder`."""
@@ -108,23 +108,23 @@ class AdjustedMetric(_Adjustment, Metric):
 
 
 @dataclass(frozen=True)
-class _AdjustedUnjudgedMetric(AdjustedMetric):
-    """As `AdjustedMetric`, for a metric that awaits something other than a judge."""
+class _WrappedUnjudgedMetric(WrappedMetric):
+    """As `WrappedMetric`, for a metric that awaits something other than a judge."""
 
     judged: ClassVar[bool] = False
 
 
-def _adjust(
+def _wrap(
     metric: Metric,
     prefix: str = "",
     at_least: float | None = None,
     more_needs: tuple[str, ...] = (),
 ) -> Metric:
     if isinstance(metric, ComputedMetric):
-        return AdjustedComputedMetric(metric, prefix, at_least, more_needs)
+        return WrappedComputedMetric(metric, prefix, at_least, more_needs)
     if metric.judged:
-        return AdjustedMetric(metric, prefix, at_least, more_needs)
-    return _AdjustedUnjudgedMetric(metric, prefix, at_least, more_needs)
+        return WrappedMetric(metric, prefix, at_least, more_needs)
+    return _WrappedUnjudgedMetric(metric, prefix, at_least, more_needs)
 
 
 def prefixed(metric: Metric, prefix: str) -> Metric:
@@ -135,7 +135,7 @@ def prefixed(metric: Metric, prefix: str) -> Metric:
     """
     if not _PREFIX.match(prefix):
         raise ConfigurationError(f"prefix {prefix!r} is not snake case, e.g. 'sentence_'")
-    return _adjust(metric, prefix=prefix)
+    return _wrap(metric, prefix=prefix)
 
 
 def passing(metric: Metric, at_least: float) -> Metric:
@@ -151,7 +151,7 @@ def passing(metric: Metric, at_least: float) -> Metric:
         raise ConfigurationError(
             f"at_least is {at_least!r}, but {metric.name!r} ranges from {lowest} to {highest}"
         )
-    return _adjust(metric, at_least=at_least)
+    return _wrap(metric, at_least=at_least)
 
 
 def needing(metric: Metric, *fields: str) -> Metric:
@@ -165,4 +165,4 @@ def needing(metric: Metric, *fields: str) -> Metric:
             raise ConfigurationError(
                 f"{option!r} is no field of a sample; a metric needs some of {', '.join(FIELDS)}"
             )
-    return _adjust(metric, more_needs=fields)
+    return _wrap(metric, more_needs=fields)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ._display.progress_bar import ProgressBar
 from ._files.inputs import Samples, samples_of
-from ._measuring import Measuring
+from ._measuring import SampleMeasurement
 from .errors import ConfigurationError
 from .judge.protocol import Judge
 from .metric import Metric
@@ -61,7 +61,7 @@ def evaluate(
             is < 1.
     """
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
-    measuring = Measuring(chosen, judge, VerdictRules() if verdict is None else verdict)
+    measuring = SampleMeasurement(chosen, judge, VerdictRules() if verdict is None else verdict)
     bar = ProgressBar(len(listed), wanted=progress)
     try:
         if not measuring.awaits:
@@ -72,7 +72,7 @@ def evaluate(
 
 
 def _measure_all(
-    listed: Sequence[RagSample], measuring: Measuring, concurrency: int, bar: ProgressBar
+    listed: Sequence[RagSample], measuring: SampleMeasurement, concurrency: int, bar: ProgressBar
 ) -> Evaluation:
     """Measure on an event loop of its own, beside the one that runs here, if any."""
     results = Evaluation()
@@ -116,7 +116,7 @@ async def aevaluate(
 ) -> Evaluation:
     """Do the same as `evaluate`, on the running event loop."""
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
-    measuring = Measuring(chosen, judge, VerdictRules() if verdict is None else verdict)
+    measuring = SampleMeasurement(chosen, judge, VerdictRules() if verdict is None else verdict)
     bar = ProgressBar(len(listed), wanted=progress)
     try:
         return Evaluation(await _measure(listed, measuring, concurrency, bar, bar.show))
@@ -156,7 +156,7 @@ def _in_a_loop() -> bool:
     return True
 
 
-def _compute(sample: RagSample, measuring: Measuring, bar: ProgressBar) -> SampleScores:
+def _compute(sample: RagSample, measuring: SampleMeasurement, bar: ProgressBar) -> SampleScores:
     found = measuring.compute(sample)
     bar.advance()
     bar.show()
@@ -165,7 +165,7 @@ def _compute(sample: RagSample, measuring: Measuring, bar: ProgressBar) -> Sampl
 
 async def _measure_and_close(
     samples: Sequence[RagSample],
-    measuring: Measuring,
+    measuring: SampleMeasurement,
     concurrency: int,
     bar: ProgressBar,
     say: Callable[[], None],
@@ -179,7 +179,7 @@ async def _measure_and_close(
 
 async def _measure(
     samples: Sequence[RagSample],
-    measuring: Measuring,
+    measuring: SampleMeasurement,
     concurrency: int,
     bar: ProgressBar,
     say: Callable[[], None],

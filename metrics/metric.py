@@ -20,7 +20,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
 
-from ._display.wording import counted
+from ._display.wording import number_of
 from .errors import ConfigurationError, TooLongError, loggable
 from .sample import RagSample
 from .score import (
@@ -358,7 +358,7 @@ def _not_measurable(
         return scores_without_value(
             metric,
             "undefined",
-            f"{counted(orphaned, 'golden id')} orphaned: no chunk has its text now",
+            f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now",
         )
     if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric):
         return scores_without_value(

@@ -27,7 +27,7 @@ from ._intake import RETRY_AFTER_S
 from ._limits import Limits
 from ._lingering import LingeringResponse
 
-__all__ = ["COOKIE", "TOKEN_VARIABLE", "VIEW_TOKEN_VARIABLE", "Access", "guarded"]
+__all__ = ["COOKIE", "TOKEN_VARIABLE", "VIEW_TOKEN_VARIABLE", "Access", "guard_access"]
 
 TOKEN_VARIABLE = "RAGMETER_SERVE_TOKEN"  # noqa: S105 -- a name
 VIEW_TOKEN_VARIABLE = "RAGMETER_SERVE_VIEW_TOKEN"  # noqa: S105 -- a name
@@ -97,7 +97,7 @@ class Access:
         return bool(name) and (bool(self.token) or name in self._hosts)
 
 
-def guarded(application: ASGIApp, access: Access, counts: Counts, limits: Limits) -> ASGIApp:
+def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: Limits) -> ASGIApp:
     """Return the application behind these rules.
 
     Args:

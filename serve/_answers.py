@@ -22,7 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
 
-from ._intake import Taken
+from ._intake import Acceptance
 
 __all__ = ["Answer", "answer_to", "answer_to_metrics"]
 
@@ -31,7 +31,7 @@ Answer: TypeAlias = (
 )
 
 
-def answer_to(signal: Signal, taken: Taken) -> Answer:
+def answer_to(signal: Signal, taken: Acceptance) -> Answer:
     """Return the answer to an export that was taken, in full or in part."""
     if signal == "traces":
         spans = ExportTraceServiceResponse()

@@ -95,7 +95,7 @@ def api_routes(
         rate: Returns how often people call requests with a verdict's word bad.
     """
 
-    def explained(change: Change) -> Change:
+    def explain_change(change: Change) -> Change:
         # What is past was explained when it was told, if it was.
         return change if change.new or change.kind == "recovered" else reader.explained(change)
 
@@ -106,7 +106,7 @@ def api_routes(
         from_ms = said["from_ms"]
         on = changes(on=True)
         told = [
-            {**_CHANGE.dump_python(explained(change), mode="json"), "on": change in on}
+            {**_CHANGE.dump_python(explain_change(change), mode="json"), "on": change in on}
             for change in changes(on=False)
             if filters.service in (None, change.service)
             and filters.workflow in (None, change.workflow)
@@ -156,7 +156,7 @@ def api_routes(
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
     def endpoint(answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
-        def answered(asked: Request) -> Response:
+        def respond(asked: Request) -> Response:
             with guard:
                 try:
                     said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
@@ -176,9 +176,9 @@ def api_routes(
                 return JSONResponse(said, headers=_HEADERS)
             return _error(500, "an error of the server's")
 
-        return answered
+        return respond
 
-    def described(_: Request) -> Response:
+    def describe(_: Request) -> Response:
         return JSONResponse(description(), headers=_HEADERS)
 
     handlers = [overview, requests, request]
@@ -187,7 +187,7 @@ def api_routes(
             Route(path, endpoint(answer), methods=["GET"])
             for path, answer in zip(PATHS, handlers, strict=True)
         ),
-        Route("/api/openapi.json", described, methods=["GET"]),
+        Route("/api/openapi.json", describe, methods=["GET"]),
         *(Route(path, NoSuchMethod("GET", "HEAD")) for path in (*PATHS, "/api/openapi.json")),
         Route("/api", _Unknown()),
         Route("/api/{rest:path}", _Unknown()),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ragmeter.adapters.opentelemetry.otlp import MalformedError
 from ragmeter.metrics import RagmeterError
 
-__all__ = ["ENCODINGS", "TooLargeError", "UnknownEncodingError", "unpacked"]
+__all__ = ["ENCODINGS", "TooLargeError", "UnknownEncodingError", "unpack"]
 
 _WINDOWS: Mapping[str, int] = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """Content encodings, and how zlib calls them."""
@@ -27,7 +27,7 @@ class UnknownEncodingError(RagmeterError):
     """A body is packed in a way that is not known here."""
 
 
-def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
+def unpack(body: bytes, encoding: str, limit: int) -> bytes:
     """Return what a body holds.
 
     Args:

@@ -85,7 +85,7 @@ def endpoint_of(
         ConfigurationError: A variable makes no sense.
     """
 
-    def said(name: str) -> str:
+    def setting(name: str) -> str:
         own = environ.get(f"{_VARIABLE}{signal.upper()}_{name}", "").strip()
         return own or environ.get(_VARIABLE + name, "").strip()
 
@@ -101,7 +101,7 @@ def endpoint_of(
         else f"{_VARIABLE}ENDPOINT"
     )
     if "://" not in given:
-        given = f"{'http' if said('INSECURE').lower() == 'true' else 'https'}://{given}"
+        given = f"{'http' if setting('INSECURE').lower() == 'true' else 'https'}://{given}"
     try:
         parts = urlsplit(given)
         port = parts.port
@@ -112,39 +112,41 @@ def endpoint_of(
         raise ConfigurationError(
             f"{variable} is no address; write for example http://localhost:4318"
         )
-    chosen = _protocol(protocol or said("PROTOCOL"), port)
+    chosen = _protocol(protocol or setting("PROTOCOL"), port)
     if chosen == "http/protobuf" and not own:
         given = parts._replace(path=f"{parts.path.rstrip('/')}/v1/{signal}").geturl()
     return Endpoint(
         protocol=chosen,
         url=given,
-        headers=dict(parse_env_headers(said("HEADERS"), liberal=True)),
-        timeout_s=_timeout_s(said("TIMEOUT")),
-        gzip=said("COMPRESSION").lower() == "gzip",
+        headers=dict(parse_env_headers(setting("HEADERS"), liberal=True)),
+        timeout_s=_timeout_s(setting("TIMEOUT")),
+        gzip=setting("COMPRESSION").lower() == "gzip",
         secure=parts.scheme == "https",
-        certificate=said("CERTIFICATE") or None,
-        client_key=said("CLIENT_KEY") or None,
-        client_certificate=said("CLIENT_CERTIFICATE") or None,
+        certificate=setting("CERTIFICATE") or None,
+        client_key=setting("CLIENT_KEY") or None,
+        client_certificate=setting("CLIENT_CERTIFICATE") or None,
     )
 
 
-def _protocol(said: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
+def _protocol(setting: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
     """Return the protocol: gRPC for port 4317 and HTTP for everything else, where none is said."""
-    if said == "grpc" or (not said and port == _GRPC_PORT):
+    if setting == "grpc" or (not setting and port == _GRPC_PORT):
         return "grpc"
-    if said in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
+    if setting in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
         return "http/protobuf"
-    raise ConfigurationError(f"{_VARIABLE}PROTOCOL is {said!r}; allowed are http/protobuf and grpc")
+    raise ConfigurationError(
+        f"{_VARIABLE}PROTOCOL is {setting!r}; allowed are http/protobuf and grpc"
+    )
 
 
-def _timeout_s(said: str) -> float:
-    if not said:
+def _timeout_s(setting: str) -> float:
+    if not setting:
         return _TIMEOUT_S
     try:
         # The specification says milliseconds; OpenTelemetry's Python reads seconds, and so do we.
-        seconds = float(said)
+        seconds = float(setting)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= _MAX_TIMEOUT_S:
-        raise ConfigurationError(f"{_VARIABLE}TIMEOUT is {said!r}; give seconds, e.g. 10")
+        raise ConfigurationError(f"{_VARIABLE}TIMEOUT is {setting!r}; give seconds, e.g. 10")
     return seconds

@@ -28,7 +28,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
 from ragmeter.metrics import RagmeterError
 
 from ._answers import Answer, answer_to, answer_to_metrics
-from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpacked
+from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpack
 from ._counts import Counts
 from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import Limits
@@ -213,7 +213,7 @@ class _Door:
         """Read a body, on a thread; return the answer, why it is refused, or None: we failed."""
         with self._guard:
             try:
-                plain = unpacked(body, encoding, self._limits.body_bytes)
+                plain = unpack(body, encoding, self._limits.body_bytes)
                 if signal is None:
                     return answer_to_metrics(
                         plain, self._intake.take_metrics, as_json=media_type == JSON

@@ -22,13 +22,13 @@ from ragmeter.metrics import RagmeterError
 
 from ._bodies import TooLargeError
 from ._counts import Counts
-from ._journal import Journal, Kept
+from ._journal import Journal, JournalEntry
 from ._limits import Limits
 from ._scoring import Scoring
 from ._spool import SpoolFullError
 from .store import Store, StoreFullError, StoreRefusedError
 
-__all__ = ["RETRY_AFTER_S", "BusyError", "Intake", "Taken", "items_in"]
+__all__ = ["RETRY_AFTER_S", "Acceptance", "BusyError", "Intake", "items_in"]
 
 RETRY_AFTER_S = 2
 """Seconds after which a sender that was refused for want of room may try again."""
@@ -38,7 +38,7 @@ class BusyError(RagmeterError):
     """There is no room just now; the same request may be sent again."""
 
 
-class Taken:
+class Acceptance:
     """What became of an export request that was accepted.
 
     Attributes:
@@ -116,8 +116,8 @@ class Intake:
         request: ExportRequest,
         body: bytes | None = None,
         *,
-        kept: Kept | None = None,
-    ) -> Taken:
+        kept: JournalEntry | None = None,
+    ) -> Acceptance:
         """Take an export request in.
 
         Args:
@@ -170,7 +170,7 @@ class Intake:
             except StoreFullError as error:
                 raise BusyError(str(error)) from error
 
-    def admit(self, kept: Kept, request: ExportRequest) -> Taken:
+    def admit(self, kept: JournalEntry, request: ExportRequest) -> Acceptance:
         """Take an export request in for which there is room, and which is kept.
 
         Raises:
@@ -181,15 +181,15 @@ class Intake:
             self._store.take(request, received)
         return self._admit(kept, received)
 
-    def _admit(self, kept: Kept, found: ExportedRecords) -> Taken:
+    def _admit(self, kept: JournalEntry, found: ExportedRecords) -> Acceptance:
         received = kept.left_of(found)
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)
         self._journal.admitted(kept, received)
         if received.invalid:
             noun = "spans" if kept.signal == "traces" else "records"
-            return Taken(received.invalid, f"{received.invalid} {noun} without a usable id")
-        return Taken()
+            return Acceptance(received.invalid, f"{received.invalid} {noun} without a usable id")
+        return Acceptance()
 
 
 def items_in(request: ExportRequest) -> int:

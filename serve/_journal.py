@@ -28,7 +28,7 @@ from ._spool import FORWARDED, Entry, Spool, SpoolStats
 from .store import StoreFullError
 from .store.store import TRIED_AGAIN_S
 
-__all__ = ["Journal", "Kept"]
+__all__ = ["Journal", "JournalEntry"]
 
 _PACE_S = 0.05
 """Seconds between two looks at whether there is room."""
@@ -36,7 +36,7 @@ _PACE_S = 0.05
 _log = logging.getLogger("ragmeter")
 
 
-class Kept:
+class JournalEntry:
     """A request that the journal has taken care of.
 
     Attributes:
@@ -101,7 +101,7 @@ class Journal:
         self._thread: threading.Thread | None = None
 
     def start(
-        self, full: Callable[[], str | None], admit: Callable[[Kept, ExportRequest], object]
+        self, full: Callable[[], str | None], admit: Callable[[JournalEntry, ExportRequest], object]
     ) -> None:
         """Start, with what was kept and is not done.
 
@@ -159,16 +159,16 @@ class Journal:
             self._spool.try_again()
         return False
 
-    def keep(self, signal: Signal, body: bytes) -> Kept:
+    def keep(self, signal: Signal, body: bytes) -> JournalEntry:
         """Keep a request; when this returns, it is on the disk if there is a spool.
 
         Raises:
             SpoolFullError: There is no room for it.
         """
         position = None if self._spool is None else self._spool.append(signal, body)
-        return Kept(signal, body, position)
+        return JournalEntry(signal, body, position)
 
-    def admitted(self, kept: Kept, received: ExportedRecords) -> None:
+    def admitted(self, kept: JournalEntry, received: ExportedRecords) -> None:
         """Go on with a request whose spans are with the assembler.
 
         Args:
@@ -179,7 +179,7 @@ class Journal:
         if ledger is not None and kept.position is not None:
             traces = {span.trace_id for span in received.spans}
             traces.update(note.trace_id for note in received.logs)
-            ledger.received(kept.position, kept.signal, traces, settled=kept.settled)
+            ledger.note_entry(kept.position, kept.signal, traces, settled=kept.settled)
         if self._forwarder is not None and FORWARDED not in kept.settled:
             self._forwarder.put(kept.signal, kept.body, kept.position, force=True)
 
@@ -245,7 +245,7 @@ class Journal:
         self,
         spool: Spool,
         full: Callable[[], str | None],
-        admit: Callable[[Kept, ExportRequest], object],
+        admit: Callable[[JournalEntry, ExportRequest], object],
     ) -> None:
         _log.warning(
             "spool: %d export requests were acknowledged and not done when the server before ended; they are "
@@ -263,14 +263,14 @@ class Journal:
             self._replayed.set()
 
     def _admit_again(
-        self, spool: Spool, entry: Entry, admit: Callable[[Kept, ExportRequest], object]
+        self, spool: Spool, entry: Entry, admit: Callable[[JournalEntry, ExportRequest], object]
     ) -> None:
         try:
             request = parse_protobuf(entry.signal, entry.body)
         except MalformedError:
             spool.give_up(entry.position)
             return
-        kept = Kept(entry.signal, entry.body, entry.position, entry.settled)
+        kept = JournalEntry(entry.signal, entry.body, entry.position, entry.settled)
         while True:
             try:
                 admit(kept, request)

@@ -24,7 +24,7 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._bodies import TooLargeError
 from ._intake import BusyError, Intake
-from ._journal import Kept
+from ._journal import JournalEntry
 from ._ledger import Ledger
 from ._limits import Limits
 from ._offsets import Offsets, Partition
@@ -259,7 +259,7 @@ class KafkaSource:
             try:
                 outcome = self._admit(body, position)
             except BusyError:
-                self._offsets.unread(position)
+                self._offsets.put_back(position)
                 return False
             except TooLargeError:
                 outcome = "too_large"
@@ -287,7 +287,7 @@ class KafkaSource:
         parse = parse_json if body.startswith(_OPEN_BRACE) else parse_protobuf
         request = parse("traces", body)
         # Others read the topic, too: nothing of it is passed on.
-        kept = Kept("traces", b"", position, frozenset({FORWARDED}), self.ledger)
+        kept = JournalEntry("traces", b"", position, frozenset({FORWARDED}), self.ledger)
         self._intake.take("traces", request, kept=kept)
         return "accepted"
 
@@ -314,10 +314,10 @@ class KafkaSource:
         except KafkaException as error:
             self._hear_error(error.args[0])
         else:
-            self._offsets.told(due)
+            self._offsets.note_committed(due)
 
     def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
-        self._offsets.refused(
+        self._offsets.note_refused(
             (one.topic, one.partition)
             for one in partitions
             if error is not None or one.error is not None

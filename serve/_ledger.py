@@ -104,7 +104,7 @@ class Ledger:
         """Begin to settle every few seconds."""
         self._thread.start()
 
-    def received(
+    def note_entry(
         self,
         position: int,
         signal: Signal,
@@ -135,7 +135,7 @@ class Ledger:
             self._open[position] = entry
             self._changed = True
 
-    def forwarded(self, positions: Sequence[int]) -> None:
+    def note_forwarded(self, positions: Sequence[int]) -> None:
         """Note that entries were passed on, or refused for good."""
         with self._lock:
             for position in positions:

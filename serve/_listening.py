@@ -17,7 +17,7 @@ from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
 from ._tls import Certificate
 from .options import ServeOptions
 
-__all__ = ["bind_grpc", "bound", "forget_paths", "grpc_path", "is_own", "token_of"]
+__all__ = ["bind", "bind_grpc", "forget_paths", "grpc_path", "is_own", "token_of"]
 
 
 def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
@@ -60,7 +60,7 @@ def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
     return token, is_new
 
 
-def bound(options: ServeOptions) -> socket.socket:
+def bind(options: ServeOptions) -> socket.socket:
     """Return a socket that listens for HTTP.
 
     Raises:

@@ -40,7 +40,7 @@ class Offsets:
             self._next[partition] = offset + 1
             return position
 
-    def unread(self, position: int) -> None:
+    def put_back(self, position: int) -> None:
         """Take the last `read` of a partition back: there was no room for the message."""
         with self._lock:
             partition = self._where.pop(position)
@@ -71,12 +71,12 @@ class Offsets:
             }
             return {key: offset for key, offset in found.items() if self._told.get(key) != offset}
 
-    def told(self, offsets: Mapping[Partition, int]) -> None:
+    def note_committed(self, offsets: Mapping[Partition, int]) -> None:
         """Note what the broker was told."""
         with self._lock:
             self._told.update(offsets)
 
-    def refused(self, partitions: Iterable[Partition]) -> None:
+    def note_refused(self, partitions: Iterable[Partition]) -> None:
         """Note that the broker did not take what it was told of these."""
         with self._lock:
             for partition in partitions:

@@ -21,7 +21,7 @@ from ragmeter.adapters.opentelemetry.reporter import Reporter
 from ._journal import Journal
 from ._limits import MIB, Limits
 
-__all__ = ["Held", "Scoring"]
+__all__ = ["Backlog", "Scoring"]
 
 _PACE_S = 0.1
 """Seconds between two looks at what is complete, and at whether there is room."""
@@ -31,7 +31,7 @@ _IN_FLIGHT = 8
 """Times as many requests may be on their way through the meter as wait at its beginning."""
 
 
-class Held(NamedTuple):
+class Backlog(NamedTuple):
     """What waits, for the rest of its trace or for the meter."""
 
     traces: int
@@ -91,12 +91,12 @@ class Scoring:
         """Begin."""
         self._thread.start()
 
-    def held(self) -> Held:
+    def held(self) -> Backlog:
         """Return what waits here."""
         stats = self.assembler.stats()
         with self._lock:
             spans, size = self._spans["ready"], self._ready_bytes
-        return Held(
+        return Backlog(
             stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size
         )
 

@@ -1,8 +1,8 @@
 """What the server adds to its meter's watch over quality: what others scored, and what people say of changes.
 
-Applications with a callback of ragmeter's bring their own scores, which the meter here never sees: `Received`
-reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that something was
-deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of names.  Who may ask
+Applications with a callback of ragmeter's bring their own scores, which the meter here never sees:
+`ScoredElsewhere` reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that
+something was deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of names.  Who may ask
 is decided before them, for the whole port.  What changed itself is told by the meter.
 """
 
@@ -30,7 +30,7 @@ from ._api import NoSuchMethod
 from .page import Standing
 from .store import Reader, resource_of
 
-__all__ = ["Received", "standing_of", "watch_routes"]
+__all__ = ["ScoredElsewhere", "standing_of", "watch_routes"]
 
 MAX_BYTES = 16_384
 """Of a body: it holds a few names."""
@@ -42,7 +42,7 @@ MAX_SELF_TELLING = 1_000
 """Services that do so and are remembered; of others people are told twice rather than not at all."""
 
 
-class Received:
+class ScoredElsewhere:
     """What was scored elsewhere and is in the store: a `ragmeter.watch.alarming.Elsewhere`.
 
     Args:
@@ -131,7 +131,7 @@ def _endpoint(
     allowed: tuple[str, ...],
     guard: AbstractContextManager[None],
 ) -> Callable[[Request], Awaitable[Response]]:
-    def guarded(names: Mapping[str, str]) -> int | ConfigurationError | None:
+    def run_guarded(names: Mapping[str, str]) -> int | ConfigurationError | None:
         with guard:
             try:
                 return act(names)
@@ -153,7 +153,7 @@ def _endpoint(
         if names is None:
             words = ", ".join(allowed)
             return _refusal(400, f"a JSON object is expected, with texts under any of: {words}")
-        done = await asyncio.get_running_loop().run_in_executor(None, guarded, names)
+        done = await asyncio.get_running_loop().run_in_executor(None, run_guarded, names)
         if isinstance(done, ConfigurationError):
             return _refusal(409, str(done))
         if done is None:

@@ -24,7 +24,7 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings, scoring_arguments
 
-from ._access import Access, guarded
+from ._access import Access, guard_access
 from ._api import api_routes
 from ._claiming import SharedClaims
 from ._connections import connections
@@ -38,7 +38,7 @@ from ._intake import Intake
 from ._journal import Journal
 from ._ledger import Ledger
 from ._limits import KEEP_ALIVE_S, Limits
-from ._listening import bind_grpc, bound, forget_paths, grpc_path, is_own, token_of
+from ._listening import bind, bind_grpc, forget_paths, grpc_path, is_own, token_of
 from ._mounting import pages_of
 from ._own_metrics import publish
 from ._readers import Readers
@@ -47,7 +47,7 @@ from ._spool import Spool
 from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._tls import certificate_of
 from ._upkeep import Upkeep
-from ._watch import Received, standing_of, watch_routes
+from ._watch import ScoredElsewhere, standing_of, watch_routes
 from .options import ServeOptions
 from .page import Pages
 from .store import Reader, Store
@@ -105,7 +105,7 @@ class Server:
         self._certificate = certificate_of(self.options)
         self.store: Store | None = None
         self.reader: Reader | None = None
-        self._socket = bound(self.options)
+        self._socket = bind(self.options)
         journal: Journal | None = None
         try:
             if self.options.store is not None:
@@ -168,7 +168,7 @@ class Server:
         )
         self._http = uvicorn.Server(
             uvicorn.Config(
-                guarded(application, self.access, self._counts, self._limits),
+                guard_access(application, self.access, self._counts, self._limits),
                 http=connections(self._limits, self._counts),
                 ws="none",
                 lifespan="off",
@@ -276,7 +276,7 @@ class Server:
         if self.store is None or self.reader is None or not self.meter.watches:
             return
         if on:
-            self.meter.watch_elsewhere(Received(self.reader), SharedClaims(self.store))
+            self.meter.watch_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
         else:
             self.meter.watch_elsewhere(None)
 
@@ -521,7 +521,7 @@ class Server:
                 forwarded,
                 self.meter.guard("serve.forward"),
                 max_bytes=options.max_forward_bytes,
-                settled=None if ledger is None else ledger.forwarded,
+                settled=None if ledger is None else ledger.note_forwarded,
             )
             if forwarded
             else None

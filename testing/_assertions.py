@@ -26,7 +26,7 @@ from ragmeter.quality.summary import summarize
 
 from ._baseline import falls, read_baseline, scores_of, write
 from ._results import MeterResults
-from ._rows import Given, Tested, tested
+from ._rows import Given, TestedRow, rows_of
 from ._session import Inconclusive, session
 
 __all__ = ["QualityError", "assert_each", "assert_quality", "write_baseline"]
@@ -84,7 +84,7 @@ def assert_quality(
     asked = _limits(limits) if limits or baseline is None else []
     if not tolerance >= 0:
         raise ConfigurationError(f"tolerance is {tolerance!r}; give a share of at least 0")
-    rows = tested(results, metrics, judge)
+    rows = rows_of(results, metrics, judge)
     if baseline is not None and session.write_baselines:
         write(rows, baseline)
         baseline = None
@@ -118,7 +118,7 @@ def write_baseline(
     Raises:
         ConfigurationError: There is nothing to write, or the file cannot be written.
     """
-    write(tested(results, metrics, judge), path)
+    write(rows_of(results, metrics, judge), path)
 
 
 def assert_each(
@@ -146,7 +146,7 @@ def assert_each(
     """
     __tracebackhide__ = True
     asked = _limits(limits)
-    rows = tested(results, metrics, judge)
+    rows = rows_of(results, metrics, judge)
     decision = decide_each(asked, [row.scores for row in rows])
     return _settle(decision, asked, rows, "fail")
 
@@ -162,7 +162,7 @@ def _limits(limits: Sequence[str]) -> list[Limit]:
 def _settle(
     decision: Decision,
     limits: Sequence[Limit],
-    rows: Sequence[Tested],
+    rows: Sequence[TestedRow],
     inconclusive: Inconclusive,
     baseline: RowScores | None = None,
 ) -> Decision:
@@ -194,7 +194,7 @@ def _settle(
     return decision
 
 
-def _message(check: Check, limit: Limit, rows: Sequence[Tested]) -> str:
+def _message(check: Check, limit: Limit, rows: Sequence[TestedRow]) -> str:
     return "\n".join([_head(check), *(f"  {line}" for line in _worst(limit, rows))])
 
 
@@ -202,7 +202,7 @@ def _head(check: Check) -> str:
     return f"{check.outcome}: {check.what}: {check.reason}"
 
 
-def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[Tested]) -> list[str]:
+def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[TestedRow]) -> list[str]:
     """Return a line for each of the rows that fell most."""
     return [
         f"  {row.name} {was:.3f} then, {now:.3f} now{_quote(row.sample)}"
@@ -210,7 +210,7 @@ def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[Tested]) -> l
     ]
 
 
-def _worst(limit: Limit, rows: Sequence[Tested]) -> list[str]:
+def _worst(limit: Limit, rows: Sequence[TestedRow]) -> list[str]:
     """Return a line for each of the worst rows: without a text, unless texts are asked for."""
     found = [(row, row.scores[limit.name]) for row in rows if limit.name in row.scores]
     valued = [(row, score, score.value) for row, score in found if score.value is not None]

@@ -17,7 +17,7 @@ from ragmeter.metrics._files.samples import key_of_question
 from ragmeter.quality.earlier_run import read_scores
 from ragmeter.quality.row_scores import RowScore, RowScores
 
-from ._rows import Tested
+from ._rows import TestedRow
 
 __all__ = ["falls", "read_baseline", "scores_of", "write"]
 
@@ -52,11 +52,11 @@ def _measurement_name(definition: str, model: str) -> str:
     return f"{definition} {model}".rstrip()
 
 
-def _of(row: Tested, score: Score) -> str:
+def _of(row: TestedRow, score: Score) -> str:
     return _measurement_name(score.definition, row.judge if score.method == "llm" else "")
 
 
-def scores_of(rows: Sequence[Tested]) -> RowScores:
+def scores_of(rows: Sequence[TestedRow]) -> RowScores:
     """Return the scores of a test's rows by question.
 
     Raises:
@@ -77,7 +77,7 @@ def scores_of(rows: Sequence[Tested]) -> RowScores:
     return found
 
 
-def write(rows: Sequence[Tested], path: str | os.PathLike[str]) -> None:
+def write(rows: Sequence[TestedRow], path: str | os.PathLike[str]) -> None:
     """Write the rows as a baseline, at once or not at all.
 
     Raises:
@@ -97,7 +97,7 @@ def write(rows: Sequence[Tested], path: str | os.PathLike[str]) -> None:
         raise ConfigurationError(f"baseline {str(place)!r}: {error.strerror}") from error
 
 
-def _line(number: int, row: Tested) -> bytes:
+def _line(number: int, row: TestedRow) -> bytes:
     measured: dict[str, list[dict[str, Any]]] = {}
     for name, score in row.scores.items():
         kept = {
@@ -118,15 +118,15 @@ def _line(number: int, row: Tested) -> bytes:
 
 
 def falls(
-    name: str, baseline: RowScores, rows: Sequence[Tested]
-) -> list[tuple[Tested, float, float]]:
+    name: str, baseline: RowScores, rows: Sequence[TestedRow]
+) -> list[tuple[TestedRow, float, float]]:
     """Return the rows whose value differs from the baseline's, with both values: the largest fall first."""
     before = {
         question: [score.value for score in scores]
         for question, scores in baseline.of(name)
         if question is not None
     }
-    found: list[tuple[Tested, float, float]] = []
+    found: list[tuple[TestedRow, float, float]] = []
     lower_is_better = False
     for row in rows:
         if row.sample is None or row.sample.question is None or name not in row.scores:

@@ -51,14 +51,14 @@ class MeterResults:
                 f"ragmeter contained errors, and scores may be missing: {_counts(stats.internal_errors)}; "
                 "the log of the test names them"
             )
-        return Results(merged(self._memory.results))
+        return Results(merge_results(self._memory.results))
 
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
-def merged(results: Sequence[ScoredRun]) -> list[ScoredRun]:
+def merge_results(results: Sequence[ScoredRun]) -> list[ScoredRun]:
     """Return one result per request, what came late added to what came first; the last of each score counts."""
     found: dict[str, ScoredRun] = {}
     for result in results:

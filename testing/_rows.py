@@ -11,15 +11,15 @@ from ragmeter.metrics.evaluation import evaluate
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.results import SampleScores
 
-from ._results import MeterResults, merged
+from ._results import MeterResults, merge_results
 
-__all__ = ["Given", "Tested", "tested"]
+__all__ = ["Given", "TestedRow", "rows_of"]
 
 Given: TypeAlias = "ScoredRun | RagSample | Mapping[str, Score]"
 """What a row may come as."""
 
 
-class Tested(NamedTuple):
+class TestedRow(NamedTuple):
     """One row."""
 
     name: str
@@ -32,11 +32,11 @@ class Tested(NamedTuple):
     """The model of the judge, where one was asked and that is known."""
 
 
-def tested(
+def rows_of(
     given: MeterResults | Iterable[Given],
     metrics: str | Sequence[str | Metric] | None,
     judge: Judge | None,
-) -> list[Tested]:
+) -> list[TestedRow]:
     """Return the rows of what was given; samples are scored.
 
     Raises:
@@ -56,13 +56,13 @@ def tested(
     runs = [row for row in rows if isinstance(row, ScoredRun)]
     if len(runs) == len(rows):
         return [
-            Tested(
+            TestedRow(
                 f"row {number} (request {one.run.run_id})",
                 one.scores,
                 one.sample,
                 "" if one.judge is None else one.judge.model,
             )
-            for number, one in enumerate(merged(runs))
+            for number, one in enumerate(merge_results(runs))
         ]
     scores = [row for row in rows if isinstance(row, Mapping)]
     if len(scores) != len(rows):
@@ -73,6 +73,6 @@ def tested(
     return [_of_scores(number, one) for number, one in enumerate(scores)]
 
 
-def _of_scores(number: int, scores: Mapping[str, Score], judge: str = "") -> Tested:
+def _of_scores(number: int, scores: Mapping[str, Score], judge: str = "") -> TestedRow:
     sample = scores.sample if isinstance(scores, SampleScores) else None
-    return Tested(f"row {number}", scores, sample, judge)
+    return TestedRow(f"row {number}", scores, sample, judge)

@@ -22,7 +22,7 @@ from ragmeter.cli._score_table import legend, new_table, score_cell, summary_tab
 from ragmeter.metrics import VerdictRules
 
 from .corpus import load_chunks
-from .run import Asked, DemoOutcome, worst_request
+from .run import DemoOutcome, DemoQuestion, worst_request
 
 __all__ = ["outcome_as_json", "print_report"]
 
@@ -123,7 +123,7 @@ def _print_fault(outcome: DemoOutcome, console: Console) -> None:
     console.print("No reference, no judge, no rating: the verdict comes from the texts alone.\n")
 
 
-def _unsupported_sentences(asked: Asked) -> list[tuple[str, float]]:
+def _unsupported_sentences(asked: DemoQuestion) -> list[tuple[str, float]]:
     """Return the sentences of the answer that the chunks carry least, with the share of their words there."""
     score = asked.scores.get("lexical_groundedness")
     below = VerdictRules().unsupported_below
@@ -218,7 +218,7 @@ def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mea
     )
 
 
-def _verdict_cell(one: Asked) -> Text:
+def _verdict_cell(one: DemoQuestion) -> Text:
     if one.verdict is None:
         return Text("–", style="dim")
     return Text(one.verdict.word, style=_VERDICT_STYLES[one.verdict.word])
@@ -228,7 +228,7 @@ def _width(heading: str) -> int:
     return max(len(heading), 4)
 
 
-def missed_sentences(asked: Asked) -> list[str]:
+def missed_sentences(asked: DemoQuestion) -> list[str]:
     """Return the golden sentences that were not retrieved, as the evidence of ``recall`` says."""
     recall = asked.scores.get("recall")
     if recall is None:
@@ -338,7 +338,7 @@ def _operation(span: ReadableSpan) -> str:
     return str(attributes.get("gen_ai.operation.name") or span.name)
 
 
-def _trace_tree(spans: Sequence[ReadableSpan], worst: Asked) -> Tree | None:
+def _trace_tree(spans: Sequence[ReadableSpan], worst: DemoQuestion) -> Tree | None:
     run = worst.run.run if worst.run is not None else None
     if run is None or run.trace_id is None:
         return None
@@ -426,7 +426,7 @@ def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:
     }
 
 
-def _asked_as_json(asked: Asked) -> dict[str, Any]:
+def _asked_as_json(asked: DemoQuestion) -> dict[str, Any]:
     sample = asked.run.sample if asked.run is not None else None
     return {
         "question": asked.question.question,
@@ -448,5 +448,5 @@ def _asked_as_json(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _verdict_as_json(asked: Asked) -> dict[str, Any] | None:
+def _verdict_as_json(asked: DemoQuestion) -> dict[str, Any] | None:
     return None if asked.verdict is None else asked.verdict.model_dump(mode="json")

@@ -27,7 +27,7 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder, format_contexts
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "attached"]
+__all__ = ["SNIPPET", "scored_chain"]
 
 SNIPPET = """\
 from ragmeter import RagMeter
@@ -84,7 +84,7 @@ def _format(documents: Sequence[Document]) -> str:
 
 
 @contextmanager
-def attached(
+def scored_chain(
     chunks: Sequence[Chunk],
     embedding: HashedNgramEmbedding,
     responder: Responder,

@@ -28,7 +28,7 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "attached"]
+__all__ = ["SNIPPET", "scored_engine"]
 
 SNIPPET = """\
 from ragmeter import RagMeter
@@ -79,7 +79,7 @@ class ResponderLLM(CustomLLM):
 
 
 @contextmanager
-def attached(
+def scored_engine(
     chunks: Sequence[Chunk],
     embedding: HashedNgramEmbedding,
     responder: Responder,

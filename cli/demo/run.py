@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanKind
 from ragmeter import RagMeter
 from ragmeter.cli._otlp import SIGNALS, choose_protocol
 from ragmeter.cli._progress import progress, waiting
-from ragmeter.cli._telemetry import Collected, Delivery, LocalTelemetry, send
+from ragmeter.cli._telemetry import CollectedTelemetry, Delivery, LocalTelemetry, send
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
@@ -35,9 +35,9 @@ from .corpus import Question, load_chunks, load_questions
 
 __all__ = [
     "Application",
-    "Asked",
     "DemoOptions",
     "DemoOutcome",
+    "DemoQuestion",
     "Framework",
     "application",
     "run_demo",
@@ -90,7 +90,7 @@ class DemoOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoQuestion:
     """One question of the demo and what became of it."""
 
     question: Question
@@ -115,11 +115,11 @@ class DemoOutcome:
     """Which framework ran the application."""
     application: Application
     """The application."""
-    asked: Sequence[Asked]
+    asked: Sequence[DemoQuestion]
     """The questions, in order."""
     summaries: Sequence[ScoreSummary]
     """One per score name."""
-    collected: Collected
+    collected: CollectedTelemetry
     """What went through the OpenTelemetry SDK."""
     deliveries: Sequence[Delivery]
     """What the backend said, if one was given."""
@@ -167,14 +167,14 @@ class DemoOutcome:
         return lines
 
 
-def worst_request(asked: Sequence[Asked]) -> Asked | None:
+def worst_request(asked: Sequence[DemoQuestion]) -> DemoQuestion | None:
     """Return the request that people should look at first, or None when none was scored.
 
     The worst verdict first, then, where a reference tells, the lowest recall, then the least relevant
     chunks and the least grounded answer.
     """
 
-    def badness(one: Asked) -> tuple[float, ...]:
+    def badness(one: DemoQuestion) -> tuple[float, ...]:
         verdict = one.verdict
         rank = _WORST_FIRST.index(verdict.word) if verdict is not None else len(_WORST_FIRST)
         names = ("recall", "lexical_context_relevance", "lexical_groundedness")
@@ -315,7 +315,7 @@ def _match(
     questions: Sequence[Question],
     answers: Sequence[tuple[str | None, str | None]],
     results: Sequence[ScoredRun],
-) -> list[Asked]:
+) -> list[DemoQuestion]:
     by_question: dict[str | None, ScoredRun] = {}
     scores: dict[str | None, dict[str, Score]] = {}
     verdicts: dict[str | None, Verdict | None] = {}
@@ -324,7 +324,7 @@ def _match(
         by_question.setdefault(result.sample.question, result)
         scores.setdefault(result.sample.question, {}).update(result.scores)
     return [
-        Asked(
+        DemoQuestion(
             question=question,
             answer=answer,
             error=error,

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.exporters.protocol import MeterStats
-from ragmeter.metrics._display.printing import shown
+from ragmeter.metrics._display.printing import visible_text
 
 from ._configuration import check_configuration
 from ._findings import APPLICATION, REQUESTS, Finding
 from ._instrumentations import check_instrumentations
-from ._packages import installed
+from ._packages import installed_version
 from ._report import APPLICATION as SUMMARY
 from ._report import NOT_SCORED, print_findings, write_findings
 
@@ -99,7 +99,7 @@ def report(
     if sys.stderr is None:
         return
     sys.stderr.write(
-        f"\nragmeter doctor: process {os.getpid()}, {shown(' '.join(sys.argv)) or 'python'}\n"
+        f"\nragmeter doctor: process {os.getpid()}, {visible_text(' '.join(sys.argv)) or 'python'}\n"
     )
     summary = SUMMARY if any(one.exported for one in stats) else NOT_SCORED
     findings = examine_application(meters, stats, said)
@@ -127,7 +127,7 @@ def examine_application(
         return
     yield from _without_fine(check_configuration())
     pipelines: Pipelines | None = None
-    if installed("opentelemetry-sdk") is None:
+    if installed_version("opentelemetry-sdk") is None:
         yield APPLICATION.failed(
             "OpenTelemetry SDK", "not installed: nothing is sent", "pip install opentelemetry-sdk"
         )
@@ -270,9 +270,9 @@ def _log_findings(said: Mapping[tuple[str, str], tuple[int, str]]) -> Iterator[F
         if logger.startswith("opentelemetry") and "export" in f"{logger} {template}".lower()
     ]
     for count, logger, text in sorted(failures, reverse=True)[:5]:
-        shown = _QUERY.sub("?...", text.splitlines()[0])[:200]
+        visible_text = _QUERY.sub("?...", text.splitlines()[0])[:200]
         yield REQUESTS.failed(
             "sending",
-            f"{logger} logged, {count} times: {shown}",
+            f"{logger} logged, {count} times: {visible_text}",
             "the backend did not take what was exported: see its address above, protocol, path and key",
         )

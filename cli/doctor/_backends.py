@@ -15,7 +15,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
 from ._findings import CONFIGURED, REACHABLE, Finding
-from ._packages import installed
+from ._packages import installed_version
 
 __all__ = ["Destination", "check_backends", "find_destinations"]
 
@@ -111,7 +111,7 @@ def _guessed_protocol(
         for one in destinations
         if one.protocol == "http/protobuf" and _wanted_protocol(one.signal, environ) is None
     ]
-    if guessed and installed("opentelemetry-distro") is not None:
+    if guessed and installed_version("opentelemetry-distro") is not None:
         yield CONFIGURED.warning(
             _PROTOCOL,
             f"not set: tried over HTTP below, but opentelemetry-instrument sends {', '.join(guessed)} "
@@ -168,7 +168,7 @@ def _instead(signal: str) -> str:
 
 def _other_exporter(signal: str, exporters: list[str]) -> Finding:
     names = ", ".join(exporters)
-    if "prometheus" in exporters and installed("opentelemetry-exporter-prometheus") is None:
+    if "prometheus" in exporters and installed_version("opentelemetry-exporter-prometheus") is None:
         return CONFIGURED.failed(
             signal,
             "OTEL_METRICS_EXPORTER=prometheus, whose package is not installed",

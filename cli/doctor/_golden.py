@@ -12,7 +12,7 @@ from pathlib import Path
 from ragmeter.cli.golden._files import read_golden
 from ragmeter.cli.golden.run import CheckOptions, check_labels
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._display.wording import counted
+from ragmeter.metrics._display.wording import number_of
 from ragmeter.settings.config import Settings
 
 from ._findings import CONFIGURED, Finding
@@ -47,8 +47,8 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
     if stale:
         yield CONFIGURED.warning(
             _WHAT,
-            f"{counted(sum(stale), 'label')} of {counted(len(stale), 'question')} orphaned: their scores by id "
-            "are undefined",
+            f"{number_of(sum(stale), 'label')} of {number_of(len(stale), 'question')} orphaned: their scores "
+            "by id are undefined",
             "label these questions anew; `ragmeter golden check` lists them",
         )
     if checked is None:
@@ -58,11 +58,11 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
     if checked.unsure or checked.to_repair:
         yield CONFIGURED.warning(
             _WHAT,
-            f"of {counted(len(checked.found), 'label')}: {told}",
+            f"of {number_of(len(checked.found), 'label')}: {told}",
             f"ragmeter golden check {references} --against {chunks} --out repaired.jsonl",
         )
     else:
-        yield CONFIGURED.ok(_WHAT, f"{told}, in {counted(checked.chunks, 'chunk')}")
+        yield CONFIGURED.ok(_WHAT, f"{told}, in {number_of(checked.chunks, 'chunk')}")
 
 
 def _count_orphans(fields: Mapping[str, object]) -> int:

@@ -14,7 +14,7 @@ from ragmeter.metrics.errors import DISTRIBUTION, install_command
 
 from ._findings import INSTALLED, Finding
 
-__all__ = ["FRAMEWORKS", "check_packages", "installed"]
+__all__ = ["FRAMEWORKS", "check_packages", "installed_version"]
 
 FRAMEWORKS = (
     ("LangChain", "langchain-core", "langchain", "ragmeter.adapters.langchain"),
@@ -30,7 +30,7 @@ _OPTIONAL = (
 )
 
 
-def installed(distribution: str) -> str | None:
+def installed_version(distribution: str) -> str | None:
     """Return the version of an installed distribution, or None."""
     try:
         return version(distribution)
@@ -42,7 +42,7 @@ def check_packages() -> Iterator[Finding]:
     """Yield a finding per package."""
     yield INSTALLED.ok("ragmeter", f"{version(DISTRIBUTION)} on Python {platform.python_version()}")
     yield from _frameworks()
-    sdk = installed("opentelemetry-sdk")
+    sdk = installed_version("opentelemetry-sdk")
     if sdk is None:
         yield INSTALLED.failed(
             "OpenTelemetry SDK",
@@ -52,7 +52,7 @@ def check_packages() -> Iterator[Finding]:
     else:
         yield INSTALLED.ok("OpenTelemetry SDK", sdk)
     for distribution, extra, purpose in _OPTIONAL:
-        found = installed(distribution)
+        found = installed_version(distribution)
         if found is None:
             fix = f"for {purpose}: {install_command(extra)}"
             yield INSTALLED.skipped(distribution, "not installed", fix)
@@ -63,7 +63,7 @@ def check_packages() -> Iterator[Finding]:
 def _frameworks() -> Iterator[Finding]:
     found = False
     for name, distribution, extra, adapter in FRAMEWORKS:
-        release = installed(distribution)
+        release = installed_version(distribution)
         if release is None:
             yield INSTALLED.skipped(name, "not installed", f"to use it: {install_command(extra)}")
             continue

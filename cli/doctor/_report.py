@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ragmeter.metrics._display.printing import shown
+from ragmeter.metrics._display.printing import visible_text
 
 from ._findings import Finding, State, worst
 
@@ -64,7 +64,8 @@ def write_findings(
 ) -> None:
     """Write the same as plain text."""
     stream.writelines(
-        "".join(shown(text) for text, _ in line) + "\n" for line in _lines(findings, summary, [])
+        "".join(visible_text(text) for text, _ in line) + "\n"
+        for line in _lines(findings, summary, [])
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter, reference
-from ragmeter.cli._telemetry import Collected, LocalTelemetry, send
+from ragmeter.cli._telemetry import CollectedTelemetry, LocalTelemetry, send
 from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
 from ragmeter.cli.demo.run import Framework, application
 from ragmeter.exporters.memory import InMemoryExporter
@@ -26,7 +26,7 @@ from ragmeter.settings.config import Settings
 
 from ._backends import Destination
 from ._findings import TEST_REQUEST, Finding
-from ._packages import FRAMEWORKS, installed
+from ._packages import FRAMEWORKS, installed_version
 
 __all__ = ["try_delivery", "try_requests"]
 
@@ -36,7 +36,9 @@ FLUSH_S = 90.0
 """Seconds to wait for all scores; a judge may take its time."""
 
 
-def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding], Collected | None]:
+def try_requests(
+    settings: Settings, judge: Judge | None
+) -> tuple[list[Finding], CollectedTelemetry | None]:
     """Score one request per installed framework, or one recorded manually.
 
     Args:
@@ -49,7 +51,7 @@ def try_requests(settings: Settings, judge: Judge | None) -> tuple[list[Finding]
     telemetry = LocalTelemetry("ragmeter-doctor")
     findings: list[Finding] = []
     try:
-        names = [name for name, distribution, *_ in FRAMEWORKS if installed(distribution)]
+        names = [name for name, distribution, *_ in FRAMEWORKS if installed_version(distribution)]
         for name in names or [_MANUAL]:
             findings += _one_request(name, settings, judge, telemetry)
         return findings, telemetry.collect()
@@ -121,7 +123,9 @@ def _verdict(
         yield TEST_REQUEST.ok(framework, f"{len(measured)} scores: {some}, ...")
 
 
-def try_delivery(collected: Collected, destinations: Sequence[Destination]) -> Iterator[Finding]:
+def try_delivery(
+    collected: CollectedTelemetry, destinations: Sequence[Destination]
+) -> Iterator[Finding]:
     """Send what was emitted to every destination and yield what each said.
 
     A backend that takes traces and refuses another signal is usual; that is a warning.

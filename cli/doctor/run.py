@@ -14,7 +14,7 @@ from ragmeter.settings.config import scoring_arguments
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding
 from ._instrumentations import check_instrumentations
-from ._packages import check_packages, installed
+from ._packages import check_packages, installed_version
 from ._queue import check_queue
 from ._redis import check_shared
 
@@ -45,7 +45,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     settings = settings_or_none()
     if settings is not None:
         yield from check_shared(settings)
-    if installed("opentelemetry-sdk") is None:
+    if installed_version("opentelemetry-sdk") is None:
         yield TEST_REQUEST.skipped("everything", "needs the OpenTelemetry SDK")
         return
     # These modules need the SDK.

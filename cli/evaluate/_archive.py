@@ -32,17 +32,17 @@ from ragmeter.scorer import Scorer
 
 from ._by_segment import BySegment
 from ._known import KnownRows
-from ._parts import Folder, ListWriter, Shard, described, segment_column
+from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 
-__all__ = ["PART", "Archive", "Measured", "Plan", "giving", "known_rows"]
+__all__ = ["PART", "Archive", "MeasurementPlan", "Plan", "giving", "known_rows"]
 
 PART = 256
 """Rows of a part, at most; what an interruption makes anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasurementPlan:
     """What is asked of each row: what parts and lists of rows are marked with."""
 
     measurements: dict[str, str]
@@ -81,7 +81,7 @@ def known_rows(folder: Folder) -> tuple[KnownRows, list[Path]]:
 
 def _learn(path: Path, known: KnownRows) -> None:
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=["row"]) as file:
-        about = described(file.schema_arrow)
+        about = description_of(file.schema_arrow)
         if about is None:
             raise ValueError("not a part of ours")
         uniform = about.get("uniform")
@@ -156,7 +156,7 @@ class Archive:
         self,
         files: Sequence[Path],
         scorer: Scorer,
-        asked: Measured,
+        asked: MeasurementPlan,
         folder: Folder,
         shard: Shard,
         *,

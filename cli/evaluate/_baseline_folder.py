@@ -7,7 +7,7 @@ from pathlib import Path
 from ragmeter.metrics import ConfigurationError, VerdictRules
 from ragmeter.quality.row_scores import RowScores
 
-from ._listed import Listed
+from ._listed import RowList
 from ._parts import Folder
 from ._summing import sum_up
 
@@ -22,7 +22,7 @@ def scores_of_folder(path: Path) -> RowScores:
     """
     scores = RowScores()
     with Folder(path, None) as folder:
-        sum_up(folder, Listed(folder.lists()), VerdictRules(), scores)
+        sum_up(folder, RowList(folder.lists()), VerdictRules(), scores)
     if not len(scores):
         raise ConfigurationError(f"--baseline {str(path)!r} holds no scores")
     return scores

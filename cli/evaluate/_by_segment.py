@@ -72,7 +72,7 @@ class BySegment:
             for value in sorted(known)
         }
 
-    def decided(self, decision: Decision | None, asked: Criteria) -> Decision | None:
+    def decide(self, decision: Decision | None, asked: Criteria) -> Decision | None:
         """Return the decision with the limits decided about for every segment, too."""
         if decision is None or not asked.limits:
             return decision

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._files.columns import COLUMN_NAMES, NEAR_NAMES, Columns, spelled
+from ragmeter.metrics._files.columns import COLUMN_NAMES, NEAR_NAMES, Columns, snake_case
 from ragmeter.metrics._files.product_exports import UnreadableExportError
 from ragmeter.metrics._files.rows import GoodRow, read_rows
 from ragmeter.metrics._files.samples import MAX_FACT, facts_of, fields_of_row
@@ -45,7 +45,7 @@ def notes_on(files: Iterable[Path], columns: Columns) -> Iterator[str]:
 def _notes(rows: Sequence[Mapping[str, Any]], columns: Columns) -> Iterator[str]:
     rows = [fields for fields in rows if not _is_foreign(fields)]
     given = {name for fields in rows for name, value in fields.items() if value is not None}
-    read = {columns.named.get(name) or spelled(name): name for name in sorted(given)}
+    read = {columns.named.get(name) or snake_case(name): name for name in sorted(given)}
     near = {
         read[name]: field
         for field, names in NEAR_NAMES.items()

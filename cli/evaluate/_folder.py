@@ -29,13 +29,13 @@ from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
-from ._archive import Archive, Measured, Plan
+from ._archive import Archive, MeasurementPlan, Plan
 from ._by_segment import BySegment
 from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
-from ._listed import Listed
+from ._listed import RowList
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
-from ._summing import Summed, sum_up
+from ._summing import FolderSummary, sum_up
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
@@ -69,7 +69,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     total = sum(map(count_rows, options.files))
     scorer = _scorer(options)
     check_limits(options.asked.limits, scorer.metrics)
-    asked = Measured(
+    asked = MeasurementPlan(
         measurements=scorer.measurements,
         spared={} if options.metrics else _spared_scores(scorer),
         judge_model=None if options.judge is None else options.judge.model,
@@ -106,7 +106,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
                 archive.run_with(partial(engine, scorer), advance, beside)
         resumed = archive.resumed
         del archive  # what it knows of the rows is known from the list now
-        listed = Listed({shard: folder.lists()[shard]}, options.segments)
+        listed = RowList({shard: folder.lists()[shard]}, options.segments)
         found = _report(options, folder, listed, began)
     return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
 
@@ -130,7 +130,7 @@ def _merge(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
             raise ConfigurationError(
                 f"--merge: no run of shard {', '.join(lacking)} has come to its end"
             )
-        return _report(options, folder, Listed(lists, options.segments), began)
+        return _report(options, folder, RowList(lists, options.segments), began)
 
 
 def _scorer(options: EvaluateOptions) -> Scorer:
@@ -204,7 +204,7 @@ def _judge_stats(options: EvaluateOptions) -> JudgeStats:
     return JudgeStats() if options.judge is None else options.judge.stats
 
 
-def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: float) -> Evaluation:
+def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: float) -> Evaluation:
     if not listed.rows and not listed.bad_count:
         raise ConfigurationError(
             f"{', '.join(listed.files)!r} has no rows: there is nothing to score"
@@ -245,12 +245,14 @@ def _report(options: EvaluateOptions, folder: Folder, listed: Listed, began: flo
         failures=found.failures,
         unscored=listed.files if listed.rows and not any(s.count for s in summaries) else (),
         verdicts=verdicts,
-        decision=by_segment.decided(decision, options.asked),
+        decision=by_segment.decide(decision, options.asked),
         segments=by_segment.summaries(),
     )
 
 
-def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tuple[str, int], Row]:
+def _rows(
+    options: EvaluateOptions, listed: RowList, found: FolderSummary
+) -> Mapping[tuple[str, int], Row]:
     """Return the rows to be shown, by key and place; with their texts where a page is wanted."""
     several = len(listed.files) > 1
     rows: dict[tuple[str, int], Row] = {}
@@ -262,7 +264,7 @@ def _rows(options: EvaluateOptions, listed: Listed, found: Summed) -> Mapping[tu
     return rows
 
 
-def _add_texts(options: EvaluateOptions, listed: Listed, rows: dict[tuple[str, int], Row]) -> None:
+def _add_texts(options: EvaluateOptions, listed: RowList, rows: dict[tuple[str, int], Row]) -> None:
     """Read the data set once more, up to the last row that is shown."""
     wanted: dict[str, dict[int, tuple[str, int]]] = {}
     for key, place in rows:

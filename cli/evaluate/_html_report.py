@@ -21,7 +21,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display import html
 from ragmeter.metrics._display.drawings import distribution
 from ragmeter.metrics._display.ranking import RULE
-from ragmeter.metrics._display.wording import counted, percent
+from ragmeter.metrics._display.wording import number_of, percent
 
 from ._evaluation import Evaluation
 from ._html_evidence import meanings, place_of, questions_of, row_in_full
@@ -161,7 +161,7 @@ def _lead(evaluation: Evaluation) -> str:
     bad = verdicts.words["bad"]
     codes = ", ".join(f"{code} ({count})" for code, count in verdicts.by_code()[:3])
     said = (
-        f"<b>{bad} of {counted(judged, 'row')}</b> with a verdict "
+        f"<b>{bad} of {number_of(judged, 'row')}</b> with a verdict "
         f"{'is' if bad == 1 else 'are'} bad ({percent(bad / judged)})"
     )
     return (

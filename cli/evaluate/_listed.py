@@ -18,12 +18,12 @@ from pyarrow import parquet
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.segments import OTHER
 
-from ._archive import Measured
+from ._archive import MeasurementPlan
 from ._by_segment import MOST_VALUES
 from ._known import as_keys
-from ._parts import ListWriter, Shard, described, segment_column
+from ._parts import ListWriter, Shard, description_of, segment_column
 
-__all__ = ["BadLine", "Listed"]
+__all__ = ["BadLine", "RowList"]
 
 MAX_BAD = 1_000
 """Bad rows that are kept with their reasons."""
@@ -54,7 +54,7 @@ class _Shape:
         """By name of segment: the first values, each with the place of its first row."""
 
 
-class Listed:
+class RowList:
     """The rows of some shards.
 
     Args:
@@ -67,7 +67,7 @@ class Listed:
     """
 
     def __init__(self, lists: Mapping[Shard, Path], segments: Sequence[str] = ()) -> None:
-        self.asked: Measured | None = None
+        self.asked: MeasurementPlan | None = None
         self.files: list[str] = []
         self.bad: list[BadLine] = []
         self.bad_count = 0
@@ -211,7 +211,7 @@ class Listed:
                 values[value] = min(place, values.get(value, place))
 
     def _agree(self, shard: Shard, about: Mapping[str, Any]) -> None:
-        asked = Measured(
+        asked = MeasurementPlan(
             measurements=about["measurements"],
             spared=about["spared"],
             judge_model=about["judge_model"],
@@ -230,7 +230,7 @@ class Listed:
 def _about(shard: Shard, path: Path) -> dict[str, Any]:
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
-            about = described(file.schema_arrow)
+            about = description_of(file.schema_arrow)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(shard, path) from error
     if about is None or not {"measurements", "spared", "judge_model"} <= set(about):

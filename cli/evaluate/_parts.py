@@ -27,7 +27,7 @@ try:
 except ImportError:  # not on Windows, where two runs at a time are not noticed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Folder", "ListWriter", "Shard", "described", "segment_column", "shard_of"]
+__all__ = ["Folder", "ListWriter", "Shard", "description_of", "segment_column", "shard_of"]
 
 PART = re.compile(r"part-\d+-of-\d+-(\d+)\.parquet")
 ROWS = re.compile(r"rows-(\d+)-of-(\d+)\.parquet")
@@ -298,7 +298,7 @@ def segment_column(name: str) -> str:
     return f"segment:{name}"
 
 
-def described(schema: pa.Schema) -> dict[str, Any] | None:
+def description_of(schema: pa.Schema) -> dict[str, Any] | None:
     """Return what a file says of itself; None: it is not ours, or of a later format."""
     found: Any = (schema.metadata or {}).get(_ABOUT)
     try:

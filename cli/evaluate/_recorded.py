@@ -77,7 +77,7 @@ def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
         duration_s=time.perf_counter() - began,
         failures=read.failures,
         verdicts=read.verdicts,
-        decision=read.by_segment.decided(
+        decision=read.by_segment.decide(
             decide(options.asked, summaries, RowScores(), read.bad_count), options.asked
         ),
         segments=read.by_segment.summaries(),

@@ -17,7 +17,7 @@ from ragmeter.quality.segments import OTHER
 from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import new_summarizer
-from ._listed import Listed
+from ._listed import RowList
 
 __all__ = ["SegmentSums"]
 
@@ -29,7 +29,7 @@ class SegmentSums:
         listed: The rows, with their segments.
     """
 
-    def __init__(self, listed: Listed) -> None:
+    def __init__(self, listed: RowList) -> None:
         self._names = {name: [*values, OTHER] for name, values in listed.values.items()}
         self._codes = listed.codes
         self._found: dict[str, dict[str, Summarizer]] = {name: {} for name in self._names}
@@ -40,7 +40,7 @@ class SegmentSums:
 
         Args:
             counts: How often each of its rows occurs.
-            starts: The first line of each of them, as `Listed.find` says.
+            starts: The first line of each of them, as `RowList.find` says.
         """
         self._counts, self._starts = counts, starts
 

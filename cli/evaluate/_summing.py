@@ -27,13 +27,13 @@ from ragmeter.metrics._ungrounded import GROUNDEDNESS
 from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
-from ._archive import Measured
-from ._listed import Listed
-from ._parts import Folder, described
+from ._archive import MeasurementPlan
+from ._listed import RowList
+from ._parts import Folder, description_of
 from ._segment_sums import SegmentSums
 from ._worst_rows import SHOWN, WorstOf
 
-__all__ = ["Summed", "sum_up"]
+__all__ = ["FolderSummary", "sum_up"]
 
 _ROWS = 2_000
 """Rows that are put together at a time."""
@@ -51,7 +51,7 @@ _READ = (
 
 
 @dataclass(slots=True)
-class Summed:
+class FolderSummary:
     """What a folder's parts amount to."""
 
     summarizer: Summarizer = field(default_factory=Summarizer)
@@ -71,8 +71,8 @@ class Summed:
 
 
 def sum_up(
-    folder: Folder, listed: Listed, rules: VerdictRules, row_scores: RowScores | None = None
-) -> Summed:
+    folder: Folder, listed: RowList, rules: VerdictRules, row_scores: RowScores | None = None
+) -> FolderSummary:
     """Read all parts.
 
     Args:
@@ -82,7 +82,7 @@ def sum_up(
         row_scores: Takes every score, to be compared with another run's; None: nobody compares.
     """
     if listed.asked is None:
-        return Summed()
+        return FolderSummary()
     summing = _FolderSum(listed, listed.asked, rules, row_scores)
     spread = _Spread(listed.asked, rules)
     paths = [path for path in folder.parts() if _is_readable(path)]
@@ -99,7 +99,7 @@ def sum_up(
 def _is_readable(path: Path) -> bool:
     try:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
-            return described(file.schema_arrow) is not None
+            return description_of(file.schema_arrow) is not None
     except (OSError, pa.ArrowException):
         return False  # said when the run began; its rows were measured again
 
@@ -119,8 +119,8 @@ def _keys_of(path: Path) -> list[str]:
 class _FolderSum:
     def __init__(
         self,
-        listed: Listed,
-        asked: Measured,
+        listed: RowList,
+        asked: MeasurementPlan,
         rules: VerdictRules,
         row_scores: RowScores | None,
     ) -> None:
@@ -131,7 +131,7 @@ class _FolderSum:
         self._row_scores = row_scores
         self._described: dict[str, Score] = {}
         self._segments = SegmentSums(listed)
-        self.found = Summed()
+        self.found = FolderSummary()
 
     def take(self, table: pa.Table, spread: _Spread | None) -> None:
         """Take in a part; rows that are not whole in it go to `spread`."""
@@ -313,12 +313,15 @@ class _FolderSum:
         """Keep the rows to look at first: the order of `_display.ranking`, for whole columns."""
         rows, first, number = np.unique(at["row"][kept], return_index=True, return_inverse=True)
         ranks = np.array([rank_of(one) for one in word["verdict"]])[at["verdict"][kept[first]]]
-        described = [self._described.get(str(name)) for name in word["name"]]
+        description_of = [self._described.get(str(name)) for name in word["name"]]
         counts = np.array(
-            [one is not None and counts_as_badness(one.range, one.direction) for one in described],
+            [
+                one is not None and counts_as_badness(one.range, one.direction)
+                for one in description_of
+            ],
             dtype=bool,
         )
-        lower = np.array([one is not None and one.direction == "lower" for one in described])
+        lower = np.array([one is not None and one.direction == "lower" for one in description_of])
         values = table.column("value").to_numpy()[kept]
         names = at["name"][kept]
         there = counts[names] & ~np.isnan(values)
@@ -356,7 +359,7 @@ class _FolderSum:
 class _Spread:
     """Rows whose scores stand in several parts, or not all count: put together in a file of their own."""
 
-    def __init__(self, asked: Measured, rules: VerdictRules) -> None:
+    def __init__(self, asked: MeasurementPlan, rules: VerdictRules) -> None:
         self._order = {name: number for number, name in enumerate(asked.measurements)}
         self._rules = rules
         self._database = scratch_database(self)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ragmeter.fleet._ray_data import ROWS, cluster, scored
+from ragmeter.fleet._ray_data import ROWS, cluster, score_tables
 from ragmeter.fleet.tables import SCORES, scores_as_table
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics._files.rows import RawRow, open_rows
@@ -57,7 +57,7 @@ def scored_by_ray(
         columns: Which columns hold what.
 
     Raises:
-        ConfigurationError: As of `cluster` and `scored`.
+        ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
         _Reading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
@@ -69,7 +69,7 @@ def scored_by_ray(
     # Few rows are for few processes, each of which takes seconds to start.
     processes = max(1, min(processes, -(-plan.rows // rows)))
     with cluster(processes):
-        for table in scored(
+        for table in score_tables(
             pieces,
             _Building(scorer, plan.names, judge, with_text, columns),
             processes=processes,

@@ -34,7 +34,7 @@ class WorstRow:
     """Rows of the same question that there is something to look at in, this one included."""
 
 
-class Kept(NamedTuple, Generic[T]):
+class RankedRow(NamedTuple, Generic[T]):
     """One of the worst."""
 
     place: int
@@ -100,10 +100,10 @@ class WorstOf(Generic[T]):
         else:
             heapq.heapreplace(self._heap, entry)
 
-    def all(self) -> list[Kept[T]]:
+    def all(self) -> list[RankedRow[T]]:
         """Return what was kept, worst first."""
         return [
-            Kept(-place, key, found, self._times.get(question, 1))
+            RankedRow(-place, key, found, self._times.get(question, 1))
             for _, place, question, key, found in sorted(
                 self._heap, key=lambda entry: entry[:2], reverse=True
             )

@@ -109,7 +109,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         failures=run.failures,
         unscored=run.unscored,
         verdicts=run.verdicts,
-        decision=run.by_segment.decided(
+        decision=run.by_segment.decide(
             decide(options.asked, summaries, run.row_scores, run.bad_row_count), options.asked
         ),
         segments=run.by_segment.summaries(),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-__all__ = ["COVERED", "FILLED", "Chunk", "Found", "Index", "Kind", "Label"]
+__all__ = ["COVERED", "FILLED", "Chunk", "Index", "Kind", "Label", "LabelOutcome"]
 
 Kind = Literal["valid", "re-anchorable", "merged", "split", "orphaned"]
 
@@ -52,7 +52,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LabelOutcome:
     """What became of a label."""
 
     kind: Kind
@@ -107,7 +107,7 @@ class Index:
                     self._having[run].append(len(self._chunks))
                 self._chunks.append((chunk.id, words))
 
-    def find(self, label: Label) -> Found:
+    def find(self, label: Label) -> LabelOutcome:
         """Say what became of a label."""
         words = words_of(label.text or "")
         if not words:
@@ -117,19 +117,21 @@ class Index:
         holders = [match for match in matches if match.share >= COVERED]
         own = next((match for match in holders if match.id == label.id), None)
         if own is not None and own.tells_the_same:
-            return Found("valid", (own.id,), own.share, True, "its chunk still holds its text")
+            return LabelOutcome(
+                "valid", (own.id,), own.share, True, "its chunk still holds its text"
+            )
         if holders:
             return self._match_whole(holders)
         return self._in_parts(words, matches, telling)
 
-    def _by_id(self, label: Label) -> Found:
+    def _by_id(self, label: Label) -> LabelOutcome:
         if label.id in self._ids:
             reason = "there is a chunk with its id; what it was about is not known"
-            return Found("valid", (label.id,), 0.0, True, reason)
+            return LabelOutcome("valid", (label.id,), 0.0, True, reason)
         reason = "no chunk has its id, and what it was about is not known"
-        return Found("orphaned", (), 0.0, False, reason)
+        return LabelOutcome("orphaned", (), 0.0, False, reason)
 
-    def _match_whole(self, holders: list[_Match]) -> Found:
+    def _match_whole(self, holders: list[_Match]) -> LabelOutcome:
         """Return what became of a label whose text stands whole in at least one chunk."""
         whole = [match for match in holders if match.share == 1.0] or holders
         alone = [match for match in whole if match.is_same] or whole
@@ -138,20 +140,20 @@ class Index:
         if len(names) > 1:
             reason = f"{len(names)} chunks hold its text: which one is meant is not sure"
             kind: Kind = "re-anchorable" if match.filled >= FILLED else "merged"
-            return Found(kind, names[:_NAMED], match.share, False, reason)
+            return LabelOutcome(kind, names[:_NAMED], match.share, False, reason)
         if not match.tells_the_same:
             reason = "a chunk holds nearly its text, with other numbers or names"
-            return Found("re-anchorable", (match.id,), match.share, False, reason)
+            return LabelOutcome("re-anchorable", (match.id,), match.share, False, reason)
         if match.filled >= FILLED:
-            return Found(
+            return LabelOutcome(
                 "re-anchorable", (match.id,), match.share, True, "its text stands under another id"
             )
         reason = "its text stands in one chunk together with more"
-        return Found("merged", (match.id,), match.share, True, reason)
+        return LabelOutcome("merged", (match.id,), match.share, True, reason)
 
     def _in_parts(
         self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]
-    ) -> Found:
+    ) -> LabelOutcome:
         """Return what became of a label whose text no chunk holds whole."""
         open_places, parts, sure = set(range(len(words))), [], True
         least = max(1.0, _LEAST_PART * len(words))
@@ -171,12 +173,12 @@ class Index:
         names = tuple(dict.fromkeys(part.id for part in parts))
         if share < COVERED:
             reason = f"{share:.0%} of its text stands in the chunks"
-            return Found("orphaned", names[:_NAMED], share, False, reason)
+            return LabelOutcome("orphaned", names[:_NAMED], share, False, reason)
         have = Counter(word for part in parts for word in part.words)
         if not sure or telling - have:
             reason = "its text stands in several chunks, not all of which are sure"
-            return Found("split", names, share, False, reason)
-        return Found("split", names, share, True, f"its text stands in {len(names)} chunks")
+            return LabelOutcome("split", names, share, False, reason)
+        return LabelOutcome("split", names, share, True, f"its text stands in {len(names)} chunks")
 
     def _matches(self, words: tuple[str, ...], telling: Counter[str]) -> list[_Match]:
         """Return the chunks that share a run of words, or a whole short chunk, with a text."""

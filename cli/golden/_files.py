@@ -13,9 +13,9 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.rows import BadRow, read_rows
 
-from ._anchors import Chunk, Found, Label
+from ._anchors import Chunk, Label, LabelOutcome
 
-__all__ = ["GoldenRow", "read_chunks", "read_golden", "repaired"]
+__all__ = ["GoldenRow", "read_chunks", "read_golden", "repair_row"]
 
 _ID = ("id", "id_", "chunk_id", "node_id", "context_id", "doc_id", "document_id")
 _TEXT = ("text", "page_content", "content", "context", "chunk", "document")
@@ -68,7 +68,9 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
     return found
 
 
-def repaired(row: GoldenRow, outcomes: Sequence[Found], texts: Mapping[str, str]) -> dict[str, Any]:
+def repair_row(
+    row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the row with the ids that its labels have now.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._ending import EXIT_FAILED, explained, print_json
+from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["EXIT_UNSURE", "golden"]
 
@@ -66,7 +66,7 @@ def check(
     more in it; split: several do; orphaned: none. Exit code 0: every label is valid, or repaired with
     --out; 1: all others can be repaired for sure; 5: some need a person.
     """
-    with explained():
+    with exit_with_line():
         from .run import CheckOptions, check_labels, print_checked
 
         checked = check_labels(CheckOptions(references, against, before, out))

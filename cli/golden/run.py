@@ -20,10 +20,10 @@ from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.json_lines import as_line
 
-from ._anchors import COVERED, FILLED, Found, Index, Kind, Label
-from ._files import GoldenRow, read_chunks, read_golden, repaired
+from ._anchors import COVERED, FILLED, Index, Kind, Label, LabelOutcome
+from ._files import GoldenRow, read_chunks, read_golden, repair_row
 
-__all__ = ["CheckOptions", "Checked", "check_labels", "print_checked"]
+__all__ = ["CheckOptions", "GoldenCheck", "check_labels", "print_checked"]
 
 _MEANINGS: dict[Kind, str] = {
     "valid": "its chunk still holds its text",
@@ -48,17 +48,17 @@ class CheckOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class GoldenCheck:
     """What became of every label."""
 
-    outcomes: tuple[tuple[GoldenRow, tuple[Found, ...]], ...]
+    outcomes: tuple[tuple[GoldenRow, tuple[LabelOutcome, ...]], ...]
     chunks: int
     """Chunks of the index."""
     written: bool
     """Whether the repaired set was written."""
 
     @property
-    def found(self) -> list[tuple[GoldenRow, Label, Found]]:
+    def found(self) -> list[tuple[GoldenRow, Label, LabelOutcome]]:
         """Every label with its outcome, in order."""
         return [
             (row, label, one)
@@ -95,7 +95,7 @@ class Checked:
         }
 
 
-def check_labels(options: CheckOptions) -> Checked:
+def check_labels(options: CheckOptions) -> GoldenCheck:
     """Sort the labels, and write the repaired set where that was asked for.
 
     Raises:
@@ -122,10 +122,10 @@ def check_labels(options: CheckOptions) -> Checked:
     outcomes = tuple((row, tuple(map(index.find, row.labels))) for row in rows)
     if options.out is not None:
         _write(options.out, outcomes, _texts_of_parts(options.against, outcomes))
-    return Checked(outcomes, index.count, options.out is not None)
+    return GoldenCheck(outcomes, index.count, options.out is not None)
 
 
-def print_checked(checked: Checked, out: Console) -> None:
+def print_checked(checked: GoldenCheck, out: Console) -> None:
     """Print how many labels are of which kind, and which need a person."""
     counts = Counter(one.kind for _, _, one in checked.found)
     table = Table(box=None, pad_edge=False)
@@ -151,7 +151,7 @@ def print_checked(checked: Checked, out: Console) -> None:
 
 
 def _texts_of_parts(
-    against: Path, outcomes: Sequence[tuple[GoldenRow, Sequence[Found]]]
+    against: Path, outcomes: Sequence[tuple[GoldenRow, Sequence[LabelOutcome]]]
 ) -> dict[str, str]:
     """Return the texts of the chunks that hold parts of split labels: their new anchors."""
     wanted = {
@@ -168,11 +168,11 @@ def _texts_of_parts(
 
 def _write(
     path: Path,
-    outcomes: Sequence[tuple[GoldenRow, Sequence[Found]]],
+    outcomes: Sequence[tuple[GoldenRow, Sequence[LabelOutcome]]],
     texts: dict[str, str],
 ) -> None:
     try:
-        lines = [as_line(repaired(row, found, texts)) for row, found in outcomes]
+        lines = [as_line(repair_row(row, found, texts)) for row, found in outcomes]
         as_array = b"[\n" + b",\n".join(line.rstrip(b"\n") for line in lines) + b"\n]\n"
         with whole():
             path.write_bytes(as_array if path.suffix == ".json" else b"".join(lines))

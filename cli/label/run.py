@@ -29,7 +29,7 @@ from ._draw import Drawing, draw, pick_worst
 from ._screen import Screen, grade_of
 from ._wording import LANGUAGES, WORDINGS, Language
 
-__all__ = ["LabelOptions", "Labelled", "run_labelling"]
+__all__ = ["LabelOptions", "SessionSummary", "run_labelling"]
 
 LEAST_FOR_MEAN = 30
 """Labels before the mean so far is shown, and so are few that it is shown only"""
@@ -62,7 +62,7 @@ class LabelOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class SessionSummary:
     """What became of a session."""
 
     labels: int
@@ -71,7 +71,7 @@ class Labelled:
     """Drawn requests that the rater has not seen yet."""
 
 
-def run_labelling(options: LabelOptions, console: Console) -> Labelled:
+def run_labelling(options: LabelOptions, console: Console) -> SessionSummary:
     """Show requests until all are labelled or the rater stops; each label is kept at once.
 
     Raises:
@@ -164,7 +164,7 @@ class _Session:
         self._said = {one.request: one for one in known if one.rater == self._rater}
         self._given = 0
 
-    def run(self) -> Labelled:
+    def run(self) -> SessionSummary:
         requests = self._drawing.requests
         waiting = [one for one in requests if one.request not in self._said]
         place, whole = 0, False
@@ -200,7 +200,7 @@ class _Session:
         )
         self._say_rates()
         left = sum(one.request not in self._said for one in requests)
-        return Labelled(self._given, left)
+        return SessionSummary(self._given, left)
 
     def _key(self) -> str | None:
         """Return the next key that means something."""

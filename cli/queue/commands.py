@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._ending import EXIT_FAILED, explained, print_json
+from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["queue"]
 
@@ -146,7 +146,7 @@ def _tell(what: str, done: int, *, as_json: bool) -> None:
 @contextmanager
 def _reachable_queue() -> Iterator[None]:
     """End with 1, and one line, when the queue cannot be reached."""
-    with explained():
+    with exit_with_line():
         from ragmeter.fleet.transport import TransportDownError
 
         try:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ragmeter.fleet.payload import Batch, UnreadableError, unpack
+from ragmeter.fleet.payload import MessageContent, UnreadableError, unpack
 from ragmeter.fleet.queue import DeadLetter, Queue, open_queue
 from ragmeter.metrics import ConfigurationError
 
@@ -57,7 +57,7 @@ def letters(
 
 
 def _letter(dead: DeadLetter, now_ns: int, *, with_text: bool) -> Letter:
-    batch: Batch | None = None
+    batch: MessageContent | None = None
     with suppress(UnreadableError):
         batch = unpack(dead.body)
     runs = () if batch is None else batch.runs

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._ending import explained
+from ragmeter.cli._ending import exit_with_line
 from ragmeter.cli.program import become_program, program_command
 from ragmeter.metrics import ConfigurationError
 
@@ -42,7 +42,7 @@ def run(
     which is started if it does not run, unless --phoenix or --otlp says otherwise. Ends as the program ends.
     """
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-    with explained():
+    with exit_with_line():
         if phoenix is not None and otlp is not None:
             raise ConfigurationError("--phoenix and --otlp: choose one of them")
         if phoenix is not None and not urlsplit(phoenix).hostname:

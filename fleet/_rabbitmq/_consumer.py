@@ -45,10 +45,10 @@ class RagmeterConsumer(Consumer):
         """Wait until there is a connection, and say in our words why there is none."""
         address = self.app.conf.ragmeter_address
 
-        def said(error: BaseException, pause_s: float) -> None:
+        def log_retry(error: BaseException, pause_s: float) -> None:
             _logger.error("%s: %s; tried again in %.0f s", address.shown, reason_of(error), pause_s)
 
-        connected = conn.ensure_connection(said, callback=maybe_shutdown)
+        connected = conn.ensure_connection(log_retry, callback=maybe_shutdown)
         self.first_connection_attempt = False
         self.broker_connection_retry_attempt = 0
         return connected

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ragmeter.metrics._process import fork
-from ragmeter.metrics._process.background_thread import Clerk
+from ragmeter.metrics._process.background_thread import BackgroundThread
 from ragmeter.metrics._process.bounded_table import BoundedTable
 from ragmeter.metrics._process.retry import pause_before
 from ragmeter.metrics.errors import ConfigurationError, loggable
@@ -254,13 +254,13 @@ class BatchedModel(ABC, Generic[I, R]):
             if reservation is not None and self.budget is not None:
                 self.budget.settle(reservation, tokens if admitted else 0, 0)
             if admitted and not concluded:
-                self._breaker.abandoned()
+                self._breaker.record_abandonment()
         made = sum(not isinstance(outcome, JudgeError) for outcome in outcomes)
         self._count(items=made)
         if failure is None or made or failure.error_type in _OF_THE_ITEM:
-            self._breaker.succeeded()
+            self._breaker.record_success()
         else:
-            self._breaker.failed(failure.error_type, failure.detail, fatal=failure.fatal)
+            self._breaker.record_failure(failure.error_type, failure.detail, fatal=failure.fatal)
         return outcomes
 
     async def _call_or_halve(
@@ -357,7 +357,7 @@ class ThreadOfModel:
         fork.forget(self._begin)  # the parent's thread is not there in a child
 
     def _begin(self) -> None:
-        self._clerk = Clerk(self._name)
+        self._clerk = BackgroundThread(self._name)
 
     async def run(self, call: Callable[[], Any]) -> Any:
         """Call on the thread, and return what it returned; the loop goes on meanwhile."""

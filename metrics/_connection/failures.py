@@ -17,7 +17,7 @@ from typing import Any
 
 from ragmeter.metrics._process.retry import asked_pause_s
 
-__all__ = ["FailedCall", "refused"]
+__all__ = ["FailedCall", "failed_reply"]
 
 _LONGEST_ASKED_S = 3600.0
 """An endpoint that asks for a longer pause is asked again after that."""
@@ -189,7 +189,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         self.words = words
 
 
-def refused(
+def failed_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True
 ) -> FailedCall:
     """Return what a reply with an error status means.

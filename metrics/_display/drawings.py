@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from html import escape
 
 from .summary import ScoreSummary
-from .wording import counted, value_text
+from .wording import number_of, value_text
 
 __all__ = ["distribution", "verdict_bar"]
 
@@ -72,7 +72,7 @@ def _description(one: ScoreSummary, low: float, high: float) -> str:
     interval = one.interval95
     if interval is not None:
         mean += f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
-    return f"{counted(one.count, 'value')} of {one.name} from {low:.3g} to {high:.3g}{mean}"
+    return f"{number_of(one.count, 'value')} of {one.name} from {low:.3g} to {high:.3g}{mean}"
 
 
 def verdict_bar(words: Mapping[str, int], unjudged: int = 0) -> str:

@@ -15,7 +15,7 @@ from ragmeter.metrics.verdict import Verdict
 
 from .drawings import distribution, verdict_bar
 from .summary import ScoreSummary, standing, valued_first
-from .wording import SHORT_STATUSES, STATUS_MEANINGS, counted, percent, value_text
+from .wording import SHORT_STATUSES, STATUS_MEANINGS, number_of, percent, value_text
 
 __all__ = [
     "DARK",
@@ -268,7 +268,7 @@ def _look(score: Score | None, usual: ScoreSummary | None, seen: set[str]) -> st
 
 def requests_counted(count: int) -> str:
     """Return how many requests there are."""
-    return f"<p><b>{counted(count, 'request')}</b></p>"
+    return f"<p><b>{number_of(count, 'request')}</b></p>"
 
 
 def request(row: ShownRow) -> str:

@@ -1,7 +1,7 @@
 """Names and texts of others on one line: what cannot be seen moves no cursor and begins no line.
 
 A sender chooses names, and who reads a log or terminal takes each line for one of ours.  So whatever is logged
-passes here, by a filter on our loggers; terminals and the console exporter call `shown` or `one_line`.
+passes here, by a filter on our loggers; terminals and the console exporter call `visible_text` or `one_line`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-__all__ = ["LOGGERS", "Lines", "one_line", "shown"]
+__all__ = ["LOGGERS", "Lines", "one_line", "visible_text"]
 
 LOGGERS = ("ragmeter", "ragmeter.judge", "ragmeter.redis")
 """All that the package logs to, but for `ragmeter.explain`, which tells of one request on several lines."""
 _LONGEST = 2_000
 
 
-def shown(text: str) -> str:
+def visible_text(text: str) -> str:
     """Return a text of any number of lines, with a sign in place of each character that cannot be seen."""
     if text.isprintable():
         return text

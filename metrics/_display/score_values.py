@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["EXACT", "Tally"]
+__all__ = ["EXACT", "ScoreValues"]
 
 EXACT = 50_000
 """Values that are kept as they are; beyond, places are counted."""
@@ -22,7 +22,7 @@ _UNIT = 1 << 40
 """Sums are whole numbers of this part of 1: their order then makes no difference."""
 
 
-class Tally:
+class ScoreValues:
     """Takes values, and returns them as a short ascending list with how often each occurred.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ragmeter.metrics.score import Score, ScoreDirection
 
 from .mean_interval import interval_of_sums, mean_interval
-from .score_values import Tally
+from .score_values import ScoreValues
 
 __all__ = [
     "ScoreSummary",
@@ -170,12 +170,12 @@ class Summarizer:
     """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more.
 
     Args:
-        exact: Values of a score that are kept as they are; None: as many as `Tally` keeps.
+        exact: Values of a score that are kept as they are; None: as many as `ScoreValues` keeps.
     """
 
     def __init__(self, *, exact: int | None = None) -> None:
         self._exact = exact
-        self._values: dict[str, Tally] = {}
+        self._values: dict[str, ScoreValues] = {}
         self._missing: dict[str, Counter[str]] = {}
         self._lacking: dict[str, set[str]] = {}
         self._described: dict[str, Score] = {}
@@ -196,7 +196,7 @@ class Summarizer:
         """
         found = self._values.get(described.name)
         if found is None:
-            found = self._values[described.name] = Tally(described.range, exact=self._exact)
+            found = self._values[described.name] = ScoreValues(described.range, exact=self._exact)
             # Only range and direction are read; evidence would stay in memory for nothing.
             self._described[described.name] = described.model_copy(
                 update={"items": (), "explanation": None}
@@ -231,7 +231,7 @@ class Summarizer:
             self._summary(name, found, interval=interval) for name, found in self._values.items()
         ]
 
-    def _summary(self, name: str, found: Tally, *, interval: bool) -> ScoreSummary:
+    def _summary(self, name: str, found: ScoreValues, *, interval: bool) -> ScoreSummary:
         # Sorted: rows that are scored at the same time end in any order, and the interval's draws
         # depend on it.
         described, values, counts = self._described[name], found.values(), found.counts()

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 __all__ = [
     "SHORT_STATUSES",
     "STATUS_MEANINGS",
-    "counted",
-    "listed",
+    "first_words",
     "listed_ids",
+    "number_of",
     "percent",
-    "quoted",
+    "quote_text",
     "value_text",
 ]
 
@@ -55,12 +55,12 @@ def value_text(value: float, ends: tuple[float | None, float | None]) -> str:
     return f"{value:.2f}"
 
 
-def counted(number: float, thing: str, things: str | None = None) -> str:
+def number_of(number: float, thing: str, things: str | None = None) -> str:
     """Return ``1 word``, ``2 words``, ``2.5 words``."""
     return f"{number:g} {thing if number == 1 else things or f'{thing}s'}"
 
 
-def quoted(text: str | None, longest: int = _LONGEST_QUOTE) -> str:
+def quote_text(text: str | None, longest: int = _LONGEST_QUOTE) -> str:
     """Return the first `longest` characters of `text` in quotation marks, on one line."""
     line = " ".join((text or "")[: 4 * longest].split())
     if len(line) > longest:
@@ -68,7 +68,7 @@ def quoted(text: str | None, longest: int = _LONGEST_QUOTE) -> str:
     return f"“{line}”"
 
 
-def listed(words: Sequence[str]) -> str:
+def first_words(words: Sequence[str]) -> str:
     """Return the first few of `words`, separated by commas."""
     more = ", …" if len(words) > _MOST_SHOWN else ""
     return ", ".join(words[:_MOST_SHOWN]) + more

@@ -16,7 +16,7 @@ from typing import Any
 
 from ragmeter.metrics.errors import ConfigurationError
 
-__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "NEAR_NAMES", "Columns", "columns_of", "spelled"]
+__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "NEAR_NAMES", "Columns", "columns_of", "snake_case"]
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
@@ -67,7 +67,7 @@ _KNOWN = {
 
 
 @lru_cache(maxsize=4096)
-def spelled(column: str) -> str:
+def snake_case(column: str) -> str:
     """Return a column's name as we write it: ``User Input`` and ``userInput`` are ``user_input``."""
     if column in _KNOWN:
         return column
@@ -77,7 +77,7 @@ def spelled(column: str) -> str:
 
 class _ListColumns(frozenset[str]):
     def __contains__(self, column: object) -> bool:
-        return isinstance(column, str) and super().__contains__(spelled(column))
+        return isinstance(column, str) and super().__contains__(snake_case(column))
 
 
 LIST_COLUMNS: frozenset[str] = _ListColumns(
@@ -102,7 +102,7 @@ class Columns:
 
     def read(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields under our names; what the user named wins over what is called so."""
-        found = {spelled(str(column)): value for column, value in fields.items()}
+        found = {snake_case(str(column)): value for column, value in fields.items()}
         if self.named:
             own = {name: fields.get(column) for column, name in self.named.items()}
             for column, name in self.named.items():
@@ -128,7 +128,7 @@ def columns_of(texts: list[str] | None) -> Columns:
         name, sign, column = (part.strip() for part in text.partition("="))
         if not sign or not name or not column:
             raise ConfigurationError(f"--columns {text!r}: write OURS=COLUMN, e.g. contexts=docs")
-        field_name = spelled(name)
+        field_name = snake_case(name)
         if field_name not in _KNOWN:
             near = get_close_matches(name, ours, n=1)
             meant = f"; did you mean {near[0]}?" if near else ""

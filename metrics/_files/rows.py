@@ -75,7 +75,7 @@ class RawRow(NamedTuple):
         )
         return hashlib.blake2b(content + read_as, digest_size=16).digest()
 
-    def parsed(self, lists: Collection[str]) -> GoodRow | BadRow:
+    def parse(self, lists: Collection[str]) -> GoodRow | BadRow:
         """Return the columns; in CSV those of `lists` hold a JSON list or one plain text."""
         if self.kind == "json":
             return _row(self.line, object_of, self.content)
@@ -148,7 +148,7 @@ def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
         MissingDependencyError: Parquet needs pyarrow.
     """
     for raw in open_rows(path):
-        yield raw.parsed(lists)
+        yield raw.parse(lists)
 
 
 def count_rows(path: Path) -> int:

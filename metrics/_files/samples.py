@@ -75,7 +75,7 @@ def read_samples(path: Path, columns: Columns = _AS_GIVEN) -> Iterator[Row | Bad
 
 def sample_row(raw: RawRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
     """Read one row of a file as a sample."""
-    row = raw.parsed(columns.lists)
+    row = raw.parse(columns.lists)
     return row if isinstance(row, BadRow) else row_of(row, columns)
 
 

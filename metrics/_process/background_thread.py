@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-__all__ = ["Clerk"]
+__all__ = ["BackgroundThread"]
 
 
-class Clerk:
+class BackgroundThread:
     """Does one job after the other on a thread of its own, which starts with the first.
 
     Args:

@@ -17,7 +17,7 @@ from operator import methodcaller
 from typing import Any
 from weakref import ref
 
-__all__ = ["PATIENCE_S", "Gate", "forget", "lock", "pause", "reentrant_lock", "registered"]
+__all__ = ["PATIENCE_S", "Gate", "forget", "lock", "pause", "reentrant_lock", "registration_count"]
 
 PATIENCE_S = 0.25
 """Seconds that a fork waits, at most, for what `pause` was given to come to the end of what it is at.
@@ -86,7 +86,7 @@ class Gate:
             self.lock.release()
 
 
-def registered() -> int:
+def registration_count() -> int:
     """Return how many locks and methods a fork has to see to."""
     return len(_locks) + len(_before) + len(_in_parent) + len(_in_child)
 

@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 
 from . import fork
-from .background_thread import Clerk
+from .background_thread import BackgroundThread
 from .certificates import tls_failure
 from .malformed_url import SIGNS, is_torn
 
@@ -144,7 +144,7 @@ class RedisLine:
         return f"RedisLine({self.address!r})"
 
     def _begin(self) -> None:
-        self._clerk = Clerk("ragmeter-redis")
+        self._clerk = BackgroundThread("ragmeter-redis")
         self._waiting: deque[tuple[Sequence[Command], Future[Answers]]] = deque()
         self._away_until = -math.inf
         self._parents = self.__dict__.pop("_client", None)  # kept: its end could close their socket

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragmeter.metrics._display.wording import counted, listed, quoted
+from ragmeter.metrics._display.wording import first_words, number_of, quote_text
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, latest
@@ -19,15 +19,16 @@ from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.framing import claim_terms, claim_texts
 from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.terms import (
+    SearchTerms,
     Vocabulary,
-    Wanted,
+    SearchTerms,
     absent_runs,
     as_written,
     compared_terms,
     credit,
-    held,
+    find_terms,
+    search_terms,
     together,
-    wanted,
 )
 
 from .precision_recall_f1 import MOST_ITEMS
@@ -96,10 +97,10 @@ class Claims:
         if at is None:
             return "", ""
         lacking, _ = absent_runs([*dict.fromkeys(self.terms[at])], self.held)
-        words = f", not found: {listed(as_written(lacking, self.answer))}" if lacking else ""
+        words = f", not found: {first_words(as_written(lacking, self.answer))}" if lacking else ""
         return (
-            f"; least: {quoted(self.answer.sentences[at])}{words}",
-            f"; weakest: sentence-{at + 1} ({counted(self.unsupported[at], 'unsupported word')})",
+            f"; least: {quote_text(self.answer.sentences[at])}{words}",
+            f"; weakest: sentence-{at + 1} ({number_of(self.unsupported[at], 'unsupported word')})",
         )
 
     @cached_property
@@ -129,9 +130,9 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     contexts = [analyse(text) for text in texts]
     for context in contexts:
         context.cut_by_sentence()  # other metrics need the sentences
-    texts, terms = said.kept(claim_texts), said.kept(claim_terms)
-    looked_for = said.kept(_every_term)
-    each = [held(context, looked_for) for context in contexts]
+    texts, terms = said.memoize(claim_texts), said.memoize(claim_terms)
+    looked_for = said.memoize(_every_term)
+    each = [find_terms(context, looked_for) for context in contexts]
     there = together(each)
     unsupported = [len(one) - credit(one, there) for one in terms]
     lacking: list[list[str]] = []
@@ -159,6 +160,6 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     )
 
 
-def _every_term(answer: Analysis) -> Wanted:
-    sentences = (*answer.kept(compared_terms), *answer.kept(claim_terms))
-    return wanted(term for sentence in sentences for term in sentence)
+def _every_term(answer: Analysis) -> SearchTerms:
+    sentences = (*answer.memoize(compared_terms), *answer.memoize(claim_terms))
+    return search_terms(term for sentence in sentences for term in sentence)

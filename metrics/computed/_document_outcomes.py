@@ -23,7 +23,7 @@ __all__ = [
     "fates_by_id",
     "fates_by_text",
     "not_among",
-    "rewritten",
+    "rewritten_documents",
     "shows",
 ]
 
@@ -169,7 +169,7 @@ class Journey:
             given = tuple(place for place in range(len(self.stages)) if self.taker(place) == taker)
             kept, name, recorded, is_cut = self.end, UNKNOWN, self.end_is_recorded, True
         before = [c for place in given for c in self.stages[place].contexts or ()]
-        if kept is None or rewritten(kept, before):
+        if kept is None or rewritten_documents(kept, before):
             return Fate("unknown", None, False, rank, at)
         cut = is_cut and len(given) == 1 and _is_beginning(kept, stage.contexts or ())
         if cut:
@@ -298,7 +298,7 @@ def _own_ids(journey: Journey) -> dict[str, str]:
     return {text: name for text, name in names.items() if name not in shared}
 
 
-def rewritten(
+def rewritten_documents(
     after: Sequence[RetrievedContext], before: Sequence[RetrievedContext]
 ) -> list[RetrievedContext]:
     """Return the documents without an id and with a new text: what they were before is not known."""

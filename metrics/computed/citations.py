@@ -6,7 +6,7 @@ Off by default: few answers cite, and nothing here is validated against people.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted, quoted
+from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -16,7 +16,7 @@ from ragmeter.metrics.text.framing import claim_terms
 from ragmeter.metrics.text.refusals import sentence_kinds
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.sentences import sentences
-from ragmeter.metrics.text.terms import credit, held, wanted
+from ragmeter.metrics.text.terms import credit, find_terms, search_terms
 
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
@@ -70,8 +70,8 @@ class Citations(ComputedMetric):
         wrong: list[str] = []
         for number, (sentence, numbers) in enumerate(zip(cut, cited, strict=True), start=1):
             bare = without_marks(sentence)
-            terms = [term for one in bare.kept(claim_terms) for term in one]
-            if not terms or not all(kind.claims for kind in bare.kept(sentence_kinds)):
+            terms = [term for one in bare.memoize(claim_terms) for term in one]
+            if not terms or not all(kind.claims for kind in bare.memoize(sentence_kinds)):
                 continue
             claiming.append(ScoreItem(f"sentence-{number}", bool(numbers), sentence))
             for mark in numbers:
@@ -80,7 +80,9 @@ class Citations(ComputedMetric):
                 if 0 <= rank < len(contexts):
                     if not share_a_script(bare, [contexts[rank]]):
                         continue
-                    share = credit(terms, held(contexts[rank], wanted(terms))) / len(terms)
+                    share = credit(terms, find_terms(contexts[rank], search_terms(terms))) / len(
+                        terms
+                    )
                 found = share >= WINDOW_THRESHOLD
                 pairs.append(
                     ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share)
@@ -104,11 +106,11 @@ class Citations(ComputedMetric):
             why = "no cited chunk that could be compared"
             return self.make_score(name, None, explanation=why, summary=why)
         right = len(pairs) - len(wrong)
-        explanation = summary = f"{right} of {counted(len(pairs), 'citation')} supported"
+        explanation = summary = f"{right} of {number_of(len(pairs), 'citation')} supported"
         if wrong:
             summary += f"; {wrong[0]}"
             text = next(pair.text or "" for pair in pairs if not pair.verdict)
-            explanation += f"; {wrong[0]}: {quoted(text)}"
+            explanation += f"; {wrong[0]}: {quote_text(text)}"
         return self.make_score(
             name,
             right / len(pairs),
@@ -121,10 +123,10 @@ class Citations(ComputedMetric):
         _, name = self.score_names
         bare = [item for item in claiming if not item.verdict]
         cited = len(claiming) - len(bare)
-        explanation = summary = f"{cited} of {counted(len(claiming), 'claim')} cited"
+        explanation = summary = f"{cited} of {number_of(len(claiming), 'claim')} cited"
         if bare:
             summary += f"; {bare[0].id} is not"
-            explanation += f"; not {quoted(bare[0].text)}"
+            explanation += f"; not {quote_text(bare[0].text)}"
         return self.make_score(
             name,
             cited / len(claiming),

@@ -6,7 +6,7 @@ What an operator can check in a second: each conflict comes with its place and t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted, quoted
+from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -62,10 +62,10 @@ class FactConflict(ComputedMetric):
             nothing = "no number, name or denial that the chunks lack"
             return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)
         first = items[0]
-        explanation = f"answer: {quoted(first.text)}, {first.reason}"
+        explanation = f"answer: {quote_text(first.text)}, {first.reason}"
         if first.evidence:
-            explanation += f": {quoted(first.evidence)}"
-        said = counted(len(items), "fact")
+            explanation += f": {quote_text(first.evidence)}"
+        said = number_of(len(items), "fact")
         return (
             self.make_score(
                 self.name,
@@ -86,7 +86,7 @@ def _items(claims: Claims) -> list[ScoreItem]:
         reason, evidence = "in no chunk", None
         if instead is not None:
             chunk, evidence, other = instead
-            reason = f"chunk {chunk + 1}: {quoted(other)}"
+            reason = f"chunk {chunk + 1}: {quote_text(other)}"
         found.append(
             ScoreItem(
                 f"sentence-{fact.sentence + 1}-fact-{len(found) + 1}",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted
+from ragmeter.metrics._display.wording import number_of
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -69,8 +69,8 @@ class IdPrecisionRecall(ComputedMetric):
             ScoreItem(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)
             for number, identifier in enumerate(list(golden)[:MOST_ITEMS], start=1)
         ]
-        right = f"{hits} of {counted(count, 'retrieved chunk')} golden" if count else _NO_CHUNK
-        found = f"{hits} of {counted(len(golden), 'golden id')} retrieved" if golden else _NO_ID
+        right = f"{hits} of {number_of(count, 'retrieved chunk')} golden" if count else _NO_CHUNK
+        found = f"{hits} of {number_of(len(golden), 'golden id')} retrieved" if golden else _NO_ID
         return (
             self.make_score(
                 "id_precision",

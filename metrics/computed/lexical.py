@@ -11,7 +11,7 @@ from itertools import chain
 from operator import add
 from typing import Literal
 
-from ragmeter.metrics._display.wording import counted, listed, listed_ids, quoted
+from ragmeter.metrics._display.wording import first_words, listed_ids, number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError, TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -112,7 +112,7 @@ def _nothing(metric: ComputedMetric, why: str) -> Score:
 
 def _with_first_missing(summary: str, items: Sequence[ScoreItem]) -> str:
     missing = next((item.text for item in items if not item.verdict), None)
-    return summary if missing is None else f"{summary}; not {quoted(missing)}"
+    return summary if missing is None else f"{summary}; not {quote_text(missing)}"
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class LexicalContextRecall(ComputedMetric):
                         value=best,
                     )
                 )
-        summary = f"{attributed} of {counted(len(wanted), 'sentence')} found in the chunks"
+        summary = f"{attributed} of {number_of(len(wanted), 'sentence')} found in the chunks"
         return (
             self.make_score(
                 self.name,
@@ -267,7 +267,9 @@ class LexicalContextPrecision(ComputedMetric):
         if value is None:
             return (_nothing(self, "nothing was retrieved"),)
         ranks = [rank for rank, relevant in enumerate(relevances, start=1) if relevant]
-        said = f"{len(ranks)} of {counted(len(relevances), 'chunk')} on a sentence of the reference"
+        said = (
+            f"{len(ranks)} of {number_of(len(relevances), 'chunk')} on a sentence of the reference"
+        )
         if ranks:
             said += f", at {listed_ids(ranks, 'rank')}"
         return (self.make_score(self.name, value, items=items, explanation=said, summary=said),)
@@ -315,9 +317,9 @@ class LexicalEntityRecall(ComputedMetric):
         chunks = [f"chunk-{number}" for number in range(1, len(texts) + 1)]
         items = entity_evidence(wanted, texts, chunks)
         found = sum(bool(item.verdict) for item in items)
-        summary = f"{found} of {counted(len(wanted), 'entity', 'entities')} in the chunks"
+        summary = f"{found} of {number_of(len(wanted), 'entity', 'entities')} in the chunks"
         missing = [item.text or "" for item in items if not item.verdict]
-        explanation = f"{summary}; missing: {listed(missing)}" if missing else summary
+        explanation = f"{summary}; missing: {first_words(missing)}" if missing else summary
         return (
             self.make_score(
                 self.name,
@@ -370,5 +372,5 @@ class LexicalQueryCoverage(ComputedMetric):
             for rank, context in enumerate(contexts[:MOST_ITEMS], start=1)
         ]
         held = sum(any(word in context.content_set for context in contexts) for word in words)
-        said = f"{held} of the question's {counted(len(words), 'word')} in the chunks"
+        said = f"{held} of the question's {number_of(len(words), 'word')} in the chunks"
         return (self.make_score(self.name, value, items=items, explanation=said, summary=said),)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from ragmeter.metrics._display.wording import counted, listed
+from ragmeter.metrics._display.wording import first_words, number_of
 from ragmeter.metrics.errors import TooLongError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -20,11 +20,11 @@ from ragmeter.metrics.text.terms import (
     Vocabulary,
     as_written,
     credit,
-    held,
+    find_terms,
     held_in_line,
     present,
+    search_terms,
     sentence_lines,
-    wanted,
 )
 from ragmeter.metrics.text.tokens import has_han, is_han
 
@@ -76,7 +76,7 @@ class LexicalContextRelevance(ComputedMetric):
         """Measure every chunk; the evidence is each one's value and best passage."""
         question = analyse(sample.searched_for or "")
         contexts = [analyse(context.text) for context in sample.contexts or ()]
-        topic = question.kept(topic_terms)
+        topic = question.memoize(topic_terms)
         if sample.search_query is None and not asks(question):
             return (self._without_value("no question in the turn: ask with the condensed one"),)
         if not topic:
@@ -88,8 +88,8 @@ class LexicalContextRelevance(ComputedMetric):
             return (self._without_value("question and chunks are in different scripts"),)
         for context in contexts:
             context.cut_by_sentence()
-        looked_for = wanted(topic)
-        each = [held(context, looked_for) for context in contexts]
+        looked_for = search_terms(topic)
+        each = [find_terms(context, looked_for) for context in contexts]
         found = list(map(_relevance, repeat(topic), contexts, each))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
@@ -150,8 +150,8 @@ def _best_han_passage(
         raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
     here = present(topic, there)
     han = list(filter(is_han, here))
-    other = wanted(term for term in here if not is_han(term))
-    lines = context.kept(sentence_lines)
+    other = search_terms(term for term in here if not is_han(term))
+    lines = context.memoize(sentence_lines)
     others = [held_in_line(line, other) for line in lines] if other.terms else []
 
     # What each line has, as bits: the whole pairs, those whose first and those whose second character is there.
@@ -195,14 +195,14 @@ def _explanation(
     nowhere = [term for term in topic if term not in anywhere]
     if has:
         explanation = (
-            f"chunk-{best + 1} has {has} of the question's {counted(len(topic), 'topic word')}"
+            f"chunk-{best + 1} has {has} of the question's {number_of(len(topic), 'topic word')}"
         )
         summary = f"chunk-{best + 1}: {has} of {len(topic)}"
         if nowhere:
-            summary += f"; {counted(len(nowhere), 'word')} in no chunk"
+            summary += f"; {number_of(len(nowhere), 'word')} in no chunk"
     else:
-        explanation = f"no chunk has any of the question's {counted(len(topic), 'topic word')}"
-        summary = f"no chunk has any of {counted(len(topic), 'topic word')}"
+        explanation = f"no chunk has any of the question's {number_of(len(topic), 'topic word')}"
+        summary = f"no chunk has any of {number_of(len(topic), 'topic word')}"
     if nowhere:
-        explanation += f"; in no chunk: {listed(as_written(nowhere, question))}"
+        explanation += f"; in no chunk: {first_words(as_written(nowhere, question))}"
     return explanation, summary

@@ -7,7 +7,7 @@ comes from.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted, listed_ids, quoted
+from ragmeter.metrics._display.wording import listed_ids, number_of, quote_text
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -56,10 +56,12 @@ class LexicalContextUtilization(ComputedMetric):
         answer, contexts = given.answer, given.contexts
         if all(not context.units for context in contexts):
             return (self._without_value("nothing was retrieved"),)
-        kinds = answer.kept(sentence_kinds)
+        kinds = answer.memoize(sentence_kinds)
         claiming = [
             (at, terms)
-            for at, (terms, kind) in enumerate(zip(answer.kept(compared_terms), kinds, strict=True))
+            for at, (terms, kind) in enumerate(
+                zip(answer.memoize(compared_terms), kinds, strict=True)
+            )
             if terms and kind.claims
         ]
         if not claiming:
@@ -99,12 +101,12 @@ class LexicalContextUtilization(ComputedMetric):
         summary = (
             f"{listed_ids(used, 'chunk')} of {len(contexts)} used"
             if used
-            else f"none of {counted(len(contexts), 'chunk')} used"
+            else f"none of {number_of(len(contexts), 'chunk')} used"
         )
         explanation = summary
         first = next((item for item in sources if item.evidence), None)
         if first is not None:
-            explanation += f"; {first.evidence}: {quoted(first.text)}"
+            explanation += f"; {first.evidence}: {quote_text(first.text)}"
         return (
             self.make_score(
                 self.name,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted, percent
+from ragmeter.metrics._display.wording import number_of, percent
 from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -58,7 +58,7 @@ class LexicalGroundedness(ComputedMetric):
         """Cover the answer with the words of all contexts; the evidence is per sentence."""
         claims = claims_of(sample)
         answer, contexts = claims.answer, claims.contexts
-        sentences = answer.kept(compared_terms)
+        sentences = answer.memoize(compared_terms)
         terms = [term for sentence in sentences for term in sentence]
         if not terms:
             return (self._without_value("no content word in the answer"),)
@@ -77,7 +77,7 @@ class LexicalGroundedness(ComputedMetric):
         ]
         value = sum(covered) / len(terms)
         if any(context.units for context in contexts):
-            found = f"{value * len(terms):g} of {counted(len(terms), 'word')}"
+            found = f"{value * len(terms):g} of {number_of(len(terms), 'word')}"
             said, named = claims.weakest_said
             explanation = f"{percent(value)} of the answer's words are in the chunks{said}"
             lacking = _by_kind(claims, [*map(len, sentences)], covered)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ragmeter.metrics._display.wording import counted, quoted
+from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
@@ -107,13 +107,13 @@ class PrecisionRecallF1(ComputedMetric):
         if sample.contexts and not retrieved.size:
             nothing_retrieved = "no retrieved context has a sentence"
         unit = "sentence" if self.strategy.by_sentence else "chunk"
-        right = f"{len(found_by)} of {counted(retrieved.size, f'retrieved {unit}')} golden"
+        right = f"{len(found_by)} of {number_of(retrieved.size, f'retrieved {unit}')} golden"
         found = sum(bool(match.matched) for match in matches)
-        covered = f"{found} of {counted(truth.size, f'golden {unit}')} retrieved"
+        covered = f"{found} of {number_of(truth.size, f'golden {unit}')} retrieved"
         missed = [
             text for text, match in zip(truth.texts, matches, strict=False) if not match.matched
         ]
-        lost = f"{covered}; not {quoted(missed[0])}" if missed else covered
+        lost = f"{covered}; not {quote_text(missed[0])}" if missed else covered
         return (
             self._score(
                 "precision",

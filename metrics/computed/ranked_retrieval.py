@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragmeter.metrics._display.wording import counted, listed_ids, quoted
+from ragmeter.metrics._display.wording import listed_ids, number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
@@ -195,12 +195,12 @@ def _credit_words(
     ranks = [rank for rank, position in enumerate(credited, start=1) if position is not None]
     found = set(credited)
     missed = next((item for at, item in enumerate(truth) if at not in found), None)
-    summary = f"{len(ranks)} of {counted(len(truth), 'golden item')} found"
+    summary = f"{len(ranks)} of {number_of(len(truth), 'golden item')} found"
     if ranks:
         summary += f", at {listed_ids(ranks, 'rank')}"
     if missed is None:
         return summary, summary
-    return f"{summary}; not {missed if by_id else quoted(missed)}", summary
+    return f"{summary}; not {missed if by_id else quote_text(missed)}", summary
 
 
 def _by_id(

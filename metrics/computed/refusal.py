@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.wording import counted, quoted
+from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
@@ -70,7 +70,7 @@ class Refusal(ComputedMetric):
         if not any(map(str.isalpha, answer.plain)):
             why = "no letter in the answer"
             return (self.make_score(self.name, None, explanation=why, summary=why),)
-        kinds = answer.kept(sentence_kinds)
+        kinds = answer.memoize(sentence_kinds)
         refusing = [at for at, kind in enumerate(kinds) if kind.refuses is not None]
         items = [
             ScoreItem(f"sentence-{at + 1}", None, answer.sentences[at], kinds[at].refuses)
@@ -82,8 +82,8 @@ class Refusal(ComputedMetric):
             first = refusing[0]
             summary = f"{_explanation(value, kinds, len(refusing))}: sentence-{first + 1}"
             explanation = (
-                f"{_explanation(value, kinds, len(refusing))}: {quoted(answer.sentences[first])}, "
-                f"by the words {quoted(kinds[first].refuses)}"
+                f"{_explanation(value, kinds, len(refusing))}: {quote_text(answer.sentences[first])}, "
+                f"by the words {quote_text(kinds[first].refuses)}"
             )
         return (
             self.make_score(
@@ -121,7 +121,7 @@ def _label(value: float, answer: Analysis, refusing: Sequence[str]) -> str:
 def _explanation(value: float, kinds: Sequence[SentenceKind], refusing: int) -> str:
     if value == 1.0:
         return "the answer refuses and claims nothing"
-    claims = counted(sum(kind.claims for kind in kinds), "claim")
-    refusals = counted(refusing, "refusal")
+    claims = number_of(sum(kind.claims for kind in kinds), "claim")
+    refusals = number_of(refusing, "refusal")
     where = "" if value else ", deep inside,"
     return f"{refusals}{where} beside {claims}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ragmeter.metrics._display.wording import counted, percent
+from ragmeter.metrics._display.wording import number_of, percent
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value, too_long_scores
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem
@@ -138,7 +138,7 @@ class RetrievalHealth(ComputedMetric):
                 )
         count = len(texts)
         blank = sum(not text or text.isspace() for text in texts)
-        chunks = counted(count, "chunk") if count else "nothing was retrieved"
+        chunks = number_of(count, "chunk") if count else "nothing was retrieved"
         distinct = (
             f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
         )
@@ -176,7 +176,7 @@ class RetrievalHealth(ComputedMetric):
             self._health_score(
                 "context_tokens",
                 float(count),
-                f"{counted(count, 'word')} in {counted(len(texts), 'chunk')}",
+                f"{number_of(count, 'word')} in {number_of(len(texts), 'chunk')}",
                 range=_COUNT,
             ),
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from ragmeter.metrics._display.wording import quoted
+from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.metric import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
@@ -23,7 +23,7 @@ from ._document_outcomes import (
     fates_by_id,
     fates_by_text,
     not_among,
-    rewritten,
+    rewritten_documents,
 )
 from ._matching import Matcher, MatchingStrategy
 from .precision_recall_f1 import MOST_ITEMS
@@ -88,12 +88,12 @@ class RetrievalFunnel(ComputedMetric):
             explanation += "; nothing was retrieved"
         elif end is None or not is_known:
             explanation += "; not all of it was seen"
-        elif left and rewritten(end, list(found.values())):
+        elif left and rewritten_documents(end, list(found.values())):
             explanation += "; documents were rewritten on the way"
         else:
             value = (len(found) - len(left)) / len(found)
             if left:
-                explanation += f"; not in the {journey.end_name}: {quoted(left[0].text)}"
+                explanation += f"; not in the {journey.end_name}: {quote_text(left[0].text)}"
         return (
             Score(
                 name=self.name,
@@ -183,7 +183,7 @@ class RightDocumentLoss(ComputedMetric):
             share = lost / len(fates) if fates else None
             summary = explanation = _tally(fates) if fates else "no golden item"
             if lost:
-                explanation += f"; e.g. {quoted(golden[missed.index(True)])}"
+                explanation += f"; e.g. {quote_text(golden[missed.index(True)])}"
             scores.append(
                 Score(
                     name=name,

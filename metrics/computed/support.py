@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from types import MappingProxyType
 
-from ragmeter.metrics._display.wording import counted
+from ragmeter.metrics._display.wording import number_of
 from ragmeter.metrics.metric import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
@@ -98,14 +98,14 @@ class Support(ComputedMetric):
                 "support",
                 max(0.0, value),
                 items=claims.sentence_items(),
-                explanation=f"{unsupported:g} of {counted(words, 'claiming word')} in no chunk{said}",
-                summary=f"{unsupported:g} of {counted(words, 'word')} unsupported{summary}",
+                explanation=f"{unsupported:g} of {number_of(words, 'claiming word')} in no chunk{said}",
+                summary=f"{unsupported:g} of {number_of(words, 'word')} unsupported{summary}",
             ),
             self.make_score(
                 "unsupported_words_max",
                 float(most),
                 range=(0.0, None),
-                explanation=f"at most {counted(most, 'unsupported word')} in a sentence{said}",
+                explanation=f"at most {number_of(most, 'unsupported word')} in a sentence{said}",
                 summary=f"{most:g}{summary}",
             ),
         )
@@ -129,7 +129,7 @@ def _neighbours(claims: Claims) -> float:
         said = frozenset().union(*[_grams(_normal_form(text), length) for text in texts])
         there: set[str] = set()
         for context in claims.contexts:
-            known = context.kept(_known)
+            known = context.memoize(_known)
             if len(said) > _LOOKED_UP:
                 there |= said & _grams(known, length)
             else:

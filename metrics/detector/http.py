@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragmeter.metrics._connection.arguments import connect, made_again
-from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.failures import FailedCall, failed_reply
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics._connection.wires import Wires
 from ragmeter.metrics.errors import ConfigurationError
@@ -115,7 +115,7 @@ class HTTPSpanDetector(SpanDetector):
         async with self._wires.here().slot() as wire:
             reply = await wire.post(body, _MOST_REPLY_BYTES, self._path)
         if not 200 <= reply.status < 300:
-            raise refused(reply.status, reply.headers, reply.body)
+            raise failed_reply(reply.status, reply.headers, reply.body)
         if not reply.complete:
             raise FailedCall("reply_too_large", "its reply is too large")
         try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragmeter.metrics._display.wording import quoted
+from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.judge.protocol import JudgeError
 from ragmeter.metrics.metric import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample
@@ -106,7 +106,7 @@ class SpanSupport(Metric):
         if not marked:
             said = "no unsupported span"
         worst = max(items, key=lambda item: item.value or 0.0, default=None)
-        explanation = said if worst is None else f"{said}: {quoted(worst.text, _MOST_QUOTED)}"
+        explanation = said if worst is None else f"{said}: {quote_text(worst.text, _MOST_QUOTED)}"
         return (
             self.make_score(
                 self.name, 1.0 - share, summary=said, explanation=explanation, items=items

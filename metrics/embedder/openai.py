@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ragmeter.metrics._connection.arguments import connect, extra_fields, made_again
-from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.failures import FailedCall, failed_reply
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics._connection.wires import Wires
 from ragmeter.metrics.errors import ConfigurationError
@@ -126,7 +126,7 @@ class OpenAIEmbedder(Embedder):
         async with self._wires.here().slot() as wire:
             reply = await wire.post(body, _MOST_REPLY_BYTES, "/embeddings")
         if not 200 <= reply.status < 300:
-            raise refused(reply.status, reply.headers, reply.body)
+            raise failed_reply(reply.status, reply.headers, reply.body)
         if not reply.complete:
             raise FailedCall("reply_too_large", "its reply is too large")
         return _rows(reply.body, count)

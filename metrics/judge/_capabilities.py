@@ -18,7 +18,7 @@ from typing import Any
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["Learned", "Plan", "RequestForm"]
+__all__ = ["Capabilities", "Plan", "RequestForm"]
 
 logger = logging.getLogger("ragmeter.judge")
 
@@ -144,7 +144,7 @@ class _Suspicion:
     """When the last call that counted had ended."""
 
 
-class Learned:
+class Capabilities:
     """Levels of one endpoint, shared by all its calls. Thread-safe.
 
     Args:

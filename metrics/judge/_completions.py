@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.failures import FailedCall, failed_reply
 from ragmeter.metrics._connection.tokens import estimate_tokens
 
 from ._stated_failures import has_failed, is_failure
@@ -150,7 +150,7 @@ def _inner_error(said: Any, headers: Mapping[str, str]) -> FailedCall:
         said = said.get("error") or said.get("errors") or said
     status = _status_in(said)
     body = json.dumps({"error": said}).encode("utf-8", "replace")
-    return refused(status or _UNSTATED_STATUS, headers, body, stated=status is not None)
+    return failed_reply(status or _UNSTATED_STATUS, headers, body, stated=status is not None)
 
 
 def _status_in(said: Any) -> int | None:

@@ -29,7 +29,7 @@ from .bypass_cache import is_asked_anew
 from .cache import JudgeCache
 from .endpoint import Endpoint
 from .halving import Halving, halving
-from .prompts import Written, schema_for, write
+from .prompts import SentAsk, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
 from .replies import READER, UnusableReplyError, read_reply
 
@@ -225,7 +225,7 @@ class Batching:
         return answers
 
     def _read(
-        self, asking: _OpenAsk, open_ids: frozenset[str], text: str, written: Written
+        self, asking: _OpenAsk, open_ids: frozenset[str], text: str, written: SentAsk
     ) -> dict[str, Answer]:
         """Return the usable answers in `text`; note those that were not taken from their source.
 

@@ -68,7 +68,7 @@ class CircuitBreaker:
             cause = self._cause
         raise JudgeError(f"the {self._whose} is not asked for now, after: {cause}", cause)
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Record a call that was answered; closes the circuit."""
         with self._lock:
             recovered = self._open_until is not None
@@ -79,7 +79,7 @@ class CircuitBreaker:
         if recovered:
             logger.warning("the %s answers again", self._name)
 
-    def failed(self, error_type: str, message: str, *, fatal: bool = False) -> None:
+    def record_failure(self, error_type: str, message: str, *, fatal: bool = False) -> None:
         """Record a call that failed for good; `fatal` opens the circuit at once."""
         with self._lock:
             self._failures += 1
@@ -104,7 +104,7 @@ class CircuitBreaker:
                 pause_s,
             )
 
-    def abandoned(self) -> None:
+    def record_abandonment(self) -> None:
         """Record that an admitted call was given up before it had an outcome."""
         with self._lock:
             self._probing = False

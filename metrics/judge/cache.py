@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ragmeter.metrics._process import fork
-from ragmeter.metrics._process.background_thread import Clerk
+from ragmeter.metrics._process.background_thread import BackgroundThread
 from ragmeter.metrics._process.bounded_table import BoundedTable
 from ragmeter.metrics.errors import ConfigurationError
 
@@ -192,7 +192,7 @@ class JudgeCache:
             file.close()
 
     def _take_on(self) -> None:
-        self._clerk = Clerk("ragmeter-cache")
+        self._clerk = BackgroundThread("ragmeter-cache")
         self._waiting = 0
 
     def _take_over(self, rows: dict[bytes, str]) -> dict[bytes, Answer]:

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragmeter.metrics._connection.failures import FailedCall, refused
+from ragmeter.metrics._connection.failures import FailedCall, failed_reply
 from ragmeter.metrics._connection.tokens import estimate_tokens
 from ragmeter.metrics._connection.wires import Reply
 from ragmeter.metrics._process.retry import pause_before
 
-from ._capabilities import Learned, Plan, RequestForm
+from ._capabilities import Capabilities, Plan, RequestForm
 from ._completions import Completion, read_completion
 from ._cut_prompts import CutPrompts
 from ._loop_resources import LoopResources
@@ -94,7 +94,7 @@ class Endpoint:
         max_retries: int,
         budget: JudgeBudget | None,
         breaker: CircuitBreaker,
-        learned: Learned,
+        learned: Capabilities,
         cut_prompts: CutPrompts,
         record: JudgeRecord,
     ) -> None:
@@ -141,7 +141,7 @@ class Endpoint:
             outcome = error
         finally:
             if call.admitted:
-                self._breaker.abandoned()
+                self._breaker.record_abandonment()
             self._learned.end_trial(call.plan, refused=False)
         if isinstance(outcome, JudgeError):
             outcome = outcome.costing(replace(call.usage, calls=call.posts))
@@ -225,7 +225,7 @@ class Endpoint:
                 raise self._too_late()
         elif self._budget is not None:
             call.admitted = False
-            self._breaker.abandoned()  # until then the circuit may open
+            self._breaker.record_abandonment()  # until then the circuit may open
             async with here.waiting_room:
                 await self._budget.until_room(call.tokens, int(self._usual_output))
 
@@ -234,7 +234,7 @@ class Endpoint:
 
     def _read(self, reply: Reply, call: _Call) -> Completion | FailedCall:
         if not 200 <= reply.status < 300:
-            return refused(reply.status, reply.headers, reply.body)
+            return failed_reply(reply.status, reply.headers, reply.body)
         if not reply.complete:
             return Completion("", call.tokens, 0, "reply_too_large")
         return read_completion(reply.body, reply.headers, call.tokens)
@@ -287,7 +287,7 @@ class Endpoint:
         if isinstance(outcome, Completion):
             call.admitted = False
             self._answered = True
-            self._breaker.succeeded()
+            self._breaker.record_success()
             return replace(
                 outcome,
                 input_tokens=call.usage.input_tokens,
@@ -300,11 +300,11 @@ class Endpoint:
         if outcome.error_type != "refusal" and not outcome.held_back:
             call.admitted = False
             if outcome.error_type in _ALIVE:
-                self._breaker.succeeded()
+                self._breaker.record_success()
             else:
                 # Where calls were answered, the key is good: a 403 is about this text, or passes.
                 passes = outcome.error_type == "permission" and self._answered
-                self._breaker.failed(
+                self._breaker.record_failure(
                     outcome.error_type, outcome.detail, fatal=outcome.fatal and not passes
                 )
         return JudgeError(

@@ -19,7 +19,7 @@ from ragmeter.metrics._connection.arguments import connect, extra_fields, made_a
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics.errors import ConfigurationError
 
-from ._capabilities import Learned, RequestForm
+from ._capabilities import Capabilities, RequestForm
 from ._cut_prompts import CutPrompts
 from ._loop_resources import LoopResources
 from .batching import Batching
@@ -119,7 +119,7 @@ class OpenAIJudge(CountingJudge):
             self.cache = cache if isinstance(cache, JudgeCache) else JudgeCache(path=cache)
         name = f"{model} at {caller.host}"
         self._breaker = CircuitBreaker(name)
-        self._learned = Learned(name)
+        self._learned = Capabilities(name)
         self._form = RequestForm(model, temperature, max_output_tokens, extra)
         self._endpoint = Endpoint(
             self._form,

@@ -22,7 +22,7 @@ from ragmeter.metrics.judged.prompts import load_prompt
 
 from .protocol import Ask, Group, Passage
 
-__all__ = ["Written", "enclose", "marker_for", "schema_for", "write"]
+__all__ = ["SentAsk", "enclose", "marker_for", "schema_for", "write"]
 
 _NUMBERED = re.compile(r"([a-z]+)(\d+)")
 _MOST_WRITTEN_OUT = 12
@@ -35,7 +35,7 @@ _TAG_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SentAsk:
     """An ask as it is sent."""
 
     messages: list[dict[str, str]]
@@ -46,7 +46,7 @@ class Written:
     """Our own words among them: rules, task and form."""
 
 
-def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
+def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> SentAsk:
     """Write the messages that ask for the answers to `open_ids`, and only those.
 
     What differs least stands first, for the sake of prompt caches: the rules, then the delimiter,
@@ -67,7 +67,7 @@ def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> Written:
         {"role": "system", "content": rules},
         {"role": "user", "content": "\n".join(parts)},
     ]
-    return Written(messages, tag, f"{rules}\n{task}")
+    return SentAsk(messages, tag, f"{rules}\n{task}")
 
 
 def _id_ranges(ids: Sequence[str], tag: str) -> Iterable[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.metrics._display.wording import quoted
+from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import (
@@ -174,7 +174,7 @@ def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
     left = len(failed) - _MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
     named = failed[:_MOST_NAMED]
-    why = [f"{item.id}: {item.reason or quoted(item.text, _MOST_QUOTED)}" for item in named]
+    why = [f"{item.id}: {item.reason or quote_text(item.text, _MOST_QUOTED)}" for item in named]
     return (
         f"{said}; not: {', '.join(item.id for item in named)}{more}",
         f"{said}; not: {'; '.join(why)}{more}",

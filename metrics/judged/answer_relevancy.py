@@ -20,7 +20,7 @@ from ._judged_metric import (
     ratio_score,
     units_of,
 )
-from .context_recall import numbered
+from .context_recall import number_units
 
 __all__ = ["AnswerRelevancy"]
 
@@ -82,7 +82,7 @@ class AnswerRelevancy(JudgedMetric):
         if is_blank(question) or is_blank(answer):
             blank = "question" if is_blank(question) else "answer"
             return (self.without_value("undefined", f"the {blank} is blank"),)
-        lines = numbered("a", await units_of(self.name, answer, self.unit, inquiry))
+        lines = number_units("a", await units_of(self.name, answer, self.unit, inquiry))
         items = tuple(Item(item_id, (question, answer, unit)) for item_id, unit in lines.items())
         group = Group("answers", items, "choice", choices=_CHOICES)
         passages = (*passages_of(question=question), Passage("answer", lines=tuple(lines.items())))

@@ -102,14 +102,14 @@ class ContextRecall(JudgedMetric):
             passages = (
                 *chunks.passages(),
                 *passages_of(question=question),
-                Passage("claims", lines=tuple(numbered("r", units).items())),
+                Passage("claims", lines=tuple(number_units("r", units).items())),
             )
             group = Group("answers", recall_items(units, question, reference, chunks))
             answers = (await inquiry.ask(Ask(self.name, self.name, passages, (group,)))).answers
         return (recall_score(self, units, answers, self.unit),)
 
 
-def numbered(letter: str, units: Sequence[str]) -> dict[str, str]:
+def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:
     """Give units their ids, ``r1`` and so on."""
     return {f"{letter}{number}": unit for number, unit in enumerate(units, start=1)}
 
@@ -120,7 +120,7 @@ def recall_items(
     """Return the units to judge; a verdict depends on all chunks."""
     return tuple(
         Item(item_id, (question, reference, unit, *chunks.texts.values()))
-        for item_id, unit in numbered("r", units).items()
+        for item_id, unit in number_units("r", units).items()
     )
 
 

@@ -21,7 +21,7 @@ from ._judged_metric import (
     ratio_score,
     units_of,
 )
-from .context_recall import numbered
+from .context_recall import number_units
 
 __all__ = ["Faithfulness", "support_evidence", "support_score", "unsupported_score"]
 
@@ -87,7 +87,7 @@ class Faithfulness(JudgedMetric):
             return (await self._without_chunks(answer, units, inquiry),)
         question = sample.question or ""
         depends_on = (question, answer, *chunks.texts.values())
-        lines = numbered("a", units)
+        lines = number_units("a", units)
         passages = (
             *chunks.passages(),
             *passages_of(question=question),
@@ -100,7 +100,7 @@ class Faithfulness(JudgedMetric):
 
     async def _without_chunks(self, answer: str, units: list[str], inquiry: Inquiry) -> Score:
         """After an empty retrieval every claim is unsupported: ask only whether there is one."""
-        lines = numbered("a", units)
+        lines = number_units("a", units)
         claims: list[object] = [True] * len(units)
         if self.unit == "sentence":
             items = tuple(Item(item_id, (answer, unit)) for item_id, unit in lines.items())

@@ -28,7 +28,7 @@ from ._judged_metric import (
 )
 from .context_entity_recall import PROMPT as ENTITIES
 from .context_entity_recall import ContextEntityRecall, entities_group
-from .context_recall import numbered, recall_items, recall_score, recall_without_chunks
+from .context_recall import number_units, recall_items, recall_score, recall_without_chunks
 from .context_relevancy import Statements
 from .live_judged import PROMPT as LIVE
 from .live_judged import LiveJudged, LiveQuestions
@@ -151,7 +151,7 @@ class FusedContextMetrics(JudgedMetric):
     def _passages(
         question: str, statements: Statements, units: Sequence[str], live: LiveQuestions | None
     ) -> tuple[Passage, ...]:
-        lines = numbered("r", units)
+        lines = number_units("r", units)
         read_for_all = frozenset(lines)
         if live is not None:
             read_for_all |= live.about_all_chunks

@@ -29,7 +29,7 @@ from ._judged_metric import (
     ranked_score,
     ratio_score,
 )
-from .context_recall import numbered
+from .context_recall import number_units
 from .faithfulness import CLAIM_NOTHING, support_evidence, support_score, unsupported_score
 
 __all__ = ["LiveJudged", "LiveQuestions"]
@@ -98,7 +98,7 @@ class LiveQuestions:
     def lines(self) -> dict[str, str]:
         """The sentences of the answer that say something, by id."""
         said = [line for line in sentences(self.answer) if any(map(str.isalnum, line))]
-        return numbered("a", said)
+        return number_units("a", said)
 
     def groups(self, letter: str = "c", shared_with: str | None = None) -> tuple[Group, ...]:
         """Return the three groups.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragmeter.metrics._display.wording import quoted
+from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.metric import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
@@ -120,7 +120,7 @@ class SemanticContextRelevance(Metric):
             self.name,
             nearest.value,
             summary=said,
-            explanation=f"{said}: {quoted(nearest.text, _MOST_QUOTED)}",
+            explanation=f"{said}: {quote_text(nearest.text, _MOST_QUOTED)}",
             items=items,
         )
 

@@ -83,7 +83,7 @@ class Analysis:
         self._without = without
         self._kept: dict[Any, Any] = {}
 
-    def kept(self, make: Callable[["Analysis"], T]) -> T:
+    def memoize(self, make: Callable[["Analysis"], T]) -> T:
         """Return ``make(self)``, made once and kept as long as this analysis.
 
         Other modules keep their own forms of a text so.  `make` is a module's function, the same

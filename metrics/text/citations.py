@@ -63,7 +63,7 @@ def cited_numbers(sentence: str) -> list[int]:
 def without_marks(text: str) -> Analysis:
     """Return the analysis of a text without its marks."""
     known = analyse(text)
-    return known if _MARK.search(known.text) is None else known.kept(_without_marks)
+    return known if _MARK.search(known.text) is None else known.memoize(_without_marks)
 
 
 def _without_marks(known: Analysis) -> Analysis:

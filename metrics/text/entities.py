@@ -17,7 +17,7 @@ from .characters import HAN
 from .cleaning import clean
 from .dates import date_keys, date_spans, has_worded_numbers, may_hold, number_keys
 from .han_names import stands_in_han, without_suffix
-from .names import Name, NameIndex, Word, composed, name_of, stable_part
+from .names import Name, NameIndex, Word, compose, name_of, stable_part
 from .quantities import quantities
 from .tokens import has_han, normalise
 
@@ -136,7 +136,7 @@ def _prepare(entity: str) -> _SearchedEntity:
     keys = frozenset[str]()
     if _NUMBERED.search(flat):
         keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
-    cased = _trim(" ".join(_QUOTES.sub(" ", composed(clean(entity))).split()))
+    cased = _trim(" ".join(_QUOTES.sub(" ", compose(clean(entity))).split()))
     name = name_of(cased)
     needed = [
         _needed_parts(word, person=name.person) for word in name.words if word.folded.isalpha()
@@ -163,26 +163,26 @@ def _han_flat(known: Analysis) -> str:
 
 
 def _keys(known: Analysis) -> frozenset[str]:
-    flat = known.kept(_flat)
+    flat = known.memoize(_flat)
     # The numbers inside a date are no numbers of their own; its year is.
     found = quantities(flat, date_spans(flat))
     return date_keys(flat).union(*[one.keys for one in found])
 
 
 def _has_worded_numbers(known: Analysis) -> bool:
-    return has_worded_numbers(known.kept(_flat))
+    return has_worded_numbers(known.memoize(_flat))
 
 
 def _composed_text(known: Analysis) -> str:
-    return composed(known.plain)
+    return compose(known.plain)
 
 
 def _is_accented(known: Analysis) -> bool:
-    return not known.text.isascii() and _ACCENTED.search(known.kept(_flat)) is not None
+    return not known.text.isascii() and _ACCENTED.search(known.memoize(_flat)) is not None
 
 
 def _index(known: Analysis) -> NameIndex:
-    return NameIndex(known.kept(_composed_text))
+    return NameIndex(known.memoize(_composed_text))
 
 
 def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
@@ -246,30 +246,30 @@ def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
     if wanted.keys:
         return _tier_of_number(wanted, known)
     if wanted.han:
-        text = known.kept(_han_flat)
+        text = known.memoize(_han_flat)
         if stands_in_han(text, wanted.han):
             return "string"
         bare = without_suffix(wanted.han)
         return "han" if bare != wanted.han and stands_in_han(text, bare) else None
     name = wanted.name
-    text = known.kept(_composed_text)
+    text = known.memoize(_composed_text)
     if _stands_plainly(text, name.text, inside=not name.plain):
         return "string"
     # Words that are in the text in no form can save it from being cut into words.
-    flat = known.kept(_flat)
+    flat = known.memoize(_flat)
     for parts in wanted.needed:
         if not any(part in flat for part in parts) and not (
-            parts[0].isascii() and known.kept(_is_accented)
+            parts[0].isascii() and known.memoize(_is_accented)
         ):
             return None
-    return known.kept(_index).find(name)
+    return known.memoize(_index).find(name)
 
 
 def _tier_of_number(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
-    flat = known.kept(_flat)
-    if not may_hold(flat, wanted.keys) and not known.kept(_has_worded_numbers):
+    flat = known.memoize(_flat)
+    if not may_hold(flat, wanted.keys) and not known.memoize(_has_worded_numbers):
         return None
-    if wanted.keys.isdisjoint(known.kept(_keys)):
+    if wanted.keys.isdisjoint(known.memoize(_keys)):
         return None
     start = flat.find(wanted.flat)
     while start >= 0:

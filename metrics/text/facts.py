@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .analysis import Analysis
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
-from .terms import held_in_line, sentence_lines, wanted
+from .terms import held_in_line, search_terms, sentence_lines
 from .tokens import has_han, normalise
 
 __all__ = ["Fact", "absent_facts", "nearest_sentence"]
@@ -118,7 +118,7 @@ def _value_and_unit(key: str) -> tuple[str, str]:
 
 
 def _figures(known: Analysis) -> frozenset[str]:
-    """Return the numbers of a chunk or question in figures.  To be used as ``known.kept(_figures)``."""
+    """Return the numbers of a chunk or question in figures.  To be used as ``known.memoize(_figures)``."""
     found: set[str] = set(_NUMBER.findall(known.text))
     for number in [one for one in found if not one.isdecimal()]:
         found.update((number.replace(",", ""), number.replace(",", "."), *_POINTS.split(number)))
@@ -128,8 +128,8 @@ def _figures(known: Analysis) -> frozenset[str]:
 
 
 def _values(known: Analysis) -> frozenset[str]:
-    """Return its numbers, however written.  To be used as ``known.kept(_values)``."""
-    found = known.kept(_figures)
+    """Return its numbers, however written.  To be used as ``known.memoize(_values)``."""
+    found = known.memoize(_figures)
     if not (has_worded_numbers(known.text) or _TIME.search(known.text.lower())):
         return found
     read = quantities(flat(known.text))
@@ -228,7 +228,7 @@ class _Sources:
             # Nearly all that are there are there in figures, and to read words takes a hundred times as long.
             for numbers in (_figures, _values):
                 for text in self.texts:
-                    there = text.kept(numbers)
+                    there = text.memoize(numbers)
                     for value in values:
                         if value not in there:
                             continue
@@ -280,7 +280,7 @@ class _Sources:
     def plain(self) -> list[float]:
         """All numbers by value."""
         if self._plain is None:
-            every = {value for text in self.texts for value in text.kept(_values)}
+            every = {value for text in self.texts for value in text.memoize(_values)}
             self._plain = sorted(
                 float(one) for one in every if one.replace(".", "", 1).isdecimal() and len(one) < 16
             )
@@ -366,12 +366,12 @@ def nearest_sentence(
     the same unit or, of a name, most of them and another name.
     """
     beside = frozenset(terms) - frozenset(CONTENT[word] for word in normalise(fact.text).split())
-    looked_for = wanted(beside)
+    looked_for = search_terms(beside)
     least = max(1, 0.5 * len(beside)) if fact.is_number else max(3, 0.75 * len(beside))
     best: tuple[int, int, str, str] | None = None
     for place, context in enumerate(contexts):
         if has_han(context.text):
-            lines = context.kept(sentence_lines)
+            lines = context.memoize(sentence_lines)
             counts = [len(held_in_line(line, looked_for)) for line in lines]
         else:
             counts = [len(beside.intersection(there)) for there in context.sentence_sets]

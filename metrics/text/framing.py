@@ -104,7 +104,7 @@ def claim_texts(known: Analysis) -> list[str]:
     """Return the sentences of an answer as far as they may claim something.
 
     That is without the numbers that only count, and without the words about the texts that they begin with.
-    To be used as ``known.kept(claim_texts)``.
+    To be used as ``known.memoize(claim_texts)``.
     """
     words = _words()
     return [_claim_text(sentence, words) for sentence in known.sentences]
@@ -132,15 +132,15 @@ def _claim_text(sentence: str, words: _Words) -> str:
 def claim_terms(known: Analysis) -> list[list[str]]:
     """Return, of each sentence of an answer, the terms that claim something; none of one that refuses.
 
-    To be used as ``known.kept(claim_terms)``.
+    To be used as ``known.memoize(claim_terms)``.
     """
     words = _words()
     found: list[list[str]] = []
     for terms, sentence, text, kind in zip(
-        known.kept(compared_terms),
+        known.memoize(compared_terms),
         known.sentences,
-        known.kept(claim_texts),
-        known.kept(sentence_kinds),
+        known.memoize(claim_texts),
+        known.memoize(sentence_kinds),
         strict=True,
     ):
         if kind.refuses is not None or (has_han(text) and _HAN_REPLY.match(text)):

@@ -92,7 +92,7 @@ _KNOWN_STEMS = frozenset(stem for name in NAMES if not name.isascii() for stem i
 
 def named_entities(text: str) -> tuple[str, ...]:
     """Return the distinct numbers, dates and names in `text`, as written, in reading order."""
-    return analyse(text).kept(_named_entities)
+    return analyse(text).memoize(_named_entities)
 
 
 def _named_entities(known: Analysis) -> tuple[str, ...]:

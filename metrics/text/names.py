@@ -18,7 +18,7 @@ from .common_words import ASKING, COMMON, NAMES, SUBJECTS
 from .russian_names import same_russian_name
 from .stems import STOP_WORDS, stem
 
-__all__ = ["Name", "NameIndex", "NameTier", "Word", "composed", "name_of", "stable_part"]
+__all__ = ["Name", "NameIndex", "NameTier", "Word", "compose", "name_of", "stable_part"]
 
 NameTier = Literal["string", "accents", "stems"]
 TIERS: tuple[NameTier, ...] = ("string", "accents", "stems")
@@ -61,7 +61,7 @@ _MOST_WORDS = 16
 """Words of a name that are compared one by one; a longer "name" is compared as it stands."""
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """Return a cleaned text in NFKC; case and layout stay."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .analysis import Analysis
 from .function_words import russian_function_stems
-from .terms import held_in_line, sentence_lines, terms_of_line, wanted
+from .terms import held_in_line, search_terms, sentence_lines, terms_of_line
 from .tokens import has_han, is_han
 
 __all__ = ["Denial", "denials"]
@@ -74,7 +74,7 @@ def denials(
         line
         for context, denied in zip(contexts, denied_there, strict=True)
         if denied
-        for said, line in zip(context.sentences, context.kept(sentence_lines), strict=True)
+        for said, line in zip(context.sentences, context.memoize(sentence_lines), strict=True)
         if _may_deny(said)
     ]
     for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
@@ -82,7 +82,7 @@ def denials(
         if missing and not (denies and has_han(sentence)):
             continue
         if not denies:
-            own = wanted(terms)
+            own = search_terms(terms)
             if not any(len(held_in_line(line, own)) >= _LEAST for line in denying):
                 continue
         if _SUPPOSED.search(sentence):
@@ -156,7 +156,7 @@ def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
     else:
         letters = frozenset("".join(terms))
         if all(map(is_han, letters)):
-            lines = context.kept(sentence_lines)
+            lines = context.memoize(sentence_lines)
             for sentence, line in zip(context.sentences, lines, strict=True):
                 if all(map(line.__contains__, letters)):
                     yield sentence

@@ -6,7 +6,7 @@ nothing is rounded and numbers of any length are read.
 
 import re
 
-__all__ = ["HAN_NUMERAL", "decimal", "han_value", "roman_value", "shifted"]
+__all__ = ["HAN_NUMERAL", "decimal", "han_value", "roman_value", "shift"]
 
 _HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")}
 _HAN_DIGITS |= {"〇": 0, "两": 2, "兩": 2}
@@ -32,7 +32,7 @@ def decimal(number: str) -> str:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def shifted(number: str, power: int) -> str:
+def shift(number: str, power: int) -> str:
     """Return `number` (as `decimal` returns it) times ten to the `power` from 0 up."""
     whole, _, fraction = number.partition(".")
     fraction = fraction.ljust(power, "0")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shifted
+from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shift
 from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
 
 __all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantities"]
@@ -137,7 +137,7 @@ _NO_UNIT = frozenset(("",))
 
 def _amount(sign: str, value: str, power: int) -> str:
     if power and value.count(".") <= 1 and "," not in value:
-        value = shifted(value, power)
+        value = shift(value, power)
     return value if value == "0" else f"{sign}{value}"
 
 
@@ -216,7 +216,7 @@ def _complete(
     scale, stop = 0, end
     compound = _COMPOUND.match(text, end)
     if compound is not None and plain.isdecimal():
-        values = frozenset((shifted(f"{plain}{compound[1].zfill(4)}", 4),))
+        values = frozenset((shift(f"{plain}{compound[1].zfill(4)}", 4),))
         stop = compound.end()
     power = SCALE.match(text, stop)
     while power is not None and (power[1] or units is not _NO_UNIT) and scale < 24:

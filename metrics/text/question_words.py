@@ -58,7 +58,7 @@ def _asking_stems() -> frozenset[str]:
 def topic_terms(known: Analysis) -> list[str]:
     """Return the distinct terms of a question that name its topic; all when none would be left.
 
-    To be used as ``known.kept(topic_terms)``.
+    To be used as ``known.memoize(topic_terms)``.
     """
     text = _CONTRACTIONS.sub(" ", known.text)
     if has_han(text):
@@ -103,7 +103,7 @@ def _small_talk_stems() -> frozenset[str]:
 
 
 def _distinct_terms(known: Analysis) -> list[str]:
-    sentences = known.kept(sentence_terms)
+    sentences = known.memoize(sentence_terms)
     return list(dict.fromkeys(term for sentence in sentences for term in sentence))
 
 

@@ -103,7 +103,7 @@ def _courtesies() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def sentence_kinds(known: Analysis) -> list[SentenceKind]:
-    """Return what each sentence of an answer does.  To be used as ``known.kept(sentence_kinds)``."""
+    """Return what each sentence of an answer does.  To be used as ``known.memoize(sentence_kinds)``."""
     if has_han(known.text) or has_cyrillic(known.text):
         return list(map(_kind, known.sentences))
     return [
@@ -131,7 +131,7 @@ def _kind(sentence: str) -> SentenceKind:
 
 def greets(known: Analysis) -> bool:
     """Return whether an answer begins with a greeting or thanks, and claims and refuses nothing."""
-    kinds = known.kept(sentence_kinds)
+    kinds = known.memoize(sentence_kinds)
     return (
         bool(kinds)
         and not any(kind.claims or kind.refuses for kind in kinds)
@@ -152,7 +152,7 @@ def asks_back(known: Analysis) -> bool:
         return False
     others = [
         sentence
-        for sentence, kind in zip(sentences[:-1], known.kept(sentence_kinds), strict=False)
+        for sentence, kind in zip(sentences[:-1], known.memoize(sentence_kinds), strict=False)
         if kind.claims and not _QUESTION.search(sentence)
     ]
     return len(others) <= 1 and not (others and _OFFER.match(last))

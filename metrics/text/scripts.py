@@ -61,7 +61,7 @@ def script_of(known: Analysis) -> str | None:
     """Return the script that a text is written in; None when it has no letter that we know.
 
     It is the script of most letters, but a quarter of the letters is enough for a script beside
-    Latin words.  To be used as ``known.kept(script_of)``.
+    Latin words.  To be used as ``known.memoize(script_of)``.
     """
     text = known.text
     first = None if text.isascii() else _NOT_LATIN.search(text)
@@ -91,6 +91,6 @@ def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:
 
     What has no letter, a number or nothing at all, can be compared with anything.
     """
-    script = text.kept(script_of)
-    scripts = {other.kept(script_of) for other in others} - {None}
+    script = text.memoize(script_of)
+    scripts = {other.memoize(script_of) for other in others} - {None}
     return script is None or not scripts or script in scripts

@@ -18,22 +18,23 @@ from .stems import CONTENT, MARK
 from .tokens import has_han, is_han, runs_of_lines
 
 __all__ = [
+    "SearchTerms",
     "Vocabulary",
-    "Wanted",
+    "SearchTerms",
     "absent_runs",
     "as_written",
     "compared_terms",
     "credit",
-    "held",
+    "find_terms",
     "held_in_line",
     "in_order",
     "present",
+    "search_terms",
     "sentence_lines",
     "sentence_terms",
     "terms_of_line",
     "together",
     "vocabulary_of",
-    "wanted",
 ]
 
 _HAN = re.compile(f"[{HAN}]")
@@ -42,7 +43,7 @@ _HALF = 0.5
 """Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
 
 
-class Wanted(NamedTuple):
+class SearchTerms(NamedTuple):
     """Terms to look for: a text's own are several times as many, and no one asks for most of them."""
 
     terms: frozenset[str]
@@ -84,10 +85,12 @@ def _terms_of_runs(runs: Iterable[str]) -> list[str]:
 
 
 def sentence_terms(known: Analysis) -> list[list[str]]:
-    """Return the terms of each sentence.  To be used as ``known.kept(sentence_terms)``."""
+    """Return the terms of each sentence.  To be used as ``known.memoize(sentence_terms)``."""
     if not has_han(known.text):
         return known.sentence_content
-    return [_terms_of_runs(filter(None, line.split("\n"))) for line in known.kept(sentence_lines)]
+    return [
+        _terms_of_runs(filter(None, line.split("\n"))) for line in known.memoize(sentence_lines)
+    ]
 
 
 def _line(known: Analysis) -> str:
@@ -98,39 +101,39 @@ def _line(known: Analysis) -> str:
 def sentence_lines(known: Analysis) -> list[str]:
     """Return of each sentence its words and runs of Han characters, with a line break between two.
 
-    To be used as ``known.kept(sentence_lines)``.
+    To be used as ``known.memoize(sentence_lines)``.
     """
-    return known.kept(_line).split(MARK)[:-1]
+    return known.memoize(_line).split(MARK)[:-1]
 
 
 def compared_terms(known: Analysis) -> list[list[str]]:
     """Return `sentence_terms` of an answer, less Russian function words.
 
-    To be used as ``known.kept(compared_terms)``.
+    To be used as ``known.memoize(compared_terms)``.
     """
-    sentences = known.kept(sentence_terms)
+    sentences = known.memoize(sentence_terms)
     if not has_cyrillic(known.text):
         return sentences
     dropped = russian_function_stems()
     return [[term for term in sentence if term not in dropped] for sentence in sentences]
 
 
-def wanted(terms: Iterable[str]) -> Wanted:
+def search_terms(terms: Iterable[str]) -> SearchTerms:
     """Return terms as they are looked for."""
     every = frozenset(terms)
     han = frozenset(filter(is_han, every))
     pairs = frozenset([term for term in han if len(term) == _BIGRAM])
-    return Wanted(every, pairs, every - pairs, frozenset("".join(han)))
+    return SearchTerms(every, pairs, every - pairs, frozenset("".join(han)))
 
 
-def held(known: Analysis, looked_for: Wanted) -> Vocabulary:
+def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     """Return what a text has of the terms that are looked for."""
     if not has_han(known.text):
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
-    line = known.kept(_line)
+    line = known.memoize(_line)
     words = frozenset(filter(line.__contains__, looked_for.pairs))
     if looked_for.others:
-        words |= looked_for.others & known.kept(_other_terms)
+        words |= looked_for.others & known.memoize(_other_terms)
     return Vocabulary(words, frozenset(filter(line.__contains__, looked_for.characters)))
 
 
@@ -143,7 +146,7 @@ def _others_of(runs: Iterable[str]) -> list[str]:
     return _terms_of_runs(run for run in runs if len(run) == 1 or not is_han(run))
 
 
-def held_in_line(line: str, looked_for: Wanted) -> set[str]:
+def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     """Return the terms that are looked for in one of `sentence_lines`."""
     found = set(filter(line.__contains__, looked_for.pairs))
     if looked_for.others:
@@ -155,9 +158,9 @@ def in_order(known: Analysis, terms: frozenset[str]) -> list[str]:
     """Return every place of the terms in a text with Han characters, in the text's order."""
     if not all(map(_is_bigram, terms)):
         return [
-            term for sentence in known.kept(sentence_terms) for term in sentence if term in terms
+            term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms
         ]
-    line = known.kept(_line)
+    line = known.memoize(_line)
     places: list[tuple[int, str]] = []
     for term in terms:
         at = line.find(term)

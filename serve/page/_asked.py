@@ -10,7 +10,14 @@ from ragmeter.serve.store import LATEST_MS, Filters
 
 from ._words import LANGUAGES
 
-__all__ = ["RANGES", "SETTINGS", "Asked", "UnreadableAddressError", "asked_of", "request_path"]
+__all__ = [
+    "RANGES",
+    "SETTINGS",
+    "PageQuery",
+    "UnreadableAddressError",
+    "page_query_of",
+    "request_path",
+]
 
 RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """What ``range=`` may be, in seconds."""
@@ -27,7 +34,7 @@ class UnreadableAddressError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PageQuery:
     """The parameters of a page's address. Empty: not said."""
 
     range: str = "1h"
@@ -67,8 +74,8 @@ class Asked:
             changed = replace(changed, before="")
         given = {
             name: getattr(changed, name)
-            for name in Asked.__dataclass_fields__
-            if getattr(changed, name) != Asked.__dataclass_fields__[name].default
+            for name in PageQuery.__dataclass_fields__
+            if getattr(changed, name) != PageQuery.__dataclass_fields__[name].default
         }
         return f"{path}?{urlencode(given)}" if given else path
 
@@ -78,7 +85,7 @@ class Asked:
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
-def asked_of(query: Mapping[str, str]) -> Asked:
+def page_query_of(query: Mapping[str, str]) -> PageQuery:
     """Read the parameters of an address; those of other names are passed over.
 
     Raises:
@@ -86,10 +93,10 @@ def asked_of(query: Mapping[str, str]) -> Asked:
     """
     given = {
         name: query[name].strip()[:_MOST_CHARACTERS]
-        for name in Asked.__dataclass_fields__
+        for name in PageQuery.__dataclass_fields__
         if query.get(name)
     }
-    asked = Asked(**{name: value for name, value in given.items() if value})
+    asked = PageQuery(**{name: value for name, value in given.items() if value})
     if asked.range not in RANGES:
         raise UnreadableAddressError(f"range is one of {', '.join(RANGES)}")
     for name, allowed in {**SETTINGS, "verdict": VERDICTS}.items():

@@ -20,12 +20,12 @@ from ragmeter.metrics.text.terms import (
     Vocabulary,
     compared_terms,
     credit,
-    held,
+    find_terms,
     present,
+    search_terms,
     sentence_terms,
     together,
     vocabulary_of,
-    wanted,
 )
 
 __all__ = ["AnswerSentence", "Chunk", "ChunkSentence", "Evidence", "Support", "evidence"]
@@ -109,7 +109,7 @@ def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) 
     comparable = bool(known) and share_a_script(said, known)
     sentences = _answer_sentences(said, known, comparable=comparable)
     asked = analyse(question or "")
-    topics = asked.kept(topic_terms) if question else []
+    topics = asked.memoize(topic_terms) if question else []
     readable = bool(topics) and share_a_script(asked, known)
     return Evidence(
         answer=sentences,
@@ -125,13 +125,13 @@ def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) 
 def _answer_sentences(
     said: Analysis, known: Sequence[Analysis], *, comparable: bool
 ) -> tuple[AnswerSentence, ...]:
-    terms = said.kept(compared_terms)
-    looked_for = wanted(term for sentence in terms for term in sentence)
-    there = together(held(one, looked_for) for one in known)
+    terms = said.memoize(compared_terms)
+    looked_for = search_terms(term for sentence in terms for term in sentence)
+    there = together(find_terms(one, looked_for) for one in known)
     places = [
         ((chunk, sentence), one)
         for chunk, context in enumerate(known, start=1)
-        for sentence, one in enumerate(context.kept(_sentence_vocabularies), start=1)
+        for sentence, one in enumerate(context.memoize(_sentence_vocabularies), start=1)
     ]
     affordable = len(places) * sum(map(len, terms)) <= MOST_WORK
     marked: list[AnswerSentence] = []
@@ -174,7 +174,7 @@ def _supporters(
 
 
 def _sentence_vocabularies(context: Analysis) -> list[Vocabulary]:
-    return list(map(vocabulary_of, context.kept(sentence_terms)))
+    return list(map(vocabulary_of, context.memoize(sentence_terms)))
 
 
 def _chunk_sentences(
@@ -191,4 +191,4 @@ def _chunk_sentences(
 def _words(topics: Sequence[str], context: Analysis, readable: bool) -> int | None:
     if not readable:
         return None
-    return len(present(topics, held(context, wanted(topics))))
+    return len(present(topics, find_terms(context, search_terms(topics))))

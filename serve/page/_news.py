@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 
-from ._asked import NO_WORKFLOW, Asked
+from ._asked import NO_WORKFLOW, PageQuery
 from ._numbers import number
 
 __all__ = ["Fallen", "News", "Reading", "Standing", "news"]
@@ -64,7 +64,7 @@ class News:
     """What changed, the clearest first."""
     note: str
     """What the detector says to it."""
-    filters: Asked
+    filters: PageQuery
     """The requests it is about."""
     change: Change
     """The clearest of them, as the detector told it."""
@@ -79,7 +79,9 @@ Fallen = Mapping[tuple[str, str, str], Change]
 """The falls that are on, by (workflow, segment, score)."""
 
 
-def news(changes: Sequence[Change], asked: Asked, from_ms: int) -> tuple[tuple[News, ...], Fallen]:
+def news(
+    changes: Sequence[Change], asked: PageQuery, from_ms: int
+) -> tuple[tuple[News, ...], Fallen]:
     """Return what is to be said of the changes that are on, within the filters.
 
     Changes that began together and are about the same requests are one sentence.
@@ -123,7 +125,7 @@ def _in_force(changes: Sequence[Change]) -> list[Change]:
     return list(found.values())
 
 
-def _within(change: Change, asked: Asked) -> bool:
+def _within(change: Change, asked: PageQuery) -> bool:
     workflow = "" if asked.workflow == NO_WORKFLOW else asked.workflow
     return (
         (not asked.service or change.service in ("", asked.service))
@@ -152,10 +154,10 @@ def _milliseconds(at: float) -> int:
     return int(at * 1000)
 
 
-def _news_of(group: Sequence[Change], asked: Asked) -> News:
+def _news_of(group: Sequence[Change], asked: PageQuery) -> News:
     first = group[0]
     since = _milliseconds(first.since)
-    filters = Asked(
+    filters = PageQuery(
         range=asked.range,
         service=first.service or asked.service,
         workflow=first.workflow or asked.workflow,

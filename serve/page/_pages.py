@@ -26,7 +26,7 @@ from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
 
-from ._asked import RANGES, SETTINGS, Asked, UnreadableAddressError, asked_of
+from ._asked import RANGES, SETTINGS, PageQuery, UnreadableAddressError, page_query_of
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
 from ._live import Live
@@ -99,7 +99,7 @@ class Pages:
         """End the threads; a view that is being made is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _page(self, make: Callable[[Request, Asked], Response]) -> Callable[[Request], Any]:
+    def _page(self, make: Callable[[Request, PageQuery], Response]) -> Callable[[Request], Any]:
         """Return the endpoint of a page that is made on a thread."""
 
         async def endpoint(request: Request) -> Response:
@@ -122,15 +122,17 @@ class Pages:
     async def _on_thread(self, work: Callable[[], T]) -> T | None:
         """Return what `work` gives on a thread of ours; None: it raised, which the guard has noted."""
 
-        def guarded() -> T | None:
+        def run_guarded() -> T | None:
             with self._sources.guard:
                 return work()
             return None  # the guard has contained what was raised
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, guarded)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run_guarded)
 
-    def _make_page(self, request: Request, make: Callable[[Request, Asked], Response]) -> Response:
-        return self._readable(request, lambda: make(request, asked_of(request.query_params)))
+    def _make_page(
+        self, request: Request, make: Callable[[Request, PageQuery], Response]
+    ) -> Response:
+        return self._readable(request, lambda: make(request, page_query_of(request.query_params)))
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
         """Return what `make` gives, or a page that says why the address cannot be read."""
@@ -144,28 +146,28 @@ class Pages:
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
                 return answer
 
-    def _overview(self, request: Request, asked: Asked) -> Response:
+    def _overview(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
             request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
         )
 
-    def _requests(self, request: Request, asked: Asked) -> Response:
+    def _requests(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
             request, asked, "requests.html", "/requests", self._request_list(asked)
         )
 
-    def _request_list(self, asked: Asked) -> dict[str, Any]:
+    def _request_list(self, asked: PageQuery) -> dict[str, Any]:
         try:
             return self._views.requests(asked)
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
 
-    def _scoring(self, request: Request, asked: Asked) -> Response:
+    def _scoring(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
             request, asked, "scoring.html", "/scoring", self._views.scoring(asked)
         )
 
-    def _golden(self, request: Request, asked: Asked) -> Response:
+    def _golden(self, request: Request, asked: PageQuery) -> Response:
         labels = self._sources.labels
         values = {
             "entries": [] if labels is None else labels.golden.entries(),
@@ -173,20 +175,20 @@ class Pages:
         }
         return self._render_page(request, asked, "golden.html", "/golden", values)
 
-    def _golden_file(self, request: Request, _: Asked) -> Response:
+    def _golden_file(self, request: Request, _: PageQuery) -> Response:
         labels = self._sources.labels
         if labels is None:
             return self._message(request, 404, "gone", why=self._t(request)("labels_off"))
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="golden.jsonl"'}
         return Response(labels.golden.content(), media_type="application/jsonl", headers=headers)
 
-    def _request(self, request: Request, asked: Asked) -> Response:
+    def _request(self, request: Request, asked: PageQuery) -> Response:
         return self._one(request, asked)
 
     def _one(
         self,
         request: Request,
-        asked: Asked,
+        asked: PageQuery,
         *,
         form: Form | None = None,
         problem: str = "",
@@ -212,10 +214,10 @@ class Pages:
             request, asked, "request.html", path, values, status=status, export=export
         )
 
-    def _export_request(self, request: Request, asked: Asked) -> Response:
+    def _export_request(self, request: Request, asked: PageQuery) -> Response:
         return self._one(request, asked, export=True)
 
-    def _export_page(self, request: Request, asked: Asked) -> Response:
+    def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
             values = self._request_list(asked)
             return self._render_page(
@@ -224,7 +226,7 @@ class Pages:
         values = self._views.overview(asked, self._t(request))
         return self._render_page(request, asked, "overview.html", "/", values, export=True)
 
-    def _export_rows(self, _: Request, asked: Asked) -> Response:
+    def _export_rows(self, _: Request, asked: PageQuery) -> Response:
         rest = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
         try:
             rows = chain(list(islice(rest, 1)), rest)  # what makes no sense is known with the first
@@ -257,7 +259,7 @@ class Pages:
         def save() -> Response:
             trace, span = _trace_and_span(request)
             view = self._sources.reader.request(trace, span)
-            asked = asked_of(request.query_params)
+            asked = page_query_of(request.query_params)
             if labels is None or view is None:
                 return self._message(request, 404, "gone")
             if not hmac.compare_digest(token.encode(), self._token.encode()):
@@ -307,7 +309,7 @@ class Pages:
     ) -> Response:
         words = self._t(request)
         values = {"heading": words(heading), "code": code, "why": why, "lively": again}
-        return self._render_page(request, Asked(), "message.html", "", values, status=status)
+        return self._render_page(request, PageQuery(), "message.html", "", values, status=status)
 
     def _failure_page(
         self, request: Request, what: str = "failed_here", *, status: int = 500
@@ -318,13 +320,13 @@ class Pages:
         values = {"heading": words(what), "code": "", "why": why, "lively": True}
         light = ("off", words(what))
         return self._render_page(
-            request, Asked(), "message.html", "", values, status=status, light=light
+            request, PageQuery(), "message.html", "", values, status=status, light=light
         )
 
     def _render_page(
         self,
         request: Request,
-        asked: Asked,
+        asked: PageQuery,
         template: str,
         here: str,
         values: Mapping[str, Any],
@@ -396,7 +398,7 @@ class Pages:
             return "on", words("receiving")
         return "idle", words("idle")
 
-    def _export_note(self, words: Words, asked: Asked, values: Mapping[str, Any]) -> str:
+    def _export_note(self, words: Words, asked: PageQuery, values: Mapping[str, Any]) -> str:
         filters = ", ".join(f"{name}={value}" for name, value in asked.in_force().items())
         return words(
             "exported",

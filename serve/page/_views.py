@@ -14,7 +14,7 @@ from ragmeter.serve.store import Filters, JudgeOutage, Overview, RequestRow, Sco
 from ragmeter.serve.store import TrendPoint as StoredPoint
 from ragmeter.watch.change import Change, NewSince
 
-from ._asked import Asked, UnreadableAddressError, request_path
+from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, news
@@ -65,7 +65,7 @@ class Views:
         """Return the address of a request."""
         return request_path(row.trace_id, row.span_id, row.run_id)
 
-    def overview(self, asked: Asked, words: Words) -> dict[str, Any]:
+    def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what the overview shows."""
         overview = self._read(asked.filters())
         told, fallen = self._news(asked, overview)
@@ -109,8 +109,8 @@ class Views:
             "holds_texts": any(row.question is not None for row in worst),
         }
 
-    def requests(self, asked: Asked) -> dict[str, Any]:
-        """Return what the list shows. Raises ValueError: it cannot go on from `Asked.before`."""
+    def requests(self, asked: PageQuery) -> dict[str, Any]:
+        """Return what the list shows. Raises ValueError: it cannot go on from `PageQuery.before`."""
         sort = asked.sort or "worst"
         overview = self._read(replace(asked.filters(), verdict=None))
         page = self._snapshots.get(
@@ -130,7 +130,7 @@ class Views:
             "holds_texts": any(row.question is not None for row in page.requests),
         }
 
-    def request(self, trace: str, span: str | None, asked: Asked) -> dict[str, Any] | None:
+    def request(self, trace: str, span: str | None, asked: PageQuery) -> dict[str, Any] | None:
         """Return what a request's page shows; None: it is not known."""
         view = self._sources.reader.request(trace, span)
         if view is None:
@@ -166,7 +166,7 @@ class Views:
             "holds_texts": row.question is not None or view.answer is not None or bool(marked),
         }
 
-    def scoring(self, asked: Asked) -> dict[str, Any]:
+    def scoring(self, asked: PageQuery) -> dict[str, Any]:
         """Return what is scored and what is not."""
         overview = self._read(asked.filters())
         used = [
@@ -212,7 +212,7 @@ class Views:
             ("new", change), lambda: self._sources.reader.explained(change).new
         )
 
-    def _news(self, asked: Asked, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
+    def _news(self, asked: PageQuery, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
 
     def _news_fields(self, one: News) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class Views:
             "fresh": self._new(one.change) if one.kind == "fell" else (),
         }
 
-    def _worst(self, asked: Asked, fault: News | None) -> tuple[RequestRow, ...]:
+    def _worst(self, asked: PageQuery, fault: News | None) -> tuple[RequestRow, ...]:
         filters = asked.filters() if fault is None else fault.filters.filters()
         page = self._snapshots.get(
             ("worst", filters),
@@ -239,7 +239,7 @@ class Views:
         return tuple(row for row in page.requests if row.excess is None or row.excess > 0)
 
     def _other_trends(
-        self, asked: Asked, fault: News | None
+        self, asked: PageQuery, fault: News | None
     ) -> dict[tuple[str, str], tuple[StoredPoint, ...]]:
         """Return the trends of the part at fault, where that is less than what is shown."""
         if fault is None:
@@ -260,7 +260,7 @@ class Views:
             if one["until_ms"] >= overview.from_ms and one["from_ms"] < overview.until_ms
         ]
 
-    def _outages(self, asked: Asked, overview: Overview) -> tuple[JudgeOutage, ...]:
+    def _outages(self, asked: PageQuery, overview: Overview) -> tuple[JudgeOutage, ...]:
         if not overview.judge.failed:
             return ()
         filters = asked.filters()
@@ -276,7 +276,7 @@ class Views:
         return dict(self._sources.health().get("exports", {}))
 
     def _neighbours(
-        self, row: RequestRow, asked: Asked
+        self, row: RequestRow, asked: PageQuery
     ) -> tuple[RequestRow | None, RequestRow | None]:
         """Return the requests before and after it in the list that the address speaks of."""
         sort = asked.sort or "worst"

@@ -148,7 +148,7 @@ class Cells:
                 cells.scores.setdefault(where, Cell(kind)).add(cell)
         return cells
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return it as bytes."""
         # What names the measurement follows from the kind.
         scores = [
@@ -159,8 +159,8 @@ class Cells:
         return zlib.compress(json.dumps([groups, scores]).encode())
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Cells:
-        """Return what `packed` made bytes of."""
+    def unpack(cls, data: bytes) -> Cells:
+        """Return what `pack` made bytes of."""
         cells = cls()
         groups, scores = json.loads(zlib.decompress(data))
         for service, workflow, segment, counts in groups:

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["Database", "Found", "Home"]
+__all__ = ["Database", "Home", "ResultRows"]
 
 
-class Found(Protocol):
+class ResultRows(Protocol):
     """The rows that a statement found."""
 
     def fetchone(self) -> Any:
@@ -37,7 +37,7 @@ class Database(Protocol):
         """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
         ...
 
-    def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Found:
+    def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> ResultRows:
         """Run a statement."""
         ...
 

@@ -61,7 +61,7 @@ class Keeping:
         self._forgot_at = 0.0
         self.deleted = 0
 
-    def summed(self, now: float) -> tuple[int, int, bytes] | None:
+    def sum_hour(self, now: float) -> tuple[int, int, bytes] | None:
         """Return an hour that is over and whose sums are missing or stale, its generation, and its sums."""
         before = int((now - _SETTLED_S) * 1000) // HOUR_MS
         with self._home.moment() as database:
@@ -77,7 +77,7 @@ class Keeping:
             cells = Cells.between(
                 database, hour * HOUR_MS, (hour + 1) * HOUR_MS, segments_told_apart(database)
             )
-            return hour, generation, cells.packed()
+            return hour, generation, cells.pack()
 
     def step(
         self, now: float, summed: tuple[int, int, bytes] | None, *, tries: bool = False
@@ -86,7 +86,7 @@ class Keeping:
 
         Args:
             now: Seconds since the epoch.
-            summed: As `summed` returned it.
+            summed: As `sum_hour` returned it.
             tries: Whether something is to be written in any case, to see whether that succeeds.
 
         Returns:
@@ -164,11 +164,11 @@ def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:
         cells = Cells.of(database, numbers, told_apart)
         kept = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if kept is not None:
-            cells.add(Cells.unpacked(kept[0]).known(known_names(database)))
+            cells.add(Cells.unpack(kept[0]).known(known_names(database)))
         database.execute(
             "INSERT INTO archive (hour, cells) VALUES (?, ?) "
             "ON CONFLICT (hour) DO UPDATE SET cells = excluded.cells",
-            (hour, cells.packed()),
+            (hour, cells.pack()),
         )
     database.executemany(NEXT_GENERATION, [(slot,) for slot in {at // SLOT_MS for _, at in rows}])
     database.execute("UPDATE revision SET number = number + 1")

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._database import Database
-from ._measured import Measured
+from ._measured import MeasuredScore
 from ._names import segments_told_apart
-from ._overview import Chosen, estimate_of
+from ._overview import Selection, estimate_of
 from ._rows import kinds_of, segments_of
 from ._sums import Sums
 from .views import Filters, RequestPage, RequestRow, ScoreValue
@@ -149,13 +149,13 @@ def means_before(
     Each is of one judge or formula, so they are by the number of the score's kind: a value is compared with
     what is usual of the same.
     """
-    numbers: dict[Measured, list[int]] = {}
+    numbers: dict[MeasuredScore, list[int]] = {}
     for number, kind in kinds_of(database).items():
-        numbers.setdefault(Measured(kind.name, kind.measurement), []).append(number)
+        numbers.setdefault(MeasuredScore(kind.name, kind.measurement), []).append(number)
     found: dict[tuple[str, int], float] = {}
     for cells in (sums.between(database, from_ms, until_ms), sums.day_before(database, from_ms)):
         for workflow in {key.workflow for key in cells.groups}:
-            scores = Chosen(cells, Filters(workflow=workflow)).scores()
+            scores = Selection(cells, Filters(workflow=workflow)).scores()
             for name, cell in scores.items():
                 mean = estimate_of(cell)
                 if mean is not None and mean.mean is not None and cell.kind is not None:

@@ -13,17 +13,17 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 from ._cells import Cell, CellKey
 
-__all__ = ["Measured", "in_order", "settled"]
+__all__ = ["MeasuredScore", "in_order", "settle"]
 
 
-class Measured(NamedTuple):
+class MeasuredScore(NamedTuple):
     """A score, and which measurement of it."""
 
     score: str
     measurement: str
 
 
-def settled(scores: Iterable[tuple[CellKey, Cell]]) -> Iterator[tuple[CellKey, Cell]]:
+def settle(scores: Iterable[tuple[CellKey, Cell]]) -> Iterator[tuple[CellKey, Cell]]:
     """Yield cells, those of requests that nobody measured added to those of the same score that somebody did.
 
     Where several did, each is given as much of their sums as its own requests stand for (Σ 1/probability), and
@@ -67,7 +67,7 @@ def _with(cell: Cell, untold: Cell, share: float, *, counts: bool) -> Cell:
     return whole
 
 
-def in_order(parts: Iterable[Mapping[Measured, Cell]]) -> dict[str, tuple[str, ...]]:
+def in_order(parts: Iterable[Mapping[MeasuredScore, Cell]]) -> dict[str, tuple[str, ...]]:
     """Return the measurements of each score, the one to look at first.
 
     That is the one with the most values since the youngest of them began: after a switch the new judge, beside

@@ -85,7 +85,7 @@ class Names:
 
     def has(self, sort: str, name: str) -> bool:
         """Note a name; return whether it is told apart from others of its sort. Counts those that are not."""
-        self.forgotten()
+        self.count_forgotten()
         known = self._known[sort]
         if self._is_in(known, BOUNDS[sort], name):
             return True
@@ -98,7 +98,7 @@ class Names:
         )
         return True
 
-    def forgotten(self) -> int:
+    def count_forgotten(self) -> int:
         """Return how often names were forgotten, by whoever made room; looks once in a transaction."""
         if not self._is_current:
             times = times_forgotten(self._database)
@@ -132,7 +132,7 @@ class Names:
             segments: The parts that a request belongs to, by name.
             named: Those that its application names.
         """
-        self.forgotten()
+        self.count_forgotten()
         for name in named:
             if not self._is_in(self._named, MAX_SEGMENTS, name) and len(self._named) < MAX_SEGMENTS:
                 self._named.add(name)

@@ -11,8 +11,8 @@ from ragmeter.quality.measurement import measurement_of
 
 from ._database import Database
 from ._lists import means_before, rows_of
-from ._measured import Measured
-from ._overview import Chosen, usual_of
+from ._measured import MeasuredScore
+from ._overview import Selection, usual_of
 from ._received import home_of
 from ._sums import Sums
 from .views import ContextView, Filters, ItemView, RequestView, ScoreView
@@ -36,7 +36,9 @@ def one_request(
         "SELECT at, coalesce(workflow, '') FROM request WHERE id = ?", (number,)
     ).fetchone()
     day = at // _SLOT_MS * _SLOT_MS
-    usual = Chosen(sums.day_before(database, day + _SLOT_MS), Filters(workflow=workflow)).scores()
+    usual = Selection(
+        sums.day_before(database, day + _SLOT_MS), Filters(workflow=workflow)
+    ).scores()
     (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
         "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
         "r.judge_sample_rate, r.selection, r.trace_id, r.span_id "
@@ -149,7 +151,9 @@ def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
                 judge=judge or None,
                 endpoint=endpoint or None,
                 usual=usual_of(
-                    usual.get(Measured(name, measurement_of(name, definition or "", judge or "")))
+                    usual.get(
+                        MeasuredScore(name, measurement_of(name, definition or "", judge or ""))
+                    )
                 ),
             )
         )

@@ -12,20 +12,20 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.objectives import Objective, Objectives
 
 from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey
-from ._measured import Measured, settled
+from ._measured import MeasuredScore, settle
 from ._parts import UNTOLD, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
 __all__ = [
-    "Chosen",
     "Known",
     "Mean",
+    "Selection",
     "estimate_of",
     "judge_use",
-    "prefixed",
     "summary",
     "trends",
     "usual_of",
+    "with_prefix",
 ]
 
 LEAST_FOR_USUAL = 20
@@ -92,7 +92,7 @@ def _on_scale(kind: Kind, place: float) -> float:
     return lowest + place * (highest - lowest)
 
 
-class Chosen:
+class Selection:
     """The sums that filters leave.
 
     Args:
@@ -111,7 +111,7 @@ class Chosen:
     @classmethod
     def of(
         cls, parts: Iterable[Cells], filters: Filters, objectives: Objectives | None = None
-    ) -> Chosen:
+    ) -> Selection:
         """Return the same of several stretches of time together."""
         whole = Cells()
         for cells in parts:
@@ -126,13 +126,13 @@ class Chosen:
                 whole.update(counts)
         return whole
 
-    def scores(self) -> dict[Measured, Cell]:
+    def scores(self) -> dict[MeasuredScore, Cell]:
         """Return the scores by name and measurement, over all that is looked at."""
-        found: dict[Measured, Cell] = {}
-        for key, cell in settled(
+        found: dict[MeasuredScore, Cell] = {}
+        for key, cell in settle(
             each for each in self._cells.scores.items() if self._is_chosen(GroupKey(*each[0][:3]))
         ):
-            place = Measured(key.score, key.measurement)
+            place = MeasuredScore(key.score, key.measurement)
             found.setdefault(place, Cell(cell.kind)).add(cell)
         return _join_unnamed(found)
 
@@ -146,19 +146,19 @@ class Chosen:
             order: Of the measurements of a score, which comes first.
         """
         requests: dict[tuple[str, str], int] = {}
-        scores: dict[tuple[str, str], dict[Measured, Cell]] = {}
+        scores: dict[tuple[str, str], dict[MeasuredScore, Cell]] = {}
         for key, counts in self._cells.groups.items():
             if self._is_of_workflow(key) and _is_told_apart(key.segment, told_apart):
                 place = (key.workflow, key.segment)
                 requests[place] = requests.get(place, 0) + counts["requests"]
-        for each, cell in settled(
+        for each, cell in settle(
             one
             for one in self._cells.scores.items()
             if (one[0].workflow, one[0].segment) in requests
             and self._is_of_workflow(GroupKey(*one[0][:3]))
         ):
             place = (each.workflow, each.segment)
-            measured = Measured(each.score, each.measurement)
+            measured = MeasuredScore(each.score, each.measurement)
             scores.setdefault(place, {}).setdefault(measured, Cell(cell.kind)).add(cell)
 
         def largest_first(place: tuple[str, str]) -> tuple[int, str, str, int, str]:
@@ -176,7 +176,7 @@ class Chosen:
         workflow: str,
         segment: str,
         requests: int,
-        scores: Mapping[Measured, Cell],
+        scores: Mapping[MeasuredScore, Cell],
         order: Mapping[str, Sequence[str]],
     ) -> Group:
         measurements: dict[str, str] = {}
@@ -190,7 +190,7 @@ class Chosen:
             for name, measurement in measurements.items()
             if (
                 mean := estimate_of(
-                    scores[Measured(name, measurement)], self._objectives.of(name, workflow)
+                    scores[MeasuredScore(name, measurement)], self._objectives.of(name, workflow)
                 )
             )
             is not None
@@ -206,7 +206,7 @@ class Chosen:
     def estimates(self, told_apart: Mapping[str, object]) -> dict[CellKey, Mean]:
         """Return the means: of whole workflows first, of the largest first."""
         found: dict[CellKey, Mean] = {}
-        for key, cell in settled(self._cells.scores.items()):
+        for key, cell in settle(self._cells.scores.items()):
             if not _is_told_apart(key.segment, told_apart):
                 continue
             mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
@@ -249,10 +249,10 @@ class Chosen:
         return wanted.service in (None, key.service) and wanted.workflow in (None, key.workflow)
 
 
-def _join_unnamed(found: dict[Measured, Cell]) -> dict[Measured, Cell]:
+def _join_unnamed(found: dict[MeasuredScore, Cell]) -> dict[MeasuredScore, Cell]:
     """Return cells, those that nobody measured in one service with those that somebody did in another."""
     keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
-    return {Measured(key.score, key.measurement): cell for key, cell in settled(keys.items())}
+    return {MeasuredScore(key.score, key.measurement): cell for key, cell in settle(keys.items())}
 
 
 def _is_told_apart(segment: str, told_apart: Mapping[str, object]) -> bool:
@@ -261,7 +261,7 @@ def _is_told_apart(segment: str, told_apart: Mapping[str, object]) -> bool:
 
 
 def summary(
-    name: Measured,
+    name: MeasuredScore,
     cell: Cell,
     usual: Cell | None,
     trend: Sequence[TrendPoint],
@@ -287,11 +287,11 @@ def summary(
 
 
 def trends(
-    parts: Iterable[tuple[int, int, Mapping[Measured, Cell]]],
-) -> dict[Measured, list[TrendPoint]]:
+    parts: Iterable[tuple[int, int, Mapping[MeasuredScore, Cell]]],
+) -> dict[MeasuredScore, list[TrendPoint]]:
     """Return how scores went; neighbouring stretches are joined until each has enough values."""
-    found: dict[Measured, list[TrendPoint]] = {}
-    open_: dict[Measured, tuple[int, int, Cell]] = {}
+    found: dict[MeasuredScore, list[TrendPoint]] = {}
+    open_: dict[MeasuredScore, tuple[int, int, Cell]] = {}
     listed = list(parts)
     measurements: dict[str, set[str]] = {}
     for _, _, scores in listed:
@@ -301,7 +301,7 @@ def trends(
     only = {score: max(names) for score, names in measurements.items() if len(names - {""}) == 1}
     for from_ms, until_ms, scores in listed:
         for each, cell in scores.items():
-            name = each if each.measurement else Measured(each.score, only.get(each.score, ""))
+            name = each if each.measurement else MeasuredScore(each.score, only.get(each.score, ""))
             began, _, whole = open_.get(name, (from_ms, until_ms, Cell(cell.kind)))
             whole.add(cell)
             open_[name] = (began, until_ms, whole)
@@ -313,9 +313,9 @@ def trends(
 
 
 def _close(
-    found: dict[Measured, list[TrendPoint]],
-    name: Measured,
-    open_: dict[Measured, tuple[int, int, Cell]],
+    found: dict[MeasuredScore, list[TrendPoint]],
+    name: MeasuredScore,
+    open_: dict[MeasuredScore, tuple[int, int, Cell]],
 ) -> None:
     began, ended, cell = open_.pop(name)
     mean = estimate_of(cell)
@@ -338,7 +338,7 @@ def judge_use(counts: Mapping[str, int]) -> JudgeUse:
     )  # fmt: skip
 
 
-def prefixed(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+def with_prefix(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     """Return the counts whose names begin so, without that."""
     return {
         name.removeprefix(prefix): count

@@ -1,6 +1,6 @@
 """What one piece of telemetry tells of a request, and how several pieces become one.
 
-Spans and events of a request come in any order, some of them twice, and later ones know better.  `merged` is
+Spans and events of a request come in any order, some of them twice, and later ones know better.  `merge` is
 therefore the same in every order and however often a piece is given to it: of what is told once that is
 taken, of what changes the latest, and where two pieces tell different things at the same time the
 greater, so that there is never a choice.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.segments import OTHER
 
-__all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Told", "VerdictPart"]
+__all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Value", "VerdictPart"]
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Kind(NamedTuple):
         return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
 
 
-class Told(NamedTuple):
+class Value(NamedTuple):
     """What a score came to, and when that was told."""
 
     at_ns: int
@@ -111,10 +111,10 @@ class Details(NamedTuple):
 class ScorePart:
     """One score of a request."""
 
-    told: Told | None = None
+    told: Value | None = None
     details: Details | None = None
 
-    def merged(self, other: ScorePart) -> ScorePart:
+    def merge(self, other: ScorePart) -> ScorePart:
         """Return both together."""
         return ScorePart(
             told=_later(self.told, other.told), details=_later(self.details, other.details)
@@ -191,7 +191,7 @@ class RequestPart:
         """Whether nobody has told when it began."""
         return self.started_ns is None
 
-    def merged(self, *others: RequestPart) -> RequestPart:
+    def merge(self, *others: RequestPart) -> RequestPart:
         """Return all together; they are of the same request."""
         if not others:
             return self
@@ -214,7 +214,7 @@ class RequestPart:
             verdict = _later(verdict, part.verdict)
             for name, score in part.scores.items():
                 mine = scores.get(name)
-                scores[name] = score if mine is None else mine.merged(score)
+                scores[name] = score if mine is None else mine.merge(score)
         return RequestPart(
             run_id=self.run_id,
             noted_ns=min(noted, default=None),

@@ -27,16 +27,16 @@ from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
-from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
+from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 
 __all__ = [
     "MAX_NAME",
+    "Batch",
     "DroppedCount",
-    "Retrieved",
-    "Telling",
+    "StoredRetrieval",
     "dropped_in",
+    "from_export_request",
     "home_of",
-    "told_in",
 ]
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def home_of(run_id: str) -> tuple[str, str]:
     return digest, digest[:16]
 
 
-class Retrieved(NamedTuple):
+class StoredRetrieval(NamedTuple):
     """What one retrieval found, under the span of its request."""
 
     trace_id: str
@@ -83,15 +83,15 @@ class Retrieved(NamedTuple):
     chunks: tuple[Chunk, ...] = ()
     retriever: str | None = None
     """What was searched, where the span that told that does not say of which request it is."""
-    scores: Mapping[str, Told] = {}
+    scores: Mapping[str, Value] = {}
     """Its scores, likewise."""
 
 
-class Telling(NamedTuple):
+class Batch(NamedTuple):
     """What an export request tells."""
 
     requests: tuple[RequestPart, ...] = ()
-    retrieved: tuple[Retrieved, ...] = ()
+    retrieved: tuple[StoredRetrieval, ...] = ()
 
 
 class DroppedCount(NamedTuple):
@@ -106,7 +106,7 @@ class DroppedCount(NamedTuple):
     value: float
 
 
-def told_in(request: ExportRequest, received: ExportedRecords) -> Telling:
+def from_export_request(request: ExportRequest, received: ExportedRecords) -> Batch:
     """Return what spans and events of scope ``ragmeter`` in an export request tell.
 
     Args:
@@ -114,7 +114,7 @@ def told_in(request: ExportRequest, received: ExportedRecords) -> Telling:
         received: What `received_in` finds in it: attributes are not read twice.
     """
     parts: list[RequestPart] = []
-    retrieved: list[Retrieved] = []
+    retrieved: list[StoredRetrieval] = []
     kinds: _Kinds = {}
     if isinstance(request, ExportTraceServiceRequest):
         spans = iter(received.spans)
@@ -139,7 +139,7 @@ def told_in(request: ExportRequest, received: ExportedRecords) -> Telling:
                         parts += _of_record(record, told, ran, kinds)
                 else:
                     _pass_over(written.log_records, notes)
-    return Telling(tuple(parts), tuple(retrieved))
+    return Batch(tuple(parts), tuple(retrieved))
 
 
 def _with_known(carriers: Iterable[Any], known: Iterator[T]) -> Iterator[tuple[Any, T | None]]:
@@ -424,7 +424,7 @@ def _score(name: str, told: Mapping[str, Any], at: int, kinds: _Kinds) -> ScoreP
     if status == "undefined" and label == semconv.LABEL_NOT_APPLICABLE:
         label = None
     return ScorePart(
-        told=Told(at, value, status, label),
+        told=Value(at, value, status, label),
         details=Details(
             at,
             _kind(name, told, kinds),
@@ -479,7 +479,7 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     names = [name for name in {**values, **words, **statuses} if 0 < len(name) <= MAX_NAME]
     names = names[:MAX_SCORES]
     return {
-        name: ScorePart(told=Told(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
+        name: ScorePart(told=Value(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
         for name in names
     }
 
@@ -527,7 +527,7 @@ def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
     return found
 
 
-def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[Retrieved]:
+def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
     """Yield what a span of ours says was retrieved."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if (
@@ -548,7 +548,7 @@ def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[Retrieved]:
     scores = {} if is_whole else _scores(told, at)
     retriever = None if is_whole else _text(told.get(semconv.GEN_AI_DATA_SOURCE_ID))
     if owner is not None and (documents or scores or retriever):
-        yield Retrieved(
+        yield StoredRetrieval(
             trace_id,
             owner,
             span_id,

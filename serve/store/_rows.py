@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ._database import Database
 from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
-from ._parts import Details, Kind, RequestPart, ScorePart, Told, VerdictPart
-from ._received import MAX_NAME, DroppedCount, Retrieved, Telling
+from ._parts import Details, Kind, RequestPart, ScorePart, Value, VerdictPart
+from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval
 
 __all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "kinds_of", "segments_of"]
 
@@ -72,7 +72,7 @@ _KIND = (
 )  # fmt: skip
 
 
-class _StoredRow(NamedTuple):
+class _StoredRequest(NamedTuple):
     """What is kept of a request."""
 
     number: int
@@ -84,7 +84,7 @@ class _Change(NamedTuple):
     """A request that is to be written, and what is kept of it; None: nothing."""
 
     whole: RequestPart
-    kept: _StoredRow | None
+    kept: _StoredRequest | None
 
 
 def segments_of(
@@ -150,14 +150,14 @@ class Rows:
         self._forgotten = -1
         self._touched: set[int] = set()
 
-    def put(self, telling: Telling, now_ms: int) -> None:
+    def put(self, telling: Batch, now_ms: int) -> None:
         """Keep what is told.
 
         Args:
             telling: What it is.
             now_ms: When that is, for its age.
         """
-        forgotten = self._names.forgotten()
+        forgotten = self._names.count_forgotten()
         if forgotten != self._forgotten:  # numbers of kinds may be those of others by now
             self.forget()
             self._forgotten = forgotten
@@ -168,7 +168,7 @@ class Rows:
         for part in self._put_loose(loose, now_ms):
             together.setdefault(part.run_id, []).append(part)
         kept = self._stored_rows(together)
-        parts = [first.merged(*others) for first, *others in together.values()]
+        parts = [first.merge(*others) for first, *others in together.values()]
         changes = self._changes(parts, kept)
         texts = self._texts(
             [text for change in changes for text in (change.whole.question, change.whole.answer)]
@@ -205,19 +205,19 @@ class Rows:
         self._names.settle()
         self._knows_kinds = False
 
-    def _stored_rows(self, run_ids: Iterable[str]) -> dict[str, _StoredRow]:
+    def _stored_rows(self, run_ids: Iterable[str]) -> dict[str, _StoredRequest]:
         """Return what is kept of requests, by their ids."""
         rows = self._database.among(_KNOWN, list(run_ids))
         scores: dict[int, dict[str, ScorePart]] = {}
         for number, name, *rest in self._database.among(_KNOWN_SCORES, [row[1] for row in rows]):
             scores.setdefault(number, {})[name] = self._score_part(*rest)
         return {
-            run_id: _StoredRow(number, stored, _part(run_id, rest, scores.get(number, {})))
+            run_id: _StoredRequest(number, stored, _part(run_id, rest, scores.get(number, {})))
             for run_id, number, _, stored, *rest in rows
         }
 
     def _changes(
-        self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRow]
+        self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]
     ) -> list[_Change]:
         """Put what is told to what is kept, and to what retrievals told before; return what is new."""
         loose = self._loose([part.trace_id for part in parts])
@@ -225,13 +225,13 @@ class Rows:
         changes: list[_Change] = []
         for part in parts:
             known = kept.get(part.run_id)
-            whole = part if known is None else known.part.merged(part)
+            whole = part if known is None else known.part.merge(part)
             for place in {part.place, whole.place} - {None}:
                 where = _where(whole.trace_id, place)
                 told = None if where is None else loose.pop(where, None)
                 if where is not None and told is not None:
                     used.append(where)
-                    whole = whole.merged(*(replace(each, run_id=part.run_id) for each in told))
+                    whole = whole.merge(*(replace(each, run_id=part.run_id) for each in told))
             if known is None or whole != known.part:
                 changes.append(_Change(whole, known))
         if used:
@@ -339,7 +339,7 @@ class Rows:
             ),
         )
 
-    def _put_loose(self, loose: Sequence[Retrieved], now_ms: int) -> list[RequestPart]:
+    def _put_loose(self, loose: Sequence[StoredRetrieval], now_ms: int) -> list[RequestPart]:
         """Keep what retrievals tell of requests that they know by their spans alone.
 
         Returns:
@@ -382,14 +382,14 @@ class Rows:
         )
         found: dict[tuple[bytes, bytes], list[RequestPart]] = {}
         for trace_id, owner, retriever, scores in rows:
-            told = {name: ScorePart(told=Told(*one)) for name, one in json.loads(scores).items()}
+            told = {name: ScorePart(told=Value(*one)) for name, one in json.loads(scores).items()}
             found.setdefault((trace_id, owner), []).append(
                 RequestPart(run_id="", retriever=retriever, scores=told)
             )
         return found
 
     def _put_chunks(
-        self, retrieved: Sequence[Retrieved], texts: Mapping[str, int], now_ms: int
+        self, retrieved: Sequence[StoredRetrieval], texts: Mapping[str, int], now_ms: int
     ) -> None:
         self._database.executemany(
             "INSERT INTO chunk (trace_id, owner, span_id, rank, at, stored, document, score, text) "
@@ -412,7 +412,7 @@ class Rows:
     def _score_part(self, *row: Any) -> ScorePart:
         (value, status, label, told_ns, kind, lower, upper, error_type, details_ns,
          calls, sent, written, hits, cost, asked_with, summary, explanation, items) = row  # fmt: skip
-        told = None if told_ns is None else Told(told_ns, value, status, label)
+        told = None if told_ns is None else Value(told_ns, value, status, label)
         details = None
         if details_ns is not None:
             details = Details(

@@ -12,17 +12,17 @@ from ragmeter.metrics import Score
 from ragmeter.quality.segments import UNKNOWN, Segments
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
-from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Told, VerdictPart
-from ._received import MAX_NAME, Retrieved, Telling, home_of, version_of
+from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
+from ._received import MAX_NAME, Batch, StoredRetrieval, home_of, version_of
 
-__all__ = ["told_by"]
+__all__ = ["from_scored_run"]
 
 _SEGMENTS = Segments(("language", "retriever"))
 MAX_CHUNKS = 100
 """Retrieved chunks that are kept of one request."""
 
 
-def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Telling:
+def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Batch:
     """Return what a scored request tells, with its texts."""
     run, sample = scored.run, scored.sample
     now = clock_ns()
@@ -82,7 +82,7 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         },
     )
     if not sample.contexts:
-        return Telling((part,))
+        return Batch((part,))
     chunks = tuple(
         Chunk(
             clean(context.id) if context.id else None,
@@ -92,8 +92,8 @@ def told_by(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Te
         for context in sample.contexts[:MAX_CHUNKS]
     )
     trace, owner = home_of(part.run_id)
-    found = Retrieved(trace, owner, owner, run.started_ns // 1_000_000, chunks)
-    return Telling((part,), (found,))
+    found = StoredRetrieval(trace, owner, owner, run.started_ns // 1_000_000, chunks)
+    return Batch((part,), (found,))
 
 
 def _text(text: str | None) -> str | None:
@@ -103,7 +103,7 @@ def _text(text: str | None) -> str | None:
 def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
     judge = scored.judge if score.method == "llm" else None
     asked = score.judge_calls or score.input_tokens or score.output_tokens or score.cache_hits
-    told = Told(now, score.value, score.status, score.label and clean(score.label))
+    told = Value(now, score.value, score.status, score.label and clean(score.label))
     details = Details(
         now,
         Kind(

@@ -20,7 +20,7 @@ from ragmeter.quality.verdict_shares import SHARES
 
 from ._cells import Cells
 from ._database import Database
-from ._measured import settled
+from ._measured import settle
 from ._names import segments_told_apart
 from ._parts import Kind
 from ._rows import SLOT_MS, kinds_of
@@ -127,7 +127,7 @@ def _verdicts(cells: Cells, environment: str) -> Iterator[QualitySums]:
 
 def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
     """Yield the sums of each measurement, with requests that nobody measured if it is known whose they are."""
-    for key, cell in sorted(settled(cells.scores.items()), key=itemgetter(0)):
+    for key, cell in sorted(settle(cells.scores.items()), key=itemgetter(0)):
         kind = cell.kind
         measurement = key.measurement or only.get(key.score, "")
         if kind is None or not measurement or not cell.is_quality:

@@ -113,9 +113,9 @@ class Sums:
             for slot in range(hour * SLOTS, (hour + 1) * SLOTS):
                 cells.add(self._slot(database, slot))
         else:
-            cells = Cells.unpacked(summed[0])
+            cells = Cells.unpack(summed[0])
         if archived is not None:
-            cells.add(Cells.unpacked(archived[0]).known(names))
+            cells.add(Cells.unpack(archived[0]).known(names))
         return cells
 
     def _slot(self, database: Database, slot: int) -> Cells:

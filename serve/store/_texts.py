@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ._parts import RequestPart, ScorePart
-from ._received import Telling
+from ._received import Batch
 
 __all__ = ["without_texts"]
 
 
-def without_texts(telling: Telling) -> Telling:
+def without_texts(telling: Batch) -> Batch:
     """Return the same without questions, answers, chunks, and explanations that may quote them."""
-    return Telling(
+    return Batch(
         tuple(map(_request, telling.requests)),
         tuple(
             found._replace(chunks=tuple(chunk._replace(text=None) for chunk in found.chunks))

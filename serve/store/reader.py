@@ -17,12 +17,12 @@ from ._cells import CellKey
 from ._database import Database, Home
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._looked_for import with_part
-from ._measured import Measured, in_order
+from ._measured import MeasuredScore, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
 from ._new import SLACK_MS, Part, new_in
 from ._one import one_request
 from ._outages import outages
-from ._overview import Chosen, Known, Mean, judge_use, prefixed, summary, trends
+from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_prefix
 from ._rows import SLOT_MS
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
@@ -67,7 +67,7 @@ class Reader:
         wanted = Filters(range_s=range_s)
         with self._reading() as database:
             cells = self._sums.between(database, *self.bounds(wanted))
-            chosen = Chosen(cells, wanted, Objectives(self._objectives()))
+            chosen = Selection(cells, wanted, Objectives(self._objectives()))
             return chosen.estimates(segments_told_apart(database))
 
     def overview(self, filters: Filters | None = None) -> Overview:
@@ -79,12 +79,12 @@ class Reader:
             added = list(self._sums.parts(database, from_ms, until_ms))
             parts = with_part(database, added, wanted, told_apart)
             objectives = Objectives(self._objectives())
-            whole = Chosen.of([cells for _, _, cells in parts], wanted, objectives)
+            whole = Selection.of([cells for _, _, cells in parts], wanted, objectives)
             # What was usual before; where nothing was before, what is now.
-            before = Chosen(self._sums.day_before(database, from_ms), wanted).scores()
+            before = Selection(self._sums.day_before(database, from_ms), wanted).scores()
             counts = whole.counts()
             chosen = [
-                (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
+                (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
             ]
             lines = trends(chosen)
             order = in_order(scores for _, _, scores in chosen)
@@ -115,8 +115,8 @@ class Reader:
                 from_ms=from_ms,
                 until_ms=until_ms,
                 requests=counts["requests"],
-                statuses=prefixed(counts, "status:"),
-                verdicts=prefixed(counts, "verdict:"),
+                statuses=with_prefix(counts, "status:"),
+                verdicts=with_prefix(counts, "verdict:"),
                 orphans=self._orphans(database, from_ms, until_ms),
                 nothing_retrieved=counts["nothing_retrieved"],
                 without_text=counts["without_text"],
@@ -151,14 +151,16 @@ class Reader:
             )
         return replace(change, new=found)
 
-    def trends(self, filters: Filters | None = None) -> Mapping[Measured, Sequence[TrendPoint]]:
+    def trends(
+        self, filters: Filters | None = None
+    ) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
         """Return `ScoreSummary.trend` alone, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
             added = list(self._sums.parts(database, *self.bounds(wanted)))
             parts = with_part(database, added, wanted, segments_told_apart(database))
             return trends(
-                (began, ended, Chosen(cells, wanted).scores()) for began, ended, cells in parts
+                (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
             )
 
     def requests(

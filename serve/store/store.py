@@ -27,9 +27,9 @@ from ._claims import StoredClaims
 from ._database import Database, Home
 from ._keeping import Keeping
 from ._names import Names
-from ._received import DroppedCount, Telling, dropped_in, told_in
+from ._received import Batch, DroppedCount, dropped_in, from_export_request
 from ._rows import Rows
-from ._scored import told_by
+from ._scored import from_scored_run
 from ._sqlite import File
 from ._texts import without_texts
 from .reader import Reader
@@ -125,7 +125,7 @@ class StoreState:
 class _Piece(NamedTuple):
     """What one caller wants written."""
 
-    telling: Telling
+    telling: Batch
     dropped: Sequence[DroppedCount] = ()
 
 
@@ -194,7 +194,9 @@ class Store:
             StoreFullError: It was not kept.
             StoreRefusedError: Nor will it be.
         """
-        telling = told_in(request, received_in(request) if received is None else received)
+        telling = from_export_request(
+            request, received_in(request) if received is None else received
+        )
         if telling.requests or telling.retrieved:
             self._write(telling)
         return len(telling.requests) + len(telling.retrieved)
@@ -203,7 +205,7 @@ class Store:
         """Keep what meters elsewhere say they dropped; raises as `take`."""
         dropped = tuple(dropped_in(request))
         if dropped:
-            self._write(Telling(), dropped)
+            self._write(Batch(), dropped)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Keep what this process scored.
@@ -214,7 +216,7 @@ class Store:
         """
         try:
             if batch:
-                self._write(_join_batches(map(told_by, batch)))
+                self._write(_join_batches(map(from_scored_run, batch)))
         except StoreFullError as error:
             raise TryLaterError(str(error), batch) from error
         except StoreRefusedError as error:
@@ -264,7 +266,7 @@ class Store:
                     self._why["upkeep"] = None
                     return False
                 # Adding up takes its time, and nobody need wait for that.
-                summed = self._keeping.summed(self._clock())
+                summed = self._keeping.sum_hour(self._clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
                     more = not self._closed and self._keeping.step(
@@ -360,7 +362,7 @@ class Store:
             _log.warning("%s; requests are kept until this server ends", error)
             return File(None, options.max_bytes)
 
-    def _write(self, telling: Telling, dropped: Sequence[DroppedCount] = ()) -> None:
+    def _write(self, telling: Batch, dropped: Sequence[DroppedCount] = ()) -> None:
         if not self.options.texts:
             telling = without_texts(telling)
         self._commits.put(_Piece(telling, dropped))
@@ -394,9 +396,9 @@ class Store:
         return [None] * len(pieces)
 
 
-def _join_batches(tellings: Iterable[Telling]) -> Telling:
+def _join_batches(tellings: Iterable[Batch]) -> Batch:
     told = list(tellings)
-    return Telling(
+    return Batch(
         tuple(part for one in told for part in one.requests),
         tuple(found for one in told for found in one.retrieved),
     )

@@ -18,7 +18,7 @@ from ragmeter.cli._otlp import choose_protocol
 from ragmeter.cli.app import app
 from ragmeter.cli.demo._responders import split_sentences
 from ragmeter.cli.demo.corpus import load_questions
-from ragmeter.cli.demo.run import Asked, DemoOutcome
+from ragmeter.cli.demo.run import DemoOutcome, DemoQuestion
 from ragmeter.metrics import ConfigurationError, Score
 from ragmeter.metrics.errors import install_command
 
@@ -348,7 +348,9 @@ def test_a_judge_that_fails_is_said_once_with_an_example():
         explanation="401",
     )
     asked = [
-        Asked(question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None)
+        DemoQuestion(
+            question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None
+        )
         for one in load_questions()[:3]
     ]
     stats = RagMeter(exporters=[]).stats()

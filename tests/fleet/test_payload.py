@@ -14,7 +14,7 @@ from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.fleet.payload import (
     MAX_BYTES,
     MAX_RUNS,
-    Batch,
+    MessageContent,
     SentRun,
     TooLargeError,
     UnreadableError,
@@ -83,7 +83,9 @@ def raw(body):
 
 
 def message(**changes):
-    written = raw(pack(Batch(runs=[SentRun(run=a_run())], resource={"service.name": "shop"})))
+    written = raw(
+        pack(MessageContent(runs=[SentRun(run=a_run())], resource={"service.name": "shop"}))
+    )
     return {**written, **changes}
 
 
@@ -95,7 +97,7 @@ def test_a_request_comes_back_as_it_was():
     sent = SentRun(
         run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True
     )
-    batch = Batch(
+    batch = MessageContent(
         runs=[sent, SentRun(run=a_run(run_id="other"))],
         resource={"service.name": "shop"},
         published_ns=99,
@@ -108,7 +110,7 @@ def test_a_request_comes_back_as_it_was():
 
 
 def test_a_chunk_that_several_places_hold_is_in_the_message_once_and_one_object_afterwards():
-    body = pack(Batch(runs=[SentRun(run=a_run())]))
+    body = pack(MessageContent(runs=[SentRun(run=a_run())]))
 
     assert json.dumps(raw(body)).count(SECRET) == 1
     run = unpack(body).runs[0].run
@@ -129,7 +131,7 @@ def test_a_chunk_that_several_places_hold_is_in_the_message_once_and_one_object_
 def test_what_was_never_given_is_not_what_was_given_as_nothing(sample):
     run = a_run(sample=sample, retrievals=())
 
-    read = unpack(pack(Batch(runs=[SentRun(run=run)]))).runs[0].run.sample
+    read = unpack(pack(MessageContent(runs=[SentRun(run=run)]))).runs[0].run.sample
 
     assert read == sample
     assert read.model_fields_set == sample.model_fields_set
@@ -177,13 +179,13 @@ def test_any_request_comes_back_as_it_was(sample, tags, user, at):
         retrievals=(Retrieval(started_ns=at, ended_ns=at, contexts=sample.contexts or ()),),
     )
 
-    assert unpack(pack(Batch(runs=[SentRun(run=run)]))).runs[0].run == run
+    assert unpack(pack(MessageContent(runs=[SentRun(run=run)]))).runs[0].run == run
 
 
 def test_metadata_that_json_does_not_know_becomes_text():
     run = a_run(metadata={"kind": Exception, "set": {1}, 3: "three", "nan": float("nan")})
 
-    read = unpack(pack(Batch(runs=[SentRun(run=run)]))).runs[0].run
+    read = unpack(pack(MessageContent(runs=[SentRun(run=run)]))).runs[0].run
 
     assert read.metadata == {"kind": "<class 'Exception'>", "set": [1], "3": "three", "nan": None}
 
@@ -247,7 +249,7 @@ def test_the_major_version_before_is_read():
         zlib.compress(b"\xff\xfe"),
         zlib.compress(b"[" * 100_000),
         zlib.compress(b"1" * 10_000),
-        pack(Batch(runs=[SentRun(run=a_run())]))[:-9],
+        pack(MessageContent(runs=[SentRun(run=a_run())]))[:-9],
         *(
             packed(message(v=v))
             for v in (
@@ -314,7 +316,7 @@ def test_a_field_of_any_type_costs_at_most_its_own_request():
         assert len(read.runs) + len(read.unreadable) == 3
         assert read.runs[0].run == read.runs[-1].run == a_run()
         for sent in read.runs:
-            pack(Batch(runs=[sent]))  # what was read can be written
+            pack(MessageContent(runs=[sent]))  # what was read can be written
 
 
 @pytest.mark.parametrize("field", ["kind", "id", "at"])
@@ -352,7 +354,7 @@ def test_a_message_holds_no_more_than_it_may():
     run = SentRun(run=a_run())
 
     with pytest.raises(TooLargeError):
-        pack(Batch(runs=[run] * (MAX_RUNS + 1)))
+        pack(MessageContent(runs=[run] * (MAX_RUNS + 1)))
     huge = a_run(sample=RagSample(question="x" * (MAX_BYTES + 1)))
     with pytest.raises(TooLargeError):
-        pack(Batch(runs=[SentRun(run=huge)]))
+        pack(MessageContent(runs=[SentRun(run=huge)]))

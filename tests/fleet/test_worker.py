@@ -12,7 +12,7 @@ from ragmeter import RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.fleet import payload
-from ragmeter.fleet.payload import Batch, SentRun, pack, unpack
+from ragmeter.fleet.payload import MessageContent, SentRun, pack, unpack
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.fleet.worker import BatchWorker, split
 from ragmeter.metrics import Reference, RetrievedContext, metric
@@ -101,7 +101,7 @@ def test_a_message_is_done_when_everything_is_exported():
     worker, memory = a_worker()
 
     handled = worker.handle(
-        pack(Batch(runs=[sent(1), sent(2)], resource={"service.name": "shop"})), 1
+        pack(MessageContent(runs=[sent(1), sent(2)], resource={"service.name": "shop"})), 1
     )
 
     assert (handled.done, handled.split, handled.dead) == (True, (), ())
@@ -114,7 +114,7 @@ def test_a_message_is_done_when_everything_is_exported():
 
 def test_how_a_request_was_chosen_is_what_its_scores_say():
     worker, memory = a_worker(meter={"sample_rate": 0.0})
-    worker.handle(pack(Batch(runs=[sent(1, sample_rate=0.25), sent(2, worst=True)])), 0)
+    worker.handle(pack(MessageContent(runs=[sent(1, sample_rate=0.25), sent(2, worst=True)])), 0)
     worker.close(10)
 
     assert [(one.sample_rate, one.selection) for one in memory.results] == [
@@ -132,7 +132,7 @@ def test_a_message_that_cannot_be_read_is_dead_at_once():
     worker, memory = a_worker()
 
     handled = worker.handle(b"the patient's name", 0)
-    newer = worker.handle(pack(Batch(runs=[sent()]))[:-4], 0)
+    newer = worker.handle(pack(MessageContent(runs=[sent()]))[:-4], 0)
 
     assert handled.done
     assert [one.body for one in handled.dead] == [b"the patient's name"]
@@ -144,7 +144,7 @@ def test_a_message_that_cannot_be_read_is_dead_at_once():
 
 
 def test_a_request_that_cannot_be_read_is_dead_alone():
-    message = json.loads(zlib.decompress(pack(Batch(runs=[sent(1), sent(2), sent(3)]))))
+    message = json.loads(zlib.decompress(pack(MessageContent(runs=[sent(1), sent(2), sent(3)]))))
     message["runs"][1]["at"] = "soon"
     worker, memory = a_worker()
 
@@ -160,7 +160,7 @@ def test_a_request_that_cannot_be_read_is_dead_alone():
 
 def newer(version, *runs, **of_second):
     """Return a message of another version, whose second request may be otherwise."""
-    message = json.loads(zlib.decompress(pack(Batch(runs=list(runs)))))
+    message = json.loads(zlib.decompress(pack(MessageContent(runs=list(runs)))))
     message |= {"v": version, "trailer": {"new": 1}}
     for run in message["runs"]:
         run["later"] = ["new"]
@@ -205,7 +205,7 @@ def test_a_newer_major_version_is_dead_whole_and_scored_once_by_a_worker_that_re
 
     monkeypatch.setattr(payload, "VERSION", (2, 0))
     monkeypatch.setattr(payload, "_READABLE", (1, 2))
-    for one in (dead.body, pack(Batch(runs=[sent(4)]))):
+    for one in (dead.body, pack(MessageContent(runs=[sent(4)]))):
         assert worker.handle(one, 0).dead == ()
     worker.close(10)
     assert [one.run.run_id for one in memory.results] == ["run-1", "run-2", "run-3", "run-4"]
@@ -215,7 +215,7 @@ def test_a_newer_major_version_is_dead_whole_and_scored_once_by_a_worker_that_re
     ("deaths", "runs", "alone"), [(0, 3, 0), (1, 3, 0), (2, 3, 3), (5, 3, 3), (2, 1, 0)]
 )
 def test_after_the_second_death_each_request_is_tried_alone(deaths, runs, alone):
-    batch = Batch(
+    batch = MessageContent(
         runs=[sent(number) for number in range(runs)],
         resource={"service.name": "s"},
         published_ns=7,
@@ -245,7 +245,7 @@ def test_a_newer_message_stays_what_it_is_when_it_is_split():
 def test_a_split_message_is_not_scored():
     worker, memory = a_worker()
 
-    handled = worker.handle(pack(Batch(runs=[sent(1), sent(2)])), 2)
+    handled = worker.handle(pack(MessageContent(runs=[sent(1), sent(2)])), 2)
 
     assert (handled.done, len(handled.split), memory.results) == (True, 2, [])
     of_three = worker.handle(newer([1, 0], sent(1), sent(2), sent(3), at="soon"), 2)
@@ -272,13 +272,13 @@ class Marks:
 
 def test_what_is_marked_is_not_scored_again_but_a_later_reference_is():
     worker, memory = a_worker(marks=Marks())
-    body = pack(Batch(runs=[sent(1)]))
+    body = pack(MessageContent(runs=[sent(1)]))
     for _ in range(3):
         assert worker.handle(body, 0).done
     again = sent(1, kind="again", revision="1")
-    worker.handle(pack(Batch(runs=[again])), 0)
-    worker.handle(pack(Batch(runs=[again])), 0)
-    worker.handle(pack(Batch(runs=[replace(again, revision="2")])), 0)
+    worker.handle(pack(MessageContent(runs=[again])), 0)
+    worker.handle(pack(MessageContent(runs=[again])), 0)
+    worker.handle(pack(MessageContent(runs=[replace(again, revision="2")])), 0)
     worker.close(10)
 
     assert [(one.late, one.revision) for one in memory.results] == [
@@ -340,7 +340,7 @@ class Failing:
 def test_scores_that_could_not_be_exported_come_back_only_where_that_is_wanted(required):
     failing = Failing()
     worker, _ = a_worker([failing], require_export=required)
-    body = pack(Batch(runs=[sent(1)]))
+    body = pack(MessageContent(runs=[sent(1)]))
 
     assert worker.handle(body, 0).done is not required
     failing.fails = False
@@ -376,7 +376,7 @@ def test_a_judge_that_fails_or_hangs_is_a_status_and_the_message_is_done(answers
         judge_deadline_s=0.2,
     )
 
-    handled = worker.handle(pack(Batch(runs=[sent(1), sent(2)])), 0)
+    handled = worker.handle(pack(MessageContent(runs=[sent(1), sent(2)])), 0)
 
     worker.close(10)
     assert (handled.done, handled.split, handled.dead) == (True, (), ())
@@ -388,7 +388,7 @@ def test_a_judge_that_fails_or_hangs_is_a_status_and_the_message_is_done(answers
 def test_a_message_that_the_worker_fails_over_is_a_dead_letter(monkeypatch):
     worker, _ = a_worker()
     monkeypatch.setattr(worker, "_score", lambda *_: 1 / 0)
-    body = pack(Batch(runs=[sent(1)]))
+    body = pack(MessageContent(runs=[sent(1)]))
 
     handled = worker.handle(body, 0)
 

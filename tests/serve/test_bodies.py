@@ -18,7 +18,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
 )
 from ragmeter.adapters.opentelemetry.requests import find_requests
 from ragmeter.metrics import RagmeterError
-from ragmeter.serve._bodies import TooLargeError, UnknownEncodingError, unpacked
+from ragmeter.serve._bodies import TooLargeError, UnknownEncodingError, unpack
 
 BODY = FULL.read_bytes()
 ENCODINGS = ["", "gzip", "deflate", "x-gzip", "identity", "br"]
@@ -28,13 +28,13 @@ ENCODINGS = ["", "gzip", "deflate", "x-gzip", "identity", "br"]
 def test_what_was_packed_is_unpacked(body, encoding):
     packed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
 
-    assert unpacked(packed, encoding.upper(), 2_000) == body
+    assert unpack(packed, encoding.upper(), 2_000) == body
 
 
 @given(st.binary(max_size=500), st.sampled_from(ENCODINGS), st.integers(0, 300))
 def test_anything_is_a_body_within_the_limit_or_has_a_reason(body, encoding, limit):
     try:
-        plain = unpacked(body, encoding, limit)
+        plain = unpack(body, encoding, limit)
     except (MalformedError, TooLargeError, UnknownEncodingError):
         return
     assert len(plain) <= limit
@@ -45,16 +45,16 @@ def test_the_limit_is_exact(size):
     for encoding, pack in (("", bytes), ("gzip", gzip.compress), ("deflate", zlib.compress)):
         body = pack(b"a" * size)
         if size <= 1000:
-            assert len(unpacked(body, encoding, 1000)) == size
+            assert len(unpack(body, encoding, 1000)) == size
         else:
             with pytest.raises(TooLargeError):
-                unpacked(body, encoding, 1000)
+                unpack(body, encoding, 1000)
 
 
 def test_members_are_capped_and_may_be_empty():
-    assert unpacked(gzip.compress(b"") * 999 + gzip.compress(BODY), "gzip", len(BODY)) == BODY
+    assert unpack(gzip.compress(b"") * 999 + gzip.compress(BODY), "gzip", len(BODY)) == BODY
     with pytest.raises(MalformedError, match="packed parts"):
-        unpacked(gzip.compress(b"") * 1_001, "gzip", 1000)
+        unpack(gzip.compress(b"") * 1_001, "gzip", 1000)
 
 
 @given(st.data())

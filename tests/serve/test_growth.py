@@ -23,7 +23,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     received_in,
 )
 from ragmeter.adapters.opentelemetry.requests import find_requests
-from ragmeter.serve._bodies import unpacked
+from ragmeter.serve._bodies import unpack
 
 MIB = 1024 * 1024
 
@@ -176,7 +176,7 @@ GROWING = {
 
 def receive(body, as_text, kept):
     """All that the server does with a body but scoring, which has tests of its own."""
-    plain = unpacked(body, "gzip", 64 * MIB)
+    plain = unpack(body, "gzip", 64 * MIB)
     request = (parse_json if as_text else parse_protobuf)("traces", plain)
     received = received_in(request)
     kept.take(request, received)

@@ -40,8 +40,8 @@ def test_an_entry_is_done_when_all_its_traces_are_read_and_flushed(spool, tmp_pa
     flushed = []
     ledger = Ledger(spool, lambda timeout_s: flushed.append(timeout_s) or True, clock=Clock())
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
-    ledger.received(one, "traces", {"a", "b"})
-    ledger.received(two, "traces", {"b", "c"})
+    ledger.note_entry(one, "traces", {"a", "b"})
+    ledger.note_entry(two, "traces", {"b", "c"})
     ledger.look(lambda: {"b": 1000.0, "c": 1000.0}, last=True)
     assert ledger.settle()
     assert left(spool, tmp_path) == {one: {"a"}, two: set()}
@@ -58,7 +58,7 @@ def test_nothing_is_done_while_it_has_not_left(spool, tmp_path):
     answers = iter([False, True])
     ledger = Ledger(spool, lambda _: next(answers), clock=Clock())
     position = spool.append("traces", b"1")
-    ledger.received(position, "traces", {"a"})
+    ledger.note_entry(position, "traces", {"a"})
     ledger.look(dict, last=True)
     assert not ledger.settle()
     assert left(spool, tmp_path) == {position: set()}
@@ -69,7 +69,7 @@ def test_nothing_is_done_while_it_has_not_left(spool, tmp_path):
 def test_what_the_disk_does_not_take_is_said_again(spool, tmp_path):
     ledger = Ledger(spool, lambda _: True, clock=Clock())
     position = spool.append("traces", b"1")
-    ledger.received(position, "traces", ())
+    ledger.note_entry(position, "traces", ())
     spool._database.execute("PRAGMA query_only = ON")
     assert not ledger.settle()
     spool._database.execute("PRAGMA query_only = OFF")
@@ -85,7 +85,7 @@ def test_nothing_is_flushed_where_nothing_has_changed(spool):
 
 def test_an_entry_without_anything_to_read_is_done_at_once(spool, tmp_path):
     ledger = Ledger(spool, lambda _: True, clock=Clock())
-    ledger.received(spool.append("logs", b"1"), "logs", ())
+    ledger.note_entry(spool.append("logs", b"1"), "logs", ())
     assert ledger.settle()
     assert left(spool, tmp_path) == {}
 
@@ -95,13 +95,13 @@ def test_an_entry_is_done_when_it_was_passed_on_too(spool, tmp_path):
         spool, lambda _: True, forwards=lambda signal: signal == "traces", clock=Clock()
     )
     spans, logs, later = (spool.append(signal, b"") for signal in ("traces", "logs", "traces"))
-    ledger.received(spans, "traces", {"a"})
-    ledger.received(logs, "logs", {"a"})
-    ledger.received(later, "traces", {"b"})
+    ledger.note_entry(spans, "traces", {"a"})
+    ledger.note_entry(logs, "logs", {"a"})
+    ledger.note_entry(later, "traces", {"b"})
     ledger.look(lambda: {"b": 1000.0}, last=True)
     ledger.settle()
     assert left(spool, tmp_path) == {spans: {"a"}, later: set()}
-    ledger.forwarded([spans, later, 999])
+    ledger.note_forwarded([spans, later, 999])
     ledger.settle()
     assert left(spool, tmp_path) == {later: {FORWARDED}}
     ledger.look(dict, last=True)
@@ -112,7 +112,7 @@ def test_an_entry_is_done_when_it_was_passed_on_too(spool, tmp_path):
 def test_what_was_done_before_a_restart_is_not_waited_for(spool, tmp_path):
     ledger = Ledger(spool, lambda _: True, forwards=lambda _: True, clock=Clock())
     position = spool.append("traces", b"")
-    ledger.received(position, "traces", {"a", "b"}, settled={"a", FORWARDED})
+    ledger.note_entry(position, "traces", {"a", "b"}, settled={"a", FORWARDED})
     ledger.look(lambda: {"a": 1000.0}, last=True)
     assert ledger.settle()
     assert left(spool, tmp_path) == {}
@@ -123,11 +123,11 @@ def test_a_trace_that_lasts_for_hours_holds_only_what_it_waits_for(spool, tmp_pa
     clock = Clock()
     ledger = Ledger(spool, lambda _: True, logs_wait_s=30.0, clock=clock)
     spans, logs = spool.append("traces", b""), spool.append("logs", b"")
-    ledger.received(spans, "traces", {"job"})
-    ledger.received(logs, "logs", {"job"})
+    ledger.note_entry(spans, "traces", {"job"})
+    ledger.note_entry(logs, "logs", {"job"})
     clock.now += 10
     later = spool.append("traces", b"")
-    ledger.received(later, "traces", {"job"})
+    ledger.note_entry(later, "traces", {"job"})
     ledger.look(lambda: {"job": 1010.0}, last=True)
     ledger.settle()
     # The record's span may be still to come.
@@ -144,7 +144,7 @@ def test_it_looks_only_when_it_is_time(spool):
 
 def test_its_thread_settles_what_the_reading_thread_has_looked_at(spool, tmp_path):
     ledger = Ledger(spool, lambda _: True, interval_s=0.001)
-    ledger.received(spool.append("traces", b""), "traces", {"a"})
+    ledger.note_entry(spool.append("traces", b""), "traces", {"a"})
     ledger.start()
     pause = threading.Event()
     for _ in range(PATIENCE_S * 100):
@@ -198,7 +198,7 @@ class Process:
             )
         else:
             self.assembler.add((), [LogNote(trace_id=trace, span_id=span) for trace, span in items])
-        self.ledger.received(position, signal, {trace for trace, _ in items}, settled=settled)
+        self.ledger.note_entry(position, signal, {trace for trace, _ in items}, settled=settled)
 
     def _deliver(self, assembled):
         spans = {span.span_id for span in assembled.spans}
@@ -284,8 +284,8 @@ def test_entries_that_are_somebody_elses_now_are_forgotten_with_the_traces_that_
 ):
     ledger = Ledger(spool, lambda _: True, clock=Clock())
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
-    ledger.received(one, "traces", {"a", "b"})
-    ledger.received(two, "traces", {"b"})
+    ledger.note_entry(one, "traces", {"a", "b"})
+    ledger.note_entry(two, "traces", {"b"})
     assert ledger.forget([one, 77]) == {"a"}
     ledger.look(dict, last=True)
     assert ledger.settle()
@@ -295,8 +295,8 @@ def test_entries_that_are_somebody_elses_now_are_forgotten_with_the_traces_that_
 def test_of_what_is_open_nothing_is_done_once_it_is_forgotten(spool, tmp_path):
     ledger = Ledger(spool, lambda _: True, clock=Clock())
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
-    ledger.received(one, "traces", {"a"})
-    ledger.received(two, "traces", {"b"})
+    ledger.note_entry(one, "traces", {"a"})
+    ledger.note_entry(two, "traces", {"b"})
     ledger.look(lambda: {"b": 1000.0}, last=True)
     assert ledger.forget_open() == {"b"}
     ledger.look(dict, last=True)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ragmeter.serve._access import Access, guarded
+from ragmeter.serve._access import Access, guard_access
 from ragmeter.serve._counts import Counts
 from ragmeter.serve._limits import Limits
 from ragmeter.serve._lingering import LingeringResponse
@@ -40,7 +40,7 @@ PARTS = [{"type": "http.request", "more_body": True}, {"type": "http.request"}]
 @pytest.mark.parametrize(
     "application",
     [
-        guarded(None, Access("127.0.0.1"), Counts(), Limits()),
+        guard_access(None, Access("127.0.0.1"), Counts(), Limits()),
         LingeringResponse("no", 413, {"Connection": "close"}),
     ],
 )

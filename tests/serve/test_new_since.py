@@ -9,7 +9,7 @@ from stored import scored, store
 from ragmeter import RagMeter
 from ragmeter.exporters.webhook import change_body
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve._watch import Received
+from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store import UnreadableStoreError
 from ragmeter.watch._watched_series import change_of
 from ragmeter.watch.alarming import Alarming
@@ -105,7 +105,7 @@ def test_it_is_told_in_the_sentence_and_to_the_webhook_and_is_kept():
     assert change_of(kept["change"]).new == ()
 
 
-class Explains(Received):
+class Explains(ScoredElsewhere):
     def __init__(self, fails):
         self.fails = fails
 

@@ -23,16 +23,16 @@ def test_the_offset_stays_behind_the_oldest_message_that_is_not_done():
 def test_what_the_broker_knows_is_told_once_and_again_where_it_refused():
     offsets = Offsets()
     offsets.settle([offsets.read(A, 3), offsets.read(B, 5)])
-    offsets.told(offsets.due())
+    offsets.note_committed(offsets.due())
     assert offsets.due() == {}
-    offsets.refused([B])
+    offsets.note_refused([B])
     assert offsets.due() == {B: 6}
 
 
 def test_a_message_for_which_there_was_no_room_is_to_be_read_again():
     offsets = Offsets()
     offsets.settle([offsets.read(A, 3)])
-    offsets.unread(offsets.read(A, 4))
+    offsets.put_back(offsets.read(A, 4))
     assert offsets.due() == {A: 4}
     offsets.settle([offsets.read(A, 4)])
     assert offsets.due() == {A: 5}

@@ -11,7 +11,7 @@ from stored import store
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
 from ragmeter.serve._claiming import SharedClaims
-from ragmeter.serve._watch import Received
+from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store import Filters
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
@@ -41,7 +41,7 @@ def watching(weeks, kept, *, own=lambda since: (), shared=False):
     teller, errors = Teller(), ErrorLog()
     alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
     claims = SharedClaims(kept) if shared else None
-    alarming.look_elsewhere(Received(kept.reader(), weeks.clock), claims)
+    alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), claims)
 
     def look():
         assert alarming.flush(time.monotonic() + PATIENCE_S)

@@ -220,13 +220,13 @@ def test_an_older_store_opens_and_hours_of_two_judges_are_added_up_anew(run, tmp
         added_up(kept)
     database = sqlite3.connect(path)
     [(before, packed)] = database.execute("SELECT generation, cells FROM rollup").fetchall()
-    mixed = Cells.unpacked(packed)
+    mixed = Cells.unpack(packed)
     for key, cell in list(mixed.scores.items()):
         del mixed.scores[key]
         place = key._replace(measurement="")
         mixed.scores.setdefault(place, type(cell)(cell.kind)).add(cell)
     with database:
-        database.execute("UPDATE rollup SET cells = ?", (mixed.packed(),))
+        database.execute("UPDATE rollup SET cells = ?", (mixed.pack(),))
     database.close()
     earlier_version(path, 3)
     with store(path, clock=lambda: NOW) as kept:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from ragmeter.fleet._rabbitmq import run_worker
-from ragmeter.fleet.transport import Dead, Handled
+from ragmeter.fleet.transport import Dead, Disposition
 
 sys.stdout.reconfigure(
     line_buffering=True
@@ -28,10 +28,12 @@ class Counting:
         try:
             batch = json.loads(body)
         except ValueError:
-            return Handled(dead=(Dead(body=body, reason="a newer version wrote it"),))
+            return Disposition(dead=(Dead(body=body, reason="a newer version wrote it"),))
         ids = batch["ids"]
         if deaths >= 2 and len(ids) > 1:
-            return Handled(split=tuple(json.dumps({**batch, "ids": [one]}).encode() for one in ids))
+            return Disposition(
+                split=tuple(json.dumps({**batch, "ids": [one]}).encode() for one in ids)
+            )
         strange = ("unreadable",) if Path(os.environ["GATE"]).exists() else ("unreadable", "newer")
         readable = [one for one in ids if not one.startswith(strange)]
         dead = [json.dumps({"ids": [one]}).encode() for one in ids if one not in readable]
@@ -43,7 +45,7 @@ class Counting:
         while any(one.startswith("held") for one in ids) and not Path(os.environ["GATE"]).exists():
             time.sleep(0.01)
         if any(one.startswith("later") for one in ids) and not Path(os.environ["GATE"]).exists():
-            return Handled(done=False)
+            return Disposition(done=False)
         if any(one.startswith("bug") for one in ids):
             raise ValueError("SECRET of a request")
         self._write(self._exports, readable)
@@ -51,7 +53,7 @@ class Counting:
         if flag and Path(flag).exists():
             Path(flag).unlink()
             os.kill(os.getpid(), signal.SIGKILL)
-        return Handled(dead=tuple(Dead(body=one, reason="unreadable") for one in dead))
+        return Disposition(dead=tuple(Dead(body=one, reason="unreadable") for one in dead))
 
     def _write(self, file, ids):
         os.write(file, "".join(f"{one}\n" for one in ids).encode())

@@ -13,7 +13,7 @@ from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.serve._claiming import SharedClaims
-from ragmeter.serve._watch import Received
+from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store._claims import LEASE_S
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
@@ -33,7 +33,7 @@ def watching(weeks, kept):
         Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock
     )
     alarming.on_change(teller.told.append)
-    alarming.look_elsewhere(Received(kept.reader(), weeks.clock), SharedClaims(kept))
+    alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), SharedClaims(kept))
 
     def look():
         assert alarming.flush(time.monotonic() + PATIENCE_S)

@@ -236,7 +236,7 @@ COURTESIES = (
 
 
 def kinds(text):
-    return analyse(text).kept(sentence_kinds)
+    return analyse(text).memoize(sentence_kinds)
 
 
 @pytest.mark.parametrize("sentence", REFUSALS)

@@ -16,7 +16,7 @@ from stored import store
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.sums import SlotSums
-from ragmeter.serve._watch import Received, standing_of
+from ragmeter.serve._watch import ScoredElsewhere, standing_of
 from ragmeter.serve.store import JudgeUse
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
@@ -169,7 +169,7 @@ def served(weeks, kept):
         Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock
     )
     reader = kept.reader()
-    alarming.look_elsewhere(Received(reader, weeks.clock))
+    alarming.look_elsewhere(ScoredElsewhere(reader, weeks.clock))
 
     def look():
         assert alarming.flush(time.monotonic() + PATIENCE_S)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.exporters.protocol import RagRun
-from ragmeter.fleet.payload import Batch, SentRun, pack
+from ragmeter.fleet.payload import MessageContent, SentRun, pack
 from ragmeter.metrics import RagSample
 
 
@@ -30,7 +30,7 @@ def dead(fleet):
     sent = SentRun(
         run=RagRun(run_id="the-run", framework="manual", started_ns=1, ended_ns=2, sample=sample)
     )
-    body = pack(Batch(runs=[sent], resource={"service.name": "shop"}, published_ns=3))
+    body = pack(MessageContent(runs=[sent], resource={"service.name": "shop"}, published_ns=3))
     for one, reason in ((body, "its version is too new"), (b"\xff", "unreadable")):
         from ragmeter.fleet._rabbitmq._message import message
 
