@@ -2,8 +2,8 @@
 
 Applications with a callback of ragmeter's bring their own scores, which the meter here never sees:
 `ScoredElsewhere` reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that
-something was deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of names.
-Who may ask is decided before them, for the whole port.  What changed itself is told by the meter.
+something was deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of
+names.  Who may ask is decided before them, for the whole port.  What changed itself is told by the meter.
 """
 
 from __future__ import annotations
