@@ -27,7 +27,7 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder, format_contexts
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "scored_chain"]
+__all__ = ["SNIPPET", "attached_chain"]
 
 SNIPPET = """\
 from ragmeter import RagMeter
@@ -84,7 +84,7 @@ def _format(documents: Sequence[Document]) -> str:
 
 
 @contextmanager
-def scored_chain(
+def attached_chain(
     chunks: Sequence[Chunk],
     embedding: HashedNgramEmbedding,
     responder: Responder,

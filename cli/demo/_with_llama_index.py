@@ -28,7 +28,7 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "scored_engine"]
+__all__ = ["SNIPPET", "attached_chain"]
 
 SNIPPET = """\
 from ragmeter import RagMeter
@@ -79,7 +79,7 @@ class ResponderLLM(CustomLLM):
 
 
 @contextmanager
-def scored_engine(
+def attached_chain(
     chunks: Sequence[Chunk],
     embedding: HashedNgramEmbedding,
     responder: Responder,

@@ -203,7 +203,7 @@ def application(framework: Framework, meter: RagMeter, *, offline: bool) -> Iter
     chunks = load_chunks()
     embedding = HashedNgramEmbedding(chunk.text for chunk in chunks)
     responder = choose_responder(embedding, offline=offline)
-    with module.attached(chunks, embedding, responder, meter, top_k=TOP_K) as ask:
+    with module.attached_chain(chunks, embedding, responder, meter, top_k=TOP_K) as ask:
         yield Application(ask, responder.name, module.SNIPPET, len(chunks))
 
 

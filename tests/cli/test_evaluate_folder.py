@@ -580,7 +580,7 @@ def test_a_folder_is_the_files_in_it(tmp_path):
     ran = run.invoke(app, ["evaluate", str(folder), "--out", str(tmp_path / "out"), "--json"])
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["rows"] == 6
-    about = _parts.described(parquet.read_schema(tmp_path / "out" / "rows-0-of-1.parquet"))
+    about = _parts.description_of(parquet.read_schema(tmp_path / "out" / "rows-0-of-1.parquet"))
     assert about["files"] == ["part-0.jsonl", "part-1.jsonl"]
     (tmp_path / "none").mkdir()
     ran = run.invoke(app, ["evaluate", str(tmp_path / "none")])

@@ -107,17 +107,17 @@ def test_one_that_fails_keeps_no_other_from_its_turn(capfd):
 def test_what_nobody_holds_is_neither_kept_nor_called():
     entries = []
     gc.collect()
-    before = fork.registered()
+    before = fork.registration_count()
     diary = Diary()
     diary.entries = entries
     lock = fork.lock()
     fork.pause(diary.stop, diary.resume)
     fork.forget(diary.child)
-    assert fork.registered() == before + 4
+    assert fork.registration_count() == before + 4
 
     del diary, lock
 
-    assert fork.registered() == before
+    assert fork.registration_count() == before
     assert in_child(lambda: entries) == "[]"
     assert entries == []
 
