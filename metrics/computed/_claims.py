@@ -21,7 +21,6 @@ from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.terms import (
     SearchTerms,
     Vocabulary,
-    SearchTerms,
     absent_runs,
     as_written,
     compared_terms,

@@ -20,7 +20,6 @@ from .tokens import has_han, is_han, runs_of_lines
 __all__ = [
     "SearchTerms",
     "Vocabulary",
-    "SearchTerms",
     "absent_runs",
     "as_written",
     "compared_terms",

@@ -358,7 +358,7 @@ def _spared(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     names = told.get(semconv.SPARED_SCORES)
     found = names[:MAX_SCORES] if isinstance(names, list) else ()
     return {
-        name: ScorePart(told=Told(at, None, "skipped", None))
+        name: ScorePart(told=Value(at, None, "skipped", None))
         for name in found
         if isinstance(name, str) and 0 < len(name) <= MAX_NAME
     }
