@@ -417,7 +417,7 @@ def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
     return scores_without_value(metric, status, loggable(error), type(error).__name__)
 
 
-def _with_direction(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
+def _orient(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     """Return `scores`, each with the metric's direction where it was left out."""
     if metric.direction == "higher" and not metric.directions:
         return tuple(scores)
@@ -443,9 +443,7 @@ def compute_metric(
     """
     try:
         unmeasurable = _not_measurable(metric, sample, max_text_chars)
-        return unmeasurable or _with_direction(
-            metric, metric.compute_within(sample, max_text_chars)
-        )
+        return unmeasurable or _orient(metric, metric.compute_within(sample, max_text_chars))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failure_scores(metric, error)
 
@@ -462,7 +460,7 @@ async def run_metric(
             return unmeasurable
         if metric.judged and judge is None:
             return scores_without_value(metric, "skipped", "no judge is configured")
-        return _with_direction(metric, await metric.measure(sample, judge))
+        return _orient(metric, await metric.measure(sample, judge))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failure_scores(metric, error)
 

@@ -475,7 +475,7 @@ def test_the_standard_variables_say_where_each_signal_goes(environ, expected):
 )
 def test_an_http_endpoint_without_a_protocol_is_pointed_out(monkeypatch, environ, warned):
     """``opentelemetry-instrument`` would speak gRPC to it, and every score would be lost."""
-    monkeypatch.setattr("ragmeter.cli.doctor._backends.installed", lambda _: "0.66b1")
+    monkeypatch.setattr("ragmeter.cli.doctor._backends.installed_version", lambda _: "0.66b1")
     _, findings = find_destinations(None, environ)
     (finding,) = findings or (None,)
 

@@ -62,7 +62,7 @@ class Engine:
     def __init__(self):
         self.runs, self.tables, self.processes = 0, None, []
 
-    def scored(self, pieces, build, *, processes, rows):
+    def score_tables(self, pieces, build, *, processes, rows):
         self.runs += 1
         self.processes.append((processes, rows))
         score = pickle.loads(pickle.dumps(build))()
@@ -80,7 +80,7 @@ class Engine:
 def engine(monkeypatch):
     ASKED.clear()
     found = Engine()
-    monkeypatch.setattr(_with_ray, "scored", found.scored)
+    monkeypatch.setattr(_with_ray, "score_tables", found.score_tables)
     monkeypatch.setattr(_with_ray, "cluster", nullcontext)
     monkeypatch.setattr(_folder, "find_spec", lambda name: name)
     return found
@@ -183,16 +183,16 @@ def test_shards_are_merged_as_without_ray(data, tmp_path, engine):
 
 
 def test_a_row_that_changes_after_it_was_planned_is_missed(data, tmp_path, engine):
-    real = engine.scored
+    real = engine.score_tables
 
     def changing(pieces, build, **more):
         data[0].write_text(data[0].read_text().replace("bridge 8?", "bridge 8, please?"))
         return real(pieces, build, **more)
 
-    _with_ray.scored = changing  # restored by the fixture
+    _with_ray.score_tables = changing  # restored by the fixture
     with pytest.raises(ConfigurationError, match="run the same command again"):
         evaluate(data, tmp_path / "out", engine="ray", metrics=["refusal"])
-    _with_ray.scored = real
+    _with_ray.score_tables = real
     assert evaluate(data, tmp_path / "out", engine="ray", metrics=["refusal"]).rows == 132
 
 
