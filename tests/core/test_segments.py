@@ -9,6 +9,7 @@ from ragmeter import ConfigurationError, RagMeter, RagRun, RagSample, Reference,
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.semconv import PAIR_SUMS
 from ragmeter.quality._parts import MOST_REMEMBERED, MOST_VALUES
+from ragmeter.quality.manner import PARTS
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.segments import Segments
@@ -311,7 +312,7 @@ def test_a_meter_tells_means_by_segment():
             "": 4, "language:ru": 3, "language:en": 1,
             "metadata.tenant:acme": 2, "metadata.tenant:umbrella": 1, "metadata.tenant:unknown": 1,
         }  # fmt: skip
-        names = ("lexical_groundedness", VERDICT_BAD, VERDICT_NOT_GOOD)
+        names = ("lexical_groundedness", VERDICT_BAD, VERDICT_NOT_GOOD, *PARTS)
         for segment in ("", "language:ru"):
             assert set(meter.quality(segment=segment)) == {
                 QualityKey(name, "qa", segment) for name in names
