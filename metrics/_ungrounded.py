@@ -37,7 +37,7 @@ def ungrounded(summary: str | None, value: float | None) -> dict[str, float] | N
     """
     if value is None or summary is None:
         return None
-    shares = dict.fromkeys(KINDS, 0.0)
+    shares: dict[str, float] = dict.fromkeys(KINDS, 0.0)
     if summary == NOTHING_RETRIEVED:
         shares["chunks"] = 1.0
         return shares

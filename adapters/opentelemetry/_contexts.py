@@ -34,7 +34,7 @@ class Read:
     ) -> None:
         self.span = span
         self.reader = reader
-        self.role = role
+        self.role: Role = role
         self.tool = tool
         self.is_retrieval = role == "retrieval" or tool is not None
         """Whether documents were retrieved here."""

@@ -151,7 +151,14 @@ def _rows(value: Any) -> tuple[Document, ...] | None:
                     (str(row[name]) for name in _NAMES_OF_ROWS if row.get(name) and name != key),
                     None,
                 ),
-                next((float(one) for one in scores if type(one) in (int, float)), None),
+                next(
+                    (
+                        float(one)
+                        for one in scores
+                        if isinstance(one, int | float) and not isinstance(one, bool)
+                    ),
+                    None,
+                ),
                 {name: item for name, item in row.items() if name != key},
             )
         )

@@ -96,7 +96,7 @@ class LexicalGroundedness(ComputedMetric):
 
 def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:
     """Return how many words of each kind are in no chunk: each word that is in none, once."""
-    counts = dict.fromkeys(KINDS, 0.0)
+    counts: dict[str, float] = dict.fromkeys(KINDS, 0.0)
     facts = Counter(fact.sentence for fact, _ in claims.facts)
     for at, (all_of_it, there) in enumerate(zip(words, covered, strict=True)):
         lacking = all_of_it - there
