@@ -340,7 +340,7 @@ def main(number, url):
     kept = spread = 0.0
     for request in range(2_000):
         now[0] += 0.02
-        rate = admission.arrived()
+        rate = admission.count_request()
         digest = sha256(f"{number}:{request}".encode()).digest()
         spread += (1 - rate) / rate
         if int.from_bytes(digest[:8], "big") / 2**64 < rate:
@@ -349,8 +349,8 @@ def main(number, url):
                 budget.settle(budget.take(10), 10, 0)
             except JudgeError:
                 pass
-            admission.called(JudgeCall("m", "m", 0.0, 10, 0, calls=1))
-            admission.judged()
+            admission.note_call(JudgeCall("m", "m", 0.0, 10, 0, calls=1))
+            admission.finish_request()
     budget.close()
     return kept, spread
 """
