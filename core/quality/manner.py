@@ -8,6 +8,7 @@ verdicts are: in no result of a request, and without alarms of their own.  They 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS, KINDS, ungrounded
@@ -35,15 +36,21 @@ def ungrounded_shares(scores: Mapping[str, Score]) -> Iterator[Score]:
     if groundedness is None:
         return
     for name, share in parts_of(groundedness.summary, groundedness.value).items():
-        yield Score.model_construct(
-            name=name,
-            value=share,
-            status="ok",
-            method="lexical",
-            target="answer",
-            direction="lower",
-            definition=groundedness.definition,
-        )
+        yield _share(name, groundedness.definition).model_copy(update={"value": share})
+
+
+@cache
+def _share(name: str, definition: str | None) -> Score:
+    """Return one to copy: five are made of each request, and a new one costs eight times as much."""
+    return Score.model_construct(
+        name=name,
+        value=None,
+        status="ok",
+        method="lexical",
+        target="answer",
+        direction="lower",
+        definition=definition,
+    )
 
 
 def parts_of(summary: str | None, value: float | None) -> dict[str, float]:
