@@ -54,7 +54,7 @@ def check_meter(meter: object) -> None:
     Raises:
         ConfigurationError: It is no meter.
     """
-    if isinstance(meter, type) or not callable(getattr(meter, "offer", None)):
+    if isinstance(meter, type) or not hasattr(meter, "port"):
         raise ConfigurationError(f"meter is {meter!r}; pass a RagMeter object: RagMeter()")
 
 

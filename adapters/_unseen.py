@@ -194,7 +194,7 @@ class Lookout:
     def _count(self, reason: str, look: Callable[[], Suspects]) -> None:
         meter = self._meter()
         if meter is not None:
-            meter.retrieval_unseen(self._framework, reason, look)
+            meter.port.retrieval_unseen(self._framework, reason, look)
 
     def _suspects(
         self,

@@ -46,7 +46,7 @@ def bare(url: str, concurrency: int) -> Any:
 
 def judging(url: str, concurrency: int, way: str) -> Any:
     """Return a function that has `count` new requests judged, by `aevaluate` or by a meter."""
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter.exporters.memory import InMemoryExporter
     from ragmeter.metrics import ContextPrecision, RagSample, Reference, aevaluate
     from ragmeter.metrics.judge import OpenAIJudge
@@ -80,8 +80,7 @@ def judging(url: str, concurrency: int, way: str) -> Any:
         [ContextPrecision()],
         judge,
         exporters=[exporter],
-        queue_size=100_000,
-        judge_concurrency=concurrency,
+        limits=Limits(queue_size=100_000, judge_concurrency=concurrency),
     )
 
     def by_meter(count: int) -> None:

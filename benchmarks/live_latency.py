@@ -44,7 +44,7 @@ def attach(variant: str, options: dict[str, Any]) -> tuple[list[Any], Any]:
         return [], None
     from request_path import SpanCount, tracer_provider
 
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter.adapters.langchain import RagMeterCallbackHandler
     from ragmeter.exporters.otel import OpenTelemetryExporter
 
@@ -57,9 +57,9 @@ def attach(variant: str, options: dict[str, Any]) -> tuple[list[Any], Any]:
         meter = RagMeter(
             judge=judge,
             exporters=exporters,
-            judge_concurrency=64,
             judge_sample_rate=1.0 if what == "judged" else 0.1,
             scoring=scoring,
+            limits=Limits(judge_concurrency=64),
         )
     else:
         meter = RagMeter(exporters=exporters, scoring=scoring)

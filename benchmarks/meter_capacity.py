@@ -99,9 +99,11 @@ def samples(count: int, first: int, kind: str) -> list[Any]:
 
 def capacity(variant: str) -> dict[str, Any]:
     """Commands of a worker that measures CPU per sample of one metric set."""
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
 
-    meter = RagMeter(metrics=SETS.get(variant), exporters=[Nowhere()], queue_size=100_000)
+    meter = RagMeter(
+        metrics=SETS.get(variant), exporters=[Nowhere()], limits=Limits(queue_size=100_000)
+    )
     state = {"seed": 1}
 
     def batch(count: int) -> float:
@@ -135,7 +137,7 @@ def waiting() -> dict[str, Any]:
     """Commands of a worker that measures what a waiting sample weighs."""
     import tracemalloc
 
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter.metrics import metric
 
     gate = threading.Event()
@@ -146,7 +148,9 @@ def waiting() -> dict[str, Any]:
         return 1.0
 
     def weigh(count: int) -> dict[str, float]:
-        meter = RagMeter(metrics=[stands_still], exporters=[Nowhere()], queue_size=count)
+        meter = RagMeter(
+            metrics=[stands_still], exporters=[Nowhere()], limits=Limits(queue_size=count)
+        )
         meter.submit(sample(1, 5, 1, 0))
         time.sleep(0.2)
         given = samples(count, 10, "no reference")

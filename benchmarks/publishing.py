@@ -47,7 +47,7 @@ class Kept:
 
 def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[..., Any]]:
     """Return what measures one round: microseconds of processor time a request."""
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter.fleet.publisher import FleetPublisher
     from ragmeter.fleet.worker import BatchWorker
 
@@ -70,9 +70,11 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[...,
     kept = Kept()
     if variant == "worker":
         publishing = RagMeter(
-            metrics=[], exporters=[FleetPublisher(kept, linger_s=0.0)], queue_size=100_000
+            metrics=[],
+            exporters=[FleetPublisher(kept, linger_s=0.0)],
+            limits=Limits(queue_size=100_000),
         )
-        worker = BatchWorker(RagMeter(exporters=[Nowhere()], queue_size=100_000))
+        worker = BatchWorker(RagMeter(exporters=[Nowhere()], limits=Limits(queue_size=100_000)))
 
         def scored(count: int) -> float:
             offered(publishing, samples(count))
@@ -90,7 +92,9 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[...,
         folder = Path(tempfile.mkdtemp(prefix="ragmeter-publishing-"))
         exporters[variant] = FleetPublisher(f"spool://{folder}", linger_s=0.0)
     metrics: Any = None if variant == "thread" else []
-    meter = RagMeter(metrics=metrics, exporters=[exporters[variant]], queue_size=100_000)
+    meter = RagMeter(
+        metrics=metrics, exporters=[exporters[variant]], limits=Limits(queue_size=100_000)
+    )
 
     def measure(count: int) -> float:
         kept.bodies.clear()

@@ -152,6 +152,7 @@ class Builds:
 
     def __init__(self) -> None:
         self.count = 0
+        self.port = self
 
     def offer(self, build: Callable[[], Any], **_: Any) -> None:
         """Build the request."""
@@ -257,7 +258,7 @@ def traced(framework: str, variant: str) -> dict[str, Any]:
         from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
 
         meter: Any = RagMeter(exporters=[])
-        meter.offer = Builds().offer
+        meter.port.offer = Builds().offer
         RagMeterSpanProcessor(meter).attach(provider)
     provider.add_span_processor(BatchSpanProcessor(DiscardingExporter(), max_queue_size=100_000))
     ask = application(framework, provider if variant != "none" else None)

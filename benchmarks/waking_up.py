@@ -41,7 +41,7 @@ while time.monotonic() < end:
 
 
 def make_meter(variant: str, url: str) -> Any:
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter.metrics.judge import OpenAIJudge
 
     what, _, scoring = variant.partition(", ")
@@ -50,7 +50,7 @@ def make_meter(variant: str, url: str) -> Any:
     judge = None
     if what == "judged":
         judge = OpenAIJudge("fake", url, "none", concurrency=64, cache=False)
-    return RagMeter(exporters=[], judge=judge, judge_concurrency=64, scoring=scoring)
+    return RagMeter(exporters=[], judge=judge, scoring=scoring, limits=Limits(judge_concurrency=64))
 
 
 def window(meter: Any, samples: list[Any]) -> dict[str, Any]:

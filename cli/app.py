@@ -18,7 +18,7 @@ import typer
 
 from ragmeter.metrics import ConfigurationError
 
-from . import fleet, people, serving
+from . import assistants, fleet, people, serving
 from ._console import Console
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
@@ -250,6 +250,10 @@ def evaluate(
             help="Show and decide for each part of the data set, too: language, retriever, columns.",
         ),
     ] = None,
+    gaps: Annotated[
+        bool,
+        typer.Option("--gaps", help="Show the topics whose questions go worse than the others."),
+    ] = False,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Calls to the judge under way at once.")
     ] = 16,
@@ -341,6 +345,7 @@ def evaluate(
             with_text=with_text,
             page=html is not None,
             segments=[name.strip() for name in (segments or "").split(",") if name.strip()],
+            gaps=gaps,
             asked=Criteria(
                 limits=[limit_of(text) for text in fail_under or ()],
                 baseline=None if baseline is None else read_baseline(baseline),
@@ -384,7 +389,8 @@ def _judge(
     budget: JudgeBudget | None = None
     kept: JudgeCache | Path | str | bool = True if cache is None else cache
     if shared:
-        from ragmeter.settings.config import budget_and_cache, read_settings
+        from ragmeter.settings.config import read_settings
+        from ragmeter.settings.from_settings import budget_and_cache
 
         settings = read_settings()
         if settings.judge_shared_url is None:
@@ -568,7 +574,7 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-for command in (serving.serve, fleet.worker, people.label, people.agreement):
+for command in (serving.serve, fleet.worker, people.label, people.agreement, assistants.mcp):
     app.command()(command)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(golden, name="golden")

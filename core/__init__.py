@@ -45,20 +45,22 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeError
 
     from .meter import RagMeter
-    from .pipeline.cascade import Cascade
     from .quality.estimates import Estimate
     from .quality.objectives import Objective
     from .requests.by_hand import Request, request
     from .requests.scope import reference, suppress
     from .scorer import Scorer
+    from .settings.options import Alarms, Cascade, Limits, Sampling, Scoring
     from .watch.change import Change
 
 __all__ = [
+    "Alarms",
     "Cascade",
     "Change",
     "ConfigurationError",
     "Estimate",
     "JudgeError",
+    "Limits",
     "MatchingStrategy",
     "MeterStats",
     "Metric",
@@ -74,10 +76,12 @@ __all__ = [
     "Retrieval",
     "RetrievedContext",
     "RunsLostError",
+    "Sampling",
     "Score",
     "ScoreItem",
     "ScoredRun",
     "Scorer",
+    "Scoring",
     "TooLongError",
     "TryLaterError",
     "UnknownMetricError",
@@ -95,8 +99,8 @@ __all__ = [
 # Module → names; the type checkers read the imports above.
 _HOMES = {
     "ragmeter.meter": ("RagMeter",),
-    "ragmeter.pipeline.cascade": ("Cascade",),
     "ragmeter.scorer": ("Scorer",),
+    "ragmeter.settings.options": ("Alarms", "Cascade", "Limits", "Sampling", "Scoring"),
     "ragmeter.watch.change": ("Change",),
     "ragmeter.quality.estimates": ("Estimate",),
     "ragmeter.quality.objectives": ("Objective",),

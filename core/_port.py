@@ -1,4 +1,4 @@
-"""What adapters and the end of the process need of a meter, beside the verbs a user calls.
+"""`RagMeter.port`: what adapters, servers and the end of the process need of a meter, beside its verbs.
 
 On the request's own path there is one call, `MeterPort.offer`: a sampling decision and one
 non-blocking put.  Nothing here raises into, blocks or slows the host.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 from weakref import WeakMethod
 
-from ragmeter.exporters.protocol import ScoredRun, Suspects
+from ragmeter.exporters.protocol import Exporter, ScoredRun, Suspects
 
 from ._runtime.exit import keep_watch
 from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning, new_capture
-from ._runtime.threads import start_elsewhere
+from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
 from .pipeline.ending import Ending
 from .pipeline.late import Amendment
@@ -28,47 +30,54 @@ from .requests.by_hand import RunBuilder
 from .requests.scope import RequestScope
 from .requests.size import weight_of_run, weight_of_scope
 
+if TYPE_CHECKING:
+    from .watch.alarming import Alarming
+
 __all__ = ["MeterPort"]
 
 
-examined: list[MeterPort] | None = [] if os.environ.get("RAGMETER_DOCTOR") else None
-"""Every meter of this process, while it is examined by ``ragmeter doctor``."""
+examined: dict[object, Sequence[Exporter]] | None = (
+    {} if os.environ.get("RAGMETER_DOCTOR") else None
+)
+"""Every meter of this process with its exporters, while it is examined by ``ragmeter doctor``."""
 
 
 class MeterPort:
-    """The side of a `ragmeter.RagMeter` that adapters see: it takes requests and counts what is lost.
+    """The `port` of a `ragmeter.RagMeter`: it takes requests from adapters and counts what is lost.
 
     Args:
         sample_rate: Probability that an offered request is scored; None: that is decided later.
         shutdown_timeout_s: Seconds that the exit of the process may be held up; None: as `Ending` does.
     """
 
-    _pipeline: Pipeline
+    pipeline: Pipeline
+    alarming: Alarming | None = None
+    """What watches the scores, if anything does."""
 
     def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate
         self._ending = Ending(shutdown_timeout_s)
-        self._log = ErrorLog()
-        front_door.serve(self._log)
-        self._counters = Counters()
-        self._no_data = NoDataWarning()
+        self.log = ErrorLog()
+        front_door.serve(self.log)
+        self.counters = Counters()
+        self.no_data = NoDataWarning()
         self._offer_guard = self.guard("meter.offer")
         self._exit_guard = self.guard("meter.exit")
         self._watched = False
         self._shut_down = False
+        self._ending_turn = fork.lock()
+        self._has_ended = False
         self._drains: list[WeakMethod[Callable[[float], bool]]] = []
-        if examined is not None:
-            examined.append(self)
 
-    def _serve(self, pipeline: Pipeline) -> None:
+    def serve(self, pipeline: Pipeline) -> None:
         """Hand requests to `pipeline` from now on."""
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         fork.pause(self._before_fork, pipeline.after_fork_in_parent)
         fork.forget(self._begin_child)
 
     def guard(self, component: str) -> Guard:
         """Return a reusable guard that contains errors and counts them under `component`."""
-        return Guard(component, self._log)
+        return Guard(component, self.log)
 
     def offer(
         self,
@@ -98,24 +107,24 @@ class MeterPort:
             ):
                 return
             if self._shut_down:
-                self._counters.count_lost("shutdown")
+                self.counters.count_lost("shutdown")
                 return
             candidate = Candidate(run_id, trace_id)
             rate = self._sample_rate
             if rate is not None and not candidate.within("sample", rate):
-                self._counters.count_lost("sampled_out")
+                self.counters.count_lost("sampled_out")
                 return
             self._begin_watch()
             # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
             capture = new_capture()
-            self._pipeline.put(Offer(build, candidate, capture, iter((True,))), size_bytes)
-            self._counters.count_capture(capture)
+            self.pipeline.put(Offer(build, candidate, capture, iter((True,))), size_bytes)
+            self.counters.count_capture(capture)
 
     def _begin_watch(self) -> None:
         if not self._watched:
             self._watched = True
             keep_watch(self)
-            start_elsewhere(self._pipeline.start)
+            start_elsewhere(self.pipeline.start)
 
     def take_over(self, sent: ScoredRun) -> None:
         """Take a request that another process has captured and chosen. Never blocks, never raises.
@@ -138,14 +147,14 @@ class MeterPort:
                 trace_id = None if run.parent is None else run.parent.trace_id
                 candidate = Candidate(run.run_id, trace_id, chances)
                 item = Offer(lambda: run, candidate, capture, iter((True,)))
-            self._pipeline.put(item, weight_of_run(run))
+            self.pipeline.put(item, weight_of_run(run))
             if not sent.late:
-                self._counters.count_capture(capture)
+                self.counters.count_capture(capture)
 
     def count_lost(self, reason: str, count: int = 1) -> None:
         """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
         with self._offer_guard:
-            self._counters.count_lost(str(reason), int(count))
+            self.counters.count_lost(str(reason), int(count))
 
     def retrieval_unseen(self, framework: str, reason: str, look: Callable[[], Suspects]) -> None:
         """Count a request whose retrieval an adapter has not seen. Never blocks, never raises.
@@ -156,10 +165,10 @@ class MeterPort:
             look: Finds out who may have retrieved; called later, on the worker.
         """
         with self._offer_guard:
-            self._counters.retrieval_unseen(reason)
+            self.counters.retrieval_unseen(reason)
             if not self._shut_down:
                 self._begin_watch()
-                self._pipeline.put(UnseenRetrieval(framework, reason, look))
+                self.pipeline.put(UnseenRetrieval(framework, reason, look))
 
     def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
         """Note that an adapter waits for requests; if none comes for long, a warning says so.
@@ -170,35 +179,50 @@ class MeterPort:
                 of them were. Held weakly.
         """
         with self._offer_guard:
-            self._no_data.expect_requests(str(adapter))
+            self.no_data.expect_requests(str(adapter))
             if drain is not None:
                 self._drains = [one for one in self._drains if one() is not None]
                 self._drains.append(WeakMethod(drain))
 
-    def _drain(self, deadline: float) -> bool:
+    def drain(self, deadline: float) -> bool:
         """Have adapters offer what waits in them; return whether all of it was offered."""
         drained = [drain(deadline) for one in self._drains if (drain := one()) is not None]
         return all(drained)
 
+    def end_once(self, deadline: float) -> None:
+        """Offer what waits, and close the pipeline, unless that was done or another is at it."""
+        # A signal handler on top of it must not wait for it, and where Ctrl-C ends it the next goes on.
+        held = deque[bool]()
+        try:
+            held.extend(taking(self._ending_turn))
+            if held and not self._has_ended:
+                self.drain(deadline)
+                self._shut_down = True
+                self.pipeline.close(deadline)
+                self._has_ended = True
+        finally:
+            if held:
+                self._ending_turn.release()
+
     @property
     def adapters(self) -> tuple[str, ...]:
         """The adapters that hand it requests, or wait for some."""
-        return self._no_data.adapters
+        return self.no_data.adapters
 
     def flush_at_exit(self) -> None:
         """Flush because the interpreter is about to exit; called by ragmeter itself."""
         with self._exit_guard:
             if not self._shut_down:
-                self._ending.flush(self._pipeline)
-                self._no_data.tell_unseen(self._counters.n_captured)
+                self._ending.flush(self.pipeline)
+                self.no_data.tell_unseen(self.counters.n_captured)
 
     def end_at_exit(self) -> None:
         """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""
         with self._exit_guard:
-            self._pipeline.depart()
+            self.pipeline.depart()
 
     def _before_fork(self) -> None:
-        self._pipeline.before_fork(time.monotonic() + fork.PATIENCE_S)
+        self.pipeline.before_fork(time.monotonic() + fork.PATIENCE_S)
 
     def _begin_child(self) -> None:
         self._watched = False

@@ -13,11 +13,12 @@ from ragmeter.metrics import ConfigurationError
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
-    from .watch.alarming import Alarming, Elsewhere
+    from .quality.gaps.gap import GapList
+    from .quality.gaps.memory import GapMemory
+    from .quality.turns import Conversation, ConversationExporter
+    from .watch.alarming import Alarming
     from .watch.change import Change
-    from .watch.notify import Claims
     from .watch.watch import WatchedSeries
-    from .watch.webhook_retry import Deliveries
 
 __all__ = ["QualityVerbs"]
 
@@ -29,6 +30,44 @@ class QualityVerbs:
 
     _objectives: Objectives
     _alarming: Alarming | None
+    _gap_memory: GapMemory | None
+    _conversations: ConversationExporter | None
+
+    def gaps(self, workflow: str | None = None) -> GapList:
+        """Return the knowledge gaps of the last 14 days: topics whose questions go badly more than others.
+
+        Found by words and counts, without a language model; see ``docs/improve.md``. It takes up to a second,
+        so call it where no one waits. What has not left the queue yet is missing: `flush` first.
+
+        Args:
+            workflow: Of this workflow; None: of all.
+
+        Raises:
+            ConfigurationError: The meter keeps nothing for it.
+        """
+        if self._gap_memory is None:
+            raise ConfigurationError(
+                'gaps: this meter keeps no questions; make it with RagMeter(exporters=["otel", "gaps"])'
+            )
+        return self._gap_memory.gaps(workflow=workflow)
+
+    def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
+        """Return the last conversations with their turns in order, those that went badly first.
+
+        What has not left the queue yet is missing: `flush` first.
+
+        Args:
+            workflow: Of this workflow; None: of all.
+
+        Raises:
+            ConfigurationError: The meter keeps nothing for it.
+        """
+        if self._conversations is None:
+            raise ConfigurationError(
+                "conversations: this meter keeps none; make it with "
+                'RagMeter(exporters=["otel", "conversations"])'
+            )
+        return self._conversations.conversations(workflow)
 
     def objective(
         self,
@@ -91,18 +130,9 @@ class QualityVerbs:
         """
         return () if self._alarming is None else self._alarming.watch.changes(on=on)
 
-    @property
-    def watches(self) -> bool:
-        """Whether changes of quality are looked for: ``RagMeter(alarms=True)``."""
-        return self._alarming is not None
-
     def watching(self) -> tuple[WatchedSeries, ...]:
         """Return how the watch over each score stands: by service, workflow, score and segment."""
         return () if self._alarming is None else self._alarming.watch.series()
-
-    def deliveries(self) -> Deliveries | None:
-        """Return what became of the changes that were posted to ``change_webhook``; None: there is none."""
-        return None if self._alarming is None else self._alarming.deliveries()
 
     def accept(
         self,
@@ -139,18 +169,6 @@ class QualityVerbs:
             ConfigurationError: The meter does not watch.
         """
         return self._watching("mark").watch.mark(service)
-
-    def watch_elsewhere(self, elsewhere: Elsewhere | None, claims: Claims | None = None) -> None:
-        """Watch over what other processes scored, too; for servers that receive that.
-
-        Args:
-            elsewhere: Knows it; None: no longer.
-            claims: Says which of several servers that look at the same tells of a change; None: this one does.
-
-        Raises:
-            ConfigurationError: The meter does not watch.
-        """
-        self._watching("watch_elsewhere").look_elsewhere(elsewhere, claims)
 
     def _watching(self, verb: str) -> Alarming:
         if self._alarming is None:

@@ -1,4 +1,4 @@
-"""`RagMeter`: the verbs a user calls; what adapters call is `MeterPort`.
+"""`RagMeter`: the verbs a user calls; what adapters call is its `port`, a `MeterPort`.
 
 What comes in is scored by the `Pipeline`, on worker threads.  Nothing here may raise into, block or slow
 the host: only a wrong argument raises, at construction.
@@ -7,9 +7,8 @@ the host: only a wrong argument raises, at construction.
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -20,23 +19,23 @@ from ragmeter.metrics import (
     RagSample,
     Reference,
     ScoreDirection,
-    VerdictRules,
 )
 from ragmeter.metrics.registry import resolve_metrics
 
+from . import _port
 from ._port import MeterPort
 from ._quality_verbs import QualityVerbs
 from .pipeline._admission import Admission
-from .pipeline.cascade import Cascade, as_cascade
+from .pipeline.cascade import check_cascade
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
-from .pipeline.line import Limits, Pipeline
+from .pipeline.line import Pipeline
 from .pipeline.provenance import Marking
-from .pipeline.sampling import TailSampling
-from .pipeline.scoring import MetricSet, Scoring
+from .pipeline.sampling import place, within
+from .pipeline.scoring import MetricSet, Preparation
 from .quality.estimates import Estimate, Estimates
 from .quality.no_scores_warning import UnscoredWarning
-from .quality.objectives import Objective, Objectives, parse_objectives
+from .quality.objectives import Objectives, parse_objectives
 from .quality.population import Population
 from .quality.segments import Segments
 from .quality.sums import QualityTable
@@ -45,17 +44,14 @@ from .requests.references import as_reference, load_references
 from .requests.size import weight_of_sample
 from .settings.arguments import (
     PREFIXES,
-    at_least,
     check_askable,
-    more_than_0,
-    one_of,
     probability,
     seconds_of,
     verdict_rules,
-    whole,
     window_of,
 )
 from .settings.destinations import beside, exporters_of
+from .settings.options import Alarms, Limits, Sampling, Scoring, as_group
 
 if TYPE_CHECKING:
     from ragmeter.metrics.embedder import Embedder
@@ -65,6 +61,7 @@ if TYPE_CHECKING:
     from .pipeline.process import ScoringProcess
     from .watch.alarming import Alarming
     from .watch.judge_check import JudgeCheck
+    from .watch.shadow import Shadow
 
 __all__ = ["RagMeter"]
 
@@ -79,6 +76,16 @@ def _as_embedder(given: object) -> Embedder:
     return as_embedder(given)
 
 
+def _with_detector(
+    metrics: str | Sequence[str | Metric], detector: object
+) -> str | Sequence[str | Metric]:
+    if detector is None:
+        return metrics
+    from ragmeter.metrics.detector import SpanSupport  # noqa: PLC0415 -- brings asyncio
+
+    return (*([metrics] if isinstance(metrics, str) else metrics), SpanSupport(detector))
+
+
 def _default_exporters() -> tuple[str, ...]:
     """Return the names of the exporters where none are chosen in code; settings load only where they do."""
     if not any(os.environ.get(pre + name) for pre in PREFIXES for name in ("CONSOLE", "EXPORTERS")):
@@ -89,7 +96,7 @@ def _default_exporters() -> tuple[str, ...]:
     return (settings.exporters or ("otel",)) + (("console",) if settings.console else ())
 
 
-class RagMeter(MeterPort, QualityVerbs):
+class RagMeter(QualityVerbs):
     """Scores live RAG requests in the background and hands the scores to exporters.
 
     Args:
@@ -99,61 +106,33 @@ class RagMeter(MeterPort, QualityVerbs):
             Default: the live ones, and the golden ones for requests that have a reference or, once
             `references` are given, for all.
         judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
-        embedder: What turns texts into vectors for `semantic_context_relevance`: a LangChain
-            ``Embeddings``, a LlamaIndex embedding, a function from texts to vectors, or an
-            ``OpenAIEmbedder`` of ``ragmeter.metrics.embedder``. Sampled and asked as the judge is, off the
-            request's path. None: no such score.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
             callable. A reference that a request brings along wins.
         exporters: Where results go: ``"console"``, one line per request on standard error; ``"otel"``,
             `ragmeter.exporters.otel.OpenTelemetryExporter`, which writes spans, events and metrics through
             the global providers; ``"phoenix"`` or ``"langfuse"``, which bring ``"otel"`` along and whose
-            addresses and keys stand in their own variables; or a list of those and of exporters. Default:
+            addresses and keys stand in their own variables; ``"gaps"`` and ``"conversations"``, which keep what
+            `gaps` and `conversations` list; or a
+            list of those and of exporters. Default:
             what ``RAGMETER_EXPORTERS`` names, else ``"otel"``, and ``"console"`` where ``RAGMETER_CONSOLE``
             is set.
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
-        cascade: Ask judge and detector where something cheaper is undecided, else with a small probability.
-        scoring: ``"process"`` scores and judges in ragmeter's own worker process, so that it does not
-            hold this process's interpreter lock; metrics, judge and embedder must be importable there. See
-            ``docs/production.md``. ``"queue"`` publishes requests where ``RAGMETER_QUEUE_URL`` says, to be
-            scored by ``ragmeter worker`` with metrics, judge and exporters of its own; the requests' spans
-            are written here, at once. See ``docs/configuration.md``.
-        keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
-            retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
-        verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
-            see ``docs/verdict.md``.
-        labels: File of ``ragmeter label``: from 50 on, verdicts say which share of their word people call bad.
+        embedder: What turns texts into vectors for `semantic_context_relevance`: a LangChain
+            ``Embeddings``, a LlamaIndex embedding, a function from texts to vectors, or an
+            ``OpenAIEmbedder`` of ``ragmeter.metrics.embedder``. Sampled and asked as the judge is, off the
+            request's path. None: no such score.
+        detector: What finds unsupported spans in an answer, for `span_support`: a function of question,
+            contexts and answer, an ``HttpSpanDetector`` or an ``OnnxSpanDetector`` of
+            ``ragmeter.metrics.detector``.
         segments: Parts of a workflow's requests that have means of quality of their own, too: ``"language"`` of
             the question, ``"retriever"``, what was searched, ``"metadata.tenant"`` or any other name of
             metadata, of the resource's attributes, or of what adapters know; see ``docs/quality.md``.
-        fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
-            default and presets only.
-        hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
-            span. Without meaning for ``scoring="queue"``, where spans leave at once.
-        queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
-        queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
-        max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``
-            (too long): nothing else bounds how long one call holds the interpreter lock.
-        judge_concurrency: Requests judged at the same time.
-        judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
-        shutdown_timeout_s: Seconds that the exit of the process, or the end of a ``with`` block, may be
-            held up. None: 10, and of the exit of a process only 1.5 in which neither judge nor
-            exporters get anything done.
-        redact: Sees every text first, before metrics, judge, cache and exporters, and returns what
-            they may see. When it raises, the request is dropped and counted.
-        late_window: Requests remembered for `attach_reference` and `feedback`; 0: none.
-        late_window_s: Seconds for which they are remembered.
-        objectives: How good scores are to be and for which share of requests, e.g.
-            ``"shop_qa:faithfulness>=0.8 for 95%"``; see `objective`.
-        alarms: Watch the scores for changes and tell of them; for the only process of a service. Of
-            several, each would see a part and raise false alarms of its own: ``ragmeter serve`` sees all.
-        change_webhook: Address that changes are posted to, as JSON that chats show, too.
-        judge_check: Path of a frozen set of judged requests, as ``JsonlExporter(path,
-            include_content=True)`` wrote them: the judge is asked again, past its cache and inside its budget,
-            to see whether it still judges as it did. Needs `alarms`.
-        judge_check_every_s: Seconds between two rounds over it; the first begins with the first request.
-        alarms_state: File that what is usual is kept in, so that a restart does not learn it again.
+        scoring: Where requests are scored, ``"thread"``, ``"process"`` or ``"queue"``; or a `Scoring`, which
+            says, too, what is redacted and what is good.
+        sampling: Which bad requests escape `sample_rate`, and which ones the judge is spared: `Sampling`.
+        limits: How much waits, for how long, and how much is done at a time: `Limits`.
+        alarms: Watch the scores for changes and tell of them; an `Alarms` says how.
 
     Raises:
         ConfigurationError: An argument is wrong; the message says what is allowed.
@@ -164,73 +143,45 @@ class RagMeter(MeterPort, QualityVerbs):
         metrics: Literal["live", "golden", "all"] | Sequence[str | Metric] | None = None,
         judge: Judge | None = None,
         references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None = None,
-        exporters: Literal["otel", "console", "phoenix", "langfuse"]
+        exporters: Literal["otel", "console", "phoenix", "langfuse", "gaps", "conversations"]
         | Sequence[str | Exporter]
         | None = None,
         sample_rate: float = 1.0,
         judge_sample_rate: float = 1.0,
         *,
         embedder: object = None,
-        cascade: Cascade | float | None = None,
-        scoring: Literal["thread", "process", "queue"] = "thread",
-        keep: Literal["none", "worst"] = "none",
-        verdict: VerdictRules | None = None,
-        labels: str | os.PathLike[str] | None = None,
+        detector: object = None,
         segments: Sequence[str] | None = None,
-        fused: bool = False,
-        hold_s: float = 5.0,
-        queue_size: int = 2048,
-        queue_bytes: int = 64 * 1024 * 1024,
-        max_text_chars: int = 300_000,
-        judge_concurrency: int = 16,
-        judge_deadline_s: float = 60.0,
-        shutdown_timeout_s: float | None = None,
-        redact: Callable[[str], str] | None = None,
-        late_window: int = 512,
-        late_window_s: float = 900.0,
-        objectives: str | Iterable[str | Objective] | None = None,
-        alarms: bool = False,
-        change_webhook: str | None = None,
-        judge_check: str | os.PathLike[str] | None = None,
-        judge_check_every_s: float = 604_800.0,
-        alarms_state: str | os.PathLike[str] | None = None,
+        scoring: Literal["thread", "process", "queue"] | Scoring = "thread",
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        alarms: Alarms | bool = False,
     ) -> None:
-        one_of("keep", keep, "none", "worst")
-        one_of("scoring", scoring, "thread", "process", "queue")
-        if scoring == "queue":
+        how = scoring if isinstance(scoring, Scoring) else Scoring(scoring)
+        chances = as_group("sampling", sampling, Sampling).with_rates(
+            sample_rate, judge_sample_rate
+        )
+        self._sampling, self._limits = chances, as_group("limits", limits, Limits)
+        watched = as_group("alarms", alarms or None, Alarms) if alarms else None
+        if how.mode == "queue":
             from .settings.queue_exporters import queued_exporters  # noqa: PLC0415 -- only when wanted
 
             theirs = {
                 "metrics": metrics,
                 "judge": judge,
                 "embedder": embedder,
-                "cascade": cascade,
+                "detector": detector,
+                "cascade": chances.cascade,
                 "alarms": alarms or None,
             }
-            exporters = queued_exporters(exporters, theirs, judge_sample_rate=judge_sample_rate)
+            exporters = queued_exporters(exporters, theirs, judge_sample_rate=chances.judge_rate)
             metrics = ()
-        self._limits = Limits(
-            sample_rate=probability("sample_rate", sample_rate),
-            judge_sample_rate=probability("judge_sample_rate", judge_sample_rate),
-            hold_s=at_least(0, "hold_s", hold_s),
-            queue_size=whole("queue_size", more_than_0("queue_size", queue_size)),
-            queue_bytes=whole("queue_bytes", more_than_0("queue_bytes", queue_bytes)),
-            max_text_chars=whole("max_text_chars", at_least(1, "max_text_chars", max_text_chars)),
-            judge_concurrency=whole(
-                "judge_concurrency", more_than_0("judge_concurrency", judge_concurrency)
-            ),
-            judge_deadline_s=more_than_0("judge_deadline_s", judge_deadline_s),
-            late_window=whole("late_window", at_least(0, "late_window", late_window)),
-            late_window_s=more_than_0("late_window_s", late_window_s),
-        )
-        if redact is not None and not callable(redact):
-            raise ConfigurationError(f"redact is {redact!r}; pass a function str -> str")
-        rules = verdict_rules(verdict, labels)
+        rules = verdict_rules(how.verdict, how.labels)
         self._metrics = MetricSet(
             resolve_metrics(
-                "golden" if metrics is None else metrics,
+                _with_detector("golden" if metrics is None else metrics, detector),
                 judged=judge is not None,
-                fused=fused,
+                fused=how.fused,
                 embedder=None if embedder is None else _as_embedder(embedder),
             ),
             self._limits.max_text_chars,
@@ -241,102 +192,94 @@ class RagMeter(MeterPort, QualityVerbs):
             else ("stages",),
         )
         check_askable(self._metrics.awaited, judge)
-        if shutdown_timeout_s is not None:
-            shutdown_timeout_s = at_least(0, "shutdown_timeout_s", shutdown_timeout_s)
-        self._shutdown_timeout_s = 10.0 if shutdown_timeout_s is None else shutdown_timeout_s
-        super().__init__(
-            sample_rate=None if keep == "worst" else self._limits.sample_rate,
-            shutdown_timeout_s=shutdown_timeout_s,
+        patience = self._limits.shutdown_timeout_s
+        self._shutdown_timeout_s = 10.0 if patience is None else patience
+        port = self.port = MeterPort(
+            sample_rate=None if chances.keep == "worst" else chances.rate,
+            shutdown_timeout_s=patience,
         )
-        self._submit_guard = self.guard("meter.submit")
-        self._amend_guard = self.guard("meter.amend")
-        self._flush_guard = self.guard("meter.flush")
-        self._stats_guard = self.guard("meter.stats")
-        self._quality_guard = self.guard("meter.quality")
-        self._shutting_down = threading.Lock()
+        self._submit_guard = port.guard("meter.submit")
+        self._amend_guard = port.guard("meter.amend")
+        self._flush_guard = port.guard("meter.flush")
+        self._stats_guard = port.guard("meter.stats")
+        self._quality_guard = port.guard("meter.quality")
         chosen = exporters_of(_default_exporters() if exporters is None else exporters)
         if judge is not None:
             from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
             judge = as_judge(judge)
-        self._objectives = Objectives(parse_objectives(objectives or ()))
+        self._objectives = Objectives(parse_objectives(how.objectives or ()))
         told_apart = Segments(() if segments is None else segments)
         self._quality = QualityTable(objectives=self._objectives, segments=told_apart)
         self._unscored = UnscoredWarning(
             partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment="")
         )
-        process = self._scoring_process(judge) if scoring == "process" else None
-        if not alarms and (change_webhook is not None or alarms_state is not None):
-            raise ConfigurationError(
-                "change_webhook and alarms_state are for changes; pass alarms=True, too (RAGMETER_ALARMS=true)"
-            )
-        every_s = at_least(60, "judge_check_every_s", judge_check_every_s)
-        check = None if judge_check is None else self._check(judge_check, judge, every_s, alarms)
-        self._alarming = (
-            self._watch(chosen, change_webhook, check, alarms_state) if alarms else None
-        )
-        source = load_references(references, self.guard("meter.references"))
+        process = self._scoring_process(judge) if how.mode == "process" else None
+        self._alarming = None if watched is None else self._watch(watched, chosen, judge)
+        source = load_references(references, port.guard("meter.references"))
         for join in beside:
-            with self.guard("meter.beside"):
+            with port.guard("meter.beside"):
                 chosen = (*chosen, *join(chosen))
         pipeline = Pipeline(
-            self._metrics,
-            process or self._metrics,
-            self._judges(judge, process) if self._metrics.awaited else None,
-            Scoring(source, redact, self._counters, self.guard),
-            Admission(None if judge is None else judge.budget, self._limits.judge_sample_rate),
-            TailSampling() if keep == "worst" else None,
-            Counting(
+            metrics=self._metrics,
+            computes=process or self._metrics,
+            judges=self._judges(judge, process) if self._metrics.awaited else None,
+            preparation=Preparation(source, how.redact, port.counters, port.guard),
+            admission=Admission(None if judge is None else judge.budget, chances.judge_rate),
+            sampling=chances,
+            counting=Counting(
                 self._quality,
                 Population(self._metrics.awaited, None if judge is None else judge.model),
                 self._quality_guard,
-                scores_all=keep == "worst",
+                scores_all=chances.keep == "worst",
             ),
-            rules,
-            chosen,
-            self._limits,
-            self._counters,
-            self._no_data,
-            self.guard,
-            self._alarming,
-            Marking(told_apart, judge, alarms=alarms),
-            None if scoring == "queue" else as_cascade(cascade, self._metrics.awaited),
+            rules=rules,
+            exporters=chosen,
+            limits=self._limits,
+            counters=port.counters,
+            no_data=port.no_data,
+            guard_for=port.guard,
+            alarming=self._alarming,
+            marking=Marking(told_apart, judge, alarms=watched is not None),
+            cascade=check_cascade(chances.cascade, self._metrics.awaited),
         )
-        self._serve(pipeline)
+        port.serve(pipeline)
+        port.alarming = self._alarming
+        if _port.examined is not None:
+            _port.examined[self] = chosen
         self._judge_budget = None if judge is None else judge.budget
         if judge is not None:
             judge.subscribe(pipeline.judge_called)
+        self._gap_memory, self._conversations = (
+            next((found for one in chosen if (found := getattr(one, name, None))), None)
+            for name in ("gap_memory", "conversation_memory")
+        )
         for exporter in chosen:
-            with self.guard("exporter.observe"):  # the application's own meter may refuse
+            with port.guard("exporter.observe"):  # the application's own meter may refuse
                 if isinstance(exporter, ObservesMeter):
                     exporter.observe_meter(self.stats)
                 if isinstance(exporter, ObservesQuality):
                     exporter.observe_quality(self._quality.totals)
 
     def _watch(
-        self,
-        exporters: Sequence[Exporter],
-        webhook: str | None,
-        check: JudgeCheck | None,
-        state: str | os.PathLike[str] | None,
+        self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None
     ) -> Alarming:
         from .watch.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
 
-        return alarming_of(self._quality.slots, exporters, self.guard, webhook, check, state)
+        check = (
+            None if alarms.check is None else self._check(alarms.check, alarms.check_every_s, judge)
+        )
+        slots = self._quality.slots
+        return alarming_of(slots, exporters, self.port.guard, alarms.webhook, check, alarms.state)
 
     def _check(
-        self, frozen: str | os.PathLike[str], judge: Judge | None, every_s: float, alarms: bool
+        self, frozen: str | os.PathLike[str], every_s: float, judge: Judge | None
     ) -> JudgeCheck:
         from .watch.judge_check import judge_check_of  # noqa: PLC0415 -- brings asyncio
 
-        if judge is None or not alarms:
-            lacking = (
-                "alarms=True (RAGMETER_ALARMS=true)"
-                if judge is not None
-                else "a judge (RAGMETER_JUDGE_MODEL)"
-            )
+        if judge is None:
             raise ConfigurationError(
-                f"judge_check is for a judge that is watched; pass {lacking}, too"
+                "a check of the judge is for a meter with a judge; pass judge= (RAGMETER_JUDGE_MODEL), too"
             )
         return judge_check_of(
             frozen,
@@ -344,7 +287,7 @@ class RagMeter(MeterPort, QualityVerbs):
             judge,
             every_s=every_s,
             deadline_s=self._limits.judge_deadline_s,
-            guard=self.guard("meter.judge_check"),
+            guard=self.port.guard("meter.judge_check"),
         )
 
     def _scoring_process(self, judge: Judge | None) -> ScoringProcess:
@@ -353,7 +296,7 @@ class RagMeter(MeterPort, QualityVerbs):
         return ScoringProcess(
             self._metrics,
             judge,
-            log=self._log,
+            log=self.port.log,
             concurrency=self._limits.judge_concurrency,
             deadline_s=self._limits.judge_deadline_s,
         )
@@ -367,7 +310,7 @@ class RagMeter(MeterPort, QualityVerbs):
         return JudgesHere(
             judge,
             self._limits.judge_deadline_s,
-            guard=self.guard("meter.judge"),
+            guard=self.port.guard("meter.judge"),
             metrics=self._metrics.awaited,
             max_text_chars=self._limits.max_text_chars,
         )
@@ -380,7 +323,7 @@ class RagMeter(MeterPort, QualityVerbs):
             ConfigurationError: A value is not allowed; names variable, value and what is allowed.
             MissingDependencyError: A judge is configured but ``openai`` is not installed.
         """
-        from .settings.config import meter_arguments  # noqa: PLC0415 -- settings load only when asked
+        from .settings.from_settings import meter_arguments  # noqa: PLC0415 -- settings load only when asked
 
         return cls(**meter_arguments())
 
@@ -392,7 +335,7 @@ class RagMeter(MeterPort, QualityVerbs):
         """
         with self._submit_guard:
             if not isinstance(sample, RagSample):
-                self._counters.count_lost("error")
+                self.port.counters.count_lost("error")
                 raise ConfigurationError(
                     f"submit() was given a {type(sample).__name__}; pass a ragmeter.RagSample, e.g. "
                     "RagSample(question=..., contexts=[...], answer=...)"
@@ -402,7 +345,7 @@ class RagMeter(MeterPort, QualityVerbs):
     def _submit(self, sample: RagSample) -> None:
         build = SubmittedSample(sample)
         parent = build.parent
-        self.offer(
+        self.port.offer(
             build,
             run_id=build.run_id,
             trace_id=None if parent is None else parent.trace_id,
@@ -439,7 +382,7 @@ class RagMeter(MeterPort, QualityVerbs):
             user_id=user_id,
             tags=tags,
             metadata=metadata,
-            meter=self,
+            meter=self.port,
         )
 
     def attach_reference(
@@ -457,7 +400,7 @@ class RagMeter(MeterPort, QualityVerbs):
         """
         with self._amend_guard:
             value = as_reference(reference, "attach_reference")
-            self._pipeline.put(Amendment(request_key(run_or_trace_id), reference=value))
+            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), reference=value))
 
     def feedback(
         self,
@@ -481,20 +424,20 @@ class RagMeter(MeterPort, QualityVerbs):
         """
         with self._amend_guard:
             score = feedback_score(name, value, label, explanation, direction)
-            self._pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
+            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
 
     def stats(self) -> MeterStats:
         """Return the meter's own counters as of now."""
         with self._stats_guard:  # it logs, and the host's logging may raise
-            self._no_data.check(self._counters.n_captured)
+            self.port.no_data.check(self.port.counters.n_captured)
             self._unscored.check()
         budget = self._judge_budget
-        return self._counters.snapshot(
-            queue_size=self._pipeline.queue_size,
-            queue_bytes=self._pipeline.queue_bytes,
-            backlog_bytes=self._pipeline.backlog_bytes,
-            export_backlog=self._pipeline.export_backlog,
-            internal_errors=self._log.counts,
+        return self.port.counters.snapshot(
+            queue_size=self.port.pipeline.queue_size,
+            queue_bytes=self.port.pipeline.queue_bytes,
+            backlog_bytes=self.port.pipeline.backlog_bytes,
+            export_backlog=self.port.pipeline.export_backlog,
+            internal_errors=self.port.log.counts,
             judge_budget_local=0 if budget is None else budget.granted_alone,
         )
 
@@ -554,6 +497,48 @@ class RagMeter(MeterPort, QualityVerbs):
             score, workflow, seconds, segment=segment or "", service=service
         )
 
+    def shadow(
+        self,
+        retriever: Any,
+        *,
+        rate: float = 0.05,
+        name: str | None = None,
+        workflow: str | None = None,
+        calls_per_hour: int = 1_000,
+    ) -> Shadow:
+        """Ask another retriever the questions of some requests, after the answer, and compare both lists.
+
+        In the background, on a thread of its own: a retriever that fails or hangs costs the comparison, and
+        nothing else.  Its ``result()`` says *worse* or *nothing seen*; ``docs/improve.md`` has what words
+        cannot tell.
+
+        Args:
+            retriever: A function from question to documents, also an ``async`` one, or a retriever of LangChain
+                or LlamaIndex.
+            rate: Probability, by a hash of the trace id, that it is asked about a scored request.
+            name: What to call it; None: its own name.
+            workflow: Only requests of this workflow; None: of all.
+            calls_per_hour: Most questions to it.
+
+        Raises:
+            ConfigurationError: It is nothing that retrieves, or a number is out of range.
+        """
+        from .watch.shadow import Shadow  # noqa: PLC0415 -- only when wanted
+
+        share = probability("rate", rate)
+        made = Shadow(
+            retriever,
+            name=name,
+            chosen=lambda scored: within(
+                place("shadow", scored.run.trace_id, str(scored.run.run_id)), share
+            ),
+            workflow=workflow,
+            calls_per_hour=calls_per_hour,
+            guard=self.port.guard("meter.shadow"),
+        )
+        self.port.pipeline.add_exporter(made)
+        return made
+
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until all that came so far, to span processors too, is scored, judged and exported.
 
@@ -563,8 +548,8 @@ class RagMeter(MeterPort, QualityVerbs):
             ``export_errors``); what it may take later (`TryLaterError`) waits, and this is False.
         """
         with self._flush_guard:
-            drained = self._drain(deadline := self._deadline(timeout_s))
-            return self._pipeline.flush(deadline) and drained
+            drained = self.port.drain(deadline := self._deadline(timeout_s))
+            return self.port.pipeline.flush(deadline) and drained
         return False
 
     def _deadline(self, timeout_s: float) -> float:
@@ -580,13 +565,8 @@ class RagMeter(MeterPort, QualityVerbs):
         Requests offered afterwards are dropped and counted; requests not scored by then likewise;
         requests scored but not judged by then are exported without judged scores.
         """
-        # Taken for good: a signal handler on top of it must not wait for it.
-        if not self._shutting_down.acquire(blocking=False):
-            return
         with self._flush_guard:
-            self._drain(deadline := self._deadline(timeout_s))
-            self._shut_down = True
-            self._pipeline.close(deadline)
+            self.port.end_once(self._deadline(timeout_s))
 
     def __enter__(self) -> RagMeter:
         return self
@@ -596,4 +576,4 @@ class RagMeter(MeterPort, QualityVerbs):
 
     def __repr__(self) -> str:
         names = ", ".join(metric.name for metric in self._metrics.all)
-        return f"<RagMeter metrics=[{names}] sample_rate={self._limits.sample_rate:g}>"
+        return f"<RagMeter metrics=[{names}] sample_rate={self._sampling.rate:g}>"

@@ -11,7 +11,6 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from types import TracebackType
 from typing import Any
 
 from ragmeter.metrics import Metric, RagSample, VerdictRules
@@ -187,12 +186,7 @@ class Scorer:
         """Return it; `close` is called at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Call `close`."""
         self.close()
 

@@ -11,9 +11,10 @@ PAGE = Path(__file__).parent / "reference" / "settings.md"
 
 IN_CODE_ONLY = {
     "judge": "An `OpenAIJudge`, or any other object of that protocol; from the environment: the variables below.",
-    "verdict": "`ragmeter.VerdictRules`, when a request is good, suspect or bad; from the environment: the variables below.",
     "embedder": "What turns texts into vectors for semantic metrics; from the environment: the variables below.",
-    "redact": "A function that sees every text first and returns what may be seen; see [production](../production.md).",
+    "detector": "What finds unsupported spans in an answer; see [metrics](../metrics.md).",
+    "sampling": "`ragmeter.Sampling(...)`, below.",
+    "limits": "`ragmeter.Limits(...)`, below.",
 }
 """Arguments of `RagMeter` that are objects, and so have no variable."""
 
@@ -25,7 +26,11 @@ Written by `python docs/configuration.py` from `ragmeter.settings.config.Setting
 
 TABLES = (
     ("The meter: `RagMeter(...)`", ""),
-    ("The verdict: `verdict=ragmeter.VerdictRules(...)`", "VerdictRules("),
+    (
+        "Groups of its arguments: `sampling=`, `limits=`, `alarms=`, `scoring=`",
+        "Sampling(|Limits(|Alarms(|Scoring(",
+    ),
+    ("The verdict: `Scoring(verdict=ragmeter.VerdictRules(...))`", "VerdictRules("),
     ("The judge: `ragmeter.metrics.judge`", "Judge(|JudgeBudget(|SharedBudget("),
     ("The embedder: `ragmeter.metrics.embedder`", "OpenAIEmbedder("),
     ("Exporters", "Exporter("),

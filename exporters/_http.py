@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -64,15 +63,10 @@ class PartlyDeliveredError(DeliveryError, RunsLostError):
 class DeliveryCount(WriteCount):
     """Counts the runs of a batch whose scores were taken; what comes out is a `DeliveryError`."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *rest: object) -> None:
         """Turn a failure after some runs were taken into a `PartlyDeliveredError`."""
         try:
-            super().__exit__(kind, error, traceback)
+            super().__exit__(kind, error, *rest)
         except RunsLostError as lost:
             raise PartlyDeliveredError(str(lost), lost.lost) from error
 

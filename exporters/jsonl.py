@@ -124,6 +124,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "trace_id": f"{around.trace_id:032x}" if around else None,
         "span_id": f"{around.span_id:016x}" if around else None,
         "conversation_id": run.conversation_id,
+        "response_id": run.response_id,
         "user_id": run.user_id,
         "tags": run.tags,
         "metadata": _metadata(run.metadata),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from opentelemetry.trace import SpanContext
@@ -119,12 +118,7 @@ class WriteCount:
     def __enter__(self) -> WriteCount:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if isinstance(error, TryLaterError):
             return  # it says itself which
         failure = error or self.failure
@@ -144,12 +138,7 @@ class _Alone:
     def __enter__(self) -> None:
         """Begin."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
         if isinstance(error, Exception):
             self._written.failure = error
             return True
@@ -404,6 +393,8 @@ class RagRun:
     """The span another instrumentation recorded for the request itself, if any: scores attach to it."""
     conversation_id: str | None = None
     """Session, thread or conversation id."""
+    response_id: str | None = None
+    """What the model's provider calls the completion that answered; None: not told, or several did."""
     user_id: str | None = None
     """The user's id, as the application gives it. On spans only, never on metrics."""
     tags: tuple[str, ...] = ()

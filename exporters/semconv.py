@@ -57,6 +57,7 @@ def _own(name: str) -> Term:
 GEN_AI_OPERATION_NAME: Final = _genai("gen_ai.operation.name")
 GEN_AI_WORKFLOW_NAME: Final = _genai("gen_ai.workflow.name")
 GEN_AI_CONVERSATION_ID: Final = _genai("gen_ai.conversation.id")
+GEN_AI_RESPONSE_ID: Final = _genai("gen_ai.response.id")
 GEN_AI_DATA_SOURCE_ID: Final = _genai("gen_ai.data_source.id")
 GEN_AI_PROVIDER_NAME: Final = _genai("gen_ai.provider.name")
 GEN_AI_REQUEST_MODEL: Final = _genai("gen_ai.request.model")

@@ -65,7 +65,12 @@ _RETRIEVAL_TEXTS = (
     ("prov", "provider"),
     ("err", "error_type"),
 )
-_RUN_TEXTS = (("conv", "conversation_id"), ("user", "user_id"), ("err", "error_type"))
+_RUN_TEXTS = (
+    ("conv", "conversation_id"),
+    ("resp", "response_id"),
+    ("user", "user_id"),
+    ("err", "error_type"),
+)
 _UNREADABLE = (
     AttributeError,
     LookupError,
@@ -373,6 +378,7 @@ def _read(one: Any) -> SentRun:
         parent=_read_span(one.get("parent")),
         target=_read_span(one.get("target")),
         conversation_id=_text(one.get("conv")),
+        response_id=_text(one.get("resp")),
         user_id=_text(one.get("user")),
         tags=tuple(_required_text(tag) for tag in _list(one.get("tags"))),
         metadata=dict(_mapping(one.get("meta", {}))),

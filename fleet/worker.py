@@ -16,7 +16,8 @@ from typing import Protocol
 from ragmeter import RagMeter
 from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings.config import read_settings, worker_arguments
+from ragmeter.settings.config import read_settings
+from ragmeter.settings.from_settings import worker_arguments
 
 from .payload import VERSION, MessageContent, SentRun, UnreadableError, each_alone, unpack
 from .transport import Dead, Disposition
@@ -87,7 +88,7 @@ class BatchWorker:
         self._marks = marks
         self._unsent = unsent
         self._closed = closed
-        self._guard = meter.guard("fleet.worker")
+        self._guard = meter.port.guard("fleet.worker")
         self._told_of: set[tuple[int, int]] = set()
 
     def handle(self, body: bytes, deaths: int) -> Disposition:
@@ -116,7 +117,7 @@ class BatchWorker:
         try:
             batch = unpack(body)
         except UnreadableError as error:
-            self._meter.count_lost("unreadable", error.requests)
+            self._meter.port.count_lost("unreadable", error.requests)
             return Disposition(dead=(Dead(body=body, reason=str(error)),))
         if batch.is_newer:
             self._tell_of_newer(batch.version)
@@ -134,7 +135,7 @@ class BatchWorker:
         alone = split(body, batch, deaths)
         if alone:
             if dead:
-                self._meter.count_lost("unreadable", len(dead))
+                self._meter.port.count_lost("unreadable", len(dead))
             return Disposition(split=alone, dead=dead)
         ids = {_mark(one): one for one in batch.runs}
         seen = set() if self._marks is None else self._marks.seen(list(ids))
@@ -144,7 +145,7 @@ class BatchWorker:
         if self._marks is not None:
             self._marks.add([key for key in ids if key not in seen])
         if dead:
-            self._meter.count_lost("unreadable", len(dead))
+            self._meter.port.count_lost("unreadable", len(dead))
         return Disposition(dead=dead)
 
     def _tell_of_newer(self, version: tuple[int, int]) -> None:
@@ -162,7 +163,7 @@ class BatchWorker:
         """Score and export requests; return whether the message may be acknowledged."""
         before = self._count_lost()
         for sent in runs:
-            self._meter.take_over(_scored_run(sent, resource))
+            self._meter.port.take_over(_scored_run(sent, resource))
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
         # What hangs is waited for until the engine ends this process: acknowledged, it would be lost.

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from .judged.rag_quest_eval import RagQuestEval
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
     from .semantic.semantic_context_relevance import SemanticContextRelevance
-    from .text.entities import EntityFinder, EntityMatch, entity_recall
-    from .text.overlap import rouge_l_recall, token_f1
+    from .text.entities import EntityFinder, EntityMatch
+    from .text.overlap import token_f1
     from .text.sentences import sentences
     from .text.tokens import content_tokens, tokens
 
@@ -85,13 +85,11 @@ _HOMES = {
     "average_precision_bounds": "computed._ranking",
     "content_tokens": "text.tokens",
     "default_metrics": "registry",
-    "entity_recall": "text.entities",
     "evaluate": "evaluation",
     "known_metrics": "registry",
     "ndcg": "computed._ranking",
     "reciprocal_rank": "computed._ranking",
     "resolve_metrics": "registry",
-    "rouge_l_recall": "text.overlap",
     "sentences": "text.sentences",
     "token_f1": "text.overlap",
     "tokens": "text.tokens",
@@ -162,7 +160,6 @@ __all__ = [
     "average_precision_bounds",
     "content_tokens",
     "default_metrics",
-    "entity_recall",
     "evaluate",
     "known_metrics",
     "metric",
@@ -170,7 +167,6 @@ __all__ = [
     "quest_eval_scores",
     "reciprocal_rank",
     "resolve_metrics",
-    "rouge_l_recall",
     "sentences",
     "token_f1",
     "tokens",

@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -43,19 +44,43 @@ def install_command(*extras: str) -> str:
     """Return the shell command that installs these extras, as every message names it.
 
     It takes them from where this installation came from, as pip and uv note it: a checkout, a wheel, a
-    repository.
+    repository.  Where that is not known, or was removed since, it names the packages that they are made of.
     """
     named = f"{DISTRIBUTION}[{','.join(extras)}]"
     if PUBLISHED:
         return f"pip install '{named}'"
     origin = _origin()
-    url = str(origin.get("url") or "file:///path/to/ragmeter")
-    if origin.get("dir_info", {}).get("editable"):
-        place = f"{unquote(url.removeprefix('file://'))}[{','.join(extras)}]"
-        return f"pip install -e '{place}'"
-    if (vcs := origin.get("vcs_info")) is not None:
-        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
-    return f"pip install '{named} @ {url}'"
+    url = str(origin.get("url") or "")
+    path = unquote(url.removeprefix("file://"))
+    if path and (path == url or Path(path).exists()):
+        if origin.get("dir_info", {}).get("editable"):
+            return f"pip install -e '{path}[{','.join(extras)}]'"
+        if (vcs := origin.get("vcs_info")) is not None:
+            url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+        return f"pip install '{named} @ {url}'"
+    packages = sorted(_packages(*extras)) or [f"'{named} @ file:///path/to/ragmeter'"]
+    return f"pip install {' '.join(packages)}"
+
+
+def _packages(*extras: str) -> set[str]:
+    """Return what the distribution says that extras require, those of its own extras among them, in quotes."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- 10 ms
+
+    found: set[str] = set()
+    try:
+        lines = requires(DISTRIBUTION) or ()
+    except PackageNotFoundError:  # a folder on the path
+        return found
+    for line in lines:
+        package, _, marker = line.partition(";")
+        condition, _, extra = marker.rpartition("extra == ")
+        if extra.strip(" \"'") in extras:
+            if package.startswith(f"{DISTRIBUTION}["):
+                found |= _packages(*package[len(DISTRIBUTION) + 1 :].rstrip("] ").split(","))
+            else:
+                condition = condition.removesuffix(" and ").strip()
+                found.add(f"'{package}{'; ' if condition else ''}{condition}'")
+    return found
 
 
 def _origin() -> dict[str, Any]:

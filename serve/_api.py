@@ -1,4 +1,4 @@
-"""What the page shows, as JSON: ``/api/overview``, ``/api/requests``, ``/api/requests/{trace_id}``.
+"""What the page shows, as JSON: ``/api/overview``, ``/api/requests``, ``/api/conversations`` and so on.
 
 The same numbers from the same functions; ``/api/openapi.json`` (`_openapi.py`) describes every field.  Nothing
 here changes anything.
@@ -23,11 +23,14 @@ from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from ._intake import RETRY_AFTER_S
-from ._openapi import DEFAULT_LIMIT, FILTERS, LIST, PATHS, RANGES, description
+from ._openapi import DEFAULT_LIMIT, FILTERS, LIST, PATHS, RANGES, TURNS, description
 from .store import (
+    GAPS_RANGE_S,
     LATEST_MS,
     LONGEST_RANGE_S,
+    ConversationPage,
     Filters,
+    GapPage,
     JudgeOutage,
     Overview,
     Reader,
@@ -44,6 +47,8 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _OVERVIEW = TypeAdapter(Overview)
 _PAGE = TypeAdapter(RequestPage)
 _REQUEST = TypeAdapter(RequestView)
+_CONVERSATIONS = TypeAdapter(ConversationPage)
+_GAPS = TypeAdapter(GapPage)
 _CHANGE = TypeAdapter(Change)
 _OVERLOAD = TypeAdapter(Overload)
 _OUTAGE = TypeAdapter(JudgeOutage)
@@ -155,6 +160,25 @@ def api_routes(
         known = rate(row["verdict"])
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
+    def conversations(asked: QueryParams, _: str) -> Any:
+        _check(asked, (*FILTERS, *TURNS))
+        limit = _whole(asked, "limit")
+        page = reader.conversations(
+            filters_of(asked),
+            limit=DEFAULT_LIMIT if limit is None else limit,
+            conversation_id=asked.get("conversation_id") or None,
+        )
+        return Response(
+            _CONVERSATIONS.dump_json(page), media_type="application/json", headers=_HEADERS
+        )
+
+    def gaps(asked: QueryParams, _: str) -> Any:
+        _check(asked, FILTERS)
+        wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
+        return Response(
+            _GAPS.dump_json(reader.gaps(wanted)), media_type="application/json", headers=_HEADERS
+        )
+
     def endpoint(answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
         def respond(asked: Request) -> Response:
             with guard:
@@ -181,7 +205,7 @@ def api_routes(
     def describe(_: Request) -> Response:
         return JSONResponse(description(), headers=_HEADERS)
 
-    handlers = [overview, requests, request]
+    handlers = [overview, requests, request, conversations, gaps]
     return [
         *(
             Route(path, endpoint(answer), methods=["GET"])

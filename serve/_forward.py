@@ -23,7 +23,7 @@ from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf, receive
 from ragmeter.metrics._process.retry import pause_before
 
 from ._endpoint import Endpoint
-from ._patience import names_of
+from ._otlp_outbox import names_of
 from ._sender import Answer, OtlpSender
 
 __all__ = ["ForwardStats", "Forwarder"]

@@ -18,6 +18,8 @@ from ._counts import Overload
 from .store import (
     LATEST_MS,
     LONGEST_RANGE_S,
+    ConversationPage,
+    GapPage,
     JudgeOutage,
     Overview,
     RequestPage,
@@ -25,7 +27,7 @@ from .store import (
     RequestView,
 )
 
-__all__ = ["DEFAULT_LIMIT", "FILTERS", "LIST", "PATHS", "RANGES", "description"]
+__all__ = ["DEFAULT_LIMIT", "FILTERS", "LIST", "PATHS", "RANGES", "TURNS", "description"]
 
 RANGES: Mapping[str, float] = {
     "15m": 900.0,
@@ -36,15 +38,24 @@ RANGES: Mapping[str, float] = {
 }
 """Stretches of time by the names they have in addresses."""
 DEFAULT_LIMIT = 50
-PATHS = ("/api/overview", "/api/requests", "/api/requests/{trace_id}")
+PATHS = (
+    "/api/overview",
+    "/api/requests",
+    "/api/requests/{trace_id}",
+    "/api/conversations",
+    "/api/gaps",
+)
 """What can be read."""
 FILTERS = ("range", "since", "until", "service", "workflow", "segment")
 LIST = ("verdict", "sort", "limit", "cursor", "grouped")
+TURNS = ("limit", "conversation_id")
 _VERDICTS = ("good", "suspect", "bad")
 _DIRECTIONS = ("higher", "lower", "none")
 _ENUMS = (
     ("RequestRow", "verdict", _VERDICTS),
     ("Request", "verdict", _VERDICTS),
+    ("ConversationView", "verdict", _VERDICTS),
+    ("TurnView", "verdict", _VERDICTS),
     ("ScoreSummary", "direction", _DIRECTIONS),
     ("ScoreView", "direction", _DIRECTIONS),
 )
@@ -84,13 +95,17 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
         {"type": "string"},
     ),
     "limit": (
-        "Requests on a page, 1 to 500. Default: 50.",
+        "Requests, or conversations, on a page, 1 to 500. Default: 50.",
         {"type": "integer", "minimum": 1, "maximum": 500, "default": DEFAULT_LIMIT},
     ),
     "cursor": ("`next` of the page before.", {"type": "string"}),
     "grouped": (
         "true: several requests of one question are one line, for the worst of them. 1 and 0 are taken, too.",
         {"type": "boolean", "default": False},
+    ),
+    "conversation_id": (
+        "This conversation alone, by the id that the application gave it.",
+        {"type": "string", "minLength": 1},
     ),
     "span_id": (
         "Which request, where a trace has several; 16 hex digits. Default, and empty: the first.",
@@ -111,7 +126,9 @@ _SAID_BESIDE = {
     "503": ("Retry-After", "Seconds until it is worth asking again."),
 }
 """What stands in a header, by status."""
-_IDS: Mapping[str, str] = dict(zip(PATHS, ("overview", "requests", "request"), strict=True))
+_IDS: Mapping[str, str] = dict(
+    zip(PATHS, ("overview", "requests", "request", "conversations", "gaps"), strict=True)
+)
 """What clients call them."""
 _ACTIONS = {
     "/api/marks": (
@@ -131,7 +148,8 @@ _ACTIONS = {
 def description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
     kinds: list[type[Any]] = [
-        Overview, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage,
+        Overview, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage, ConversationPage,
+        GapPage,
     ]  # fmt: skip
     names, schemas = TypeAdapter.json_schemas(
         [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
@@ -210,6 +228,16 @@ def description() -> Mapping[str, Any]:
         "/api/overview": ("Overview", "Everything of a stretch of time at a glance.", FILTERS),
         "/api/requests": ("RequestPage", "Requests, the worst first.", FILTERS + LIST),
         "/api/requests/{trace_id}": ("Request", "One request, whole.", ("span_id",)),
+        "/api/conversations": (
+            "ConversationPage",
+            "Conversations with their turns in order, those that went badly first.",
+            FILTERS + TURNS,
+        ),
+        "/api/gaps": (
+            "GapPage",
+            "Topics whose requests go badly, of the last 14 days if not asked.",
+            FILTERS,
+        ),
     }
     return {
         "openapi": "3.1.0",

@@ -67,7 +67,7 @@ class Scoring:
         self._limits = limits
         self._outgoing = outgoing
         self._journal = journal
-        self._guard = meter.guard("serve.score")
+        self._guard = meter.port.guard("serve.score")
         self.reporter = Reporter(meter, tools, remote=True, pace=self._wait_for_room)
         self.assembler = TraceAssembler(
             self._complete,

@@ -31,7 +31,7 @@ from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 
 from ._endpoint import Endpoint, endpoint_of
-from ._patience import Outbox, watch_grpc, watched_session
+from ._otlp_outbox import Outbox, watch_grpc, watched_session
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from ._freed import give_back_freed
+from ._release_memory import give_back_freed
 
 __all__ = ["Upkeep"]
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,12 @@ from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings.config import read_settings, scoring_arguments
+from ragmeter.settings.config import read_settings
+from ragmeter.settings.from_settings import scoring_arguments
 
 from ._access import Access, guard_access
+from ._alert_lease import SharedClaims
 from ._api import api_routes
-from ._claiming import SharedClaims
 from ._connections import connections
 from ._counts import Counts
 from ._endpoint import Endpoint
@@ -39,8 +40,8 @@ from ._journal import Journal
 from ._ledger import Ledger
 from ._limits import KEEP_ALIVE_S, Limits
 from ._listening import bind, bind_grpc, forget_paths, grpc_path, is_own, token_of
-from ._mounting import pages_of
 from ._own_metrics import publish
+from ._page_mount import pages_of
 from ._readers import Readers
 from ._scoring import Scoring
 from ._spool import Spool
@@ -130,7 +131,7 @@ class Server:
                 self._scoring, self._limits, self._counts, self._journal, self.store
             )
             self._kafka = self._reading_kafka()
-            guard = self.meter.guard("serve.receive")
+            guard = self.meter.port.guard("serve.receive")
             self._readers = Readers(self._limits)
             self._grpc = grpc_server(
                 self.intake, self._limits, self._counts, self._readers, guard, self.access
@@ -164,7 +165,7 @@ class Server:
                 *([] if self.store is None else [self.store.maintain]),
                 *([] if self._certificate is None else [self._certificate.renew]),
             ],
-            self.meter.guard("serve.store"),
+            self.meter.port.guard("serve.store"),
         )
         self._http = uvicorn.Server(
             uvicorn.Config(
@@ -210,7 +211,7 @@ class Server:
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self._measurements, self._kafka_health)
             if self.reader is not None:
-                gauges = QualityGauges(self.reader.estimates, self.meter.guard("serve.gauges"))
+                gauges = QualityGauges(self.reader.estimates, self.meter.port.guard("serve.gauges"))
                 gauges.publish(self._telemetry.meter_provider)
         if self._kafka is not None:
             self._kafka.start()
@@ -273,12 +274,13 @@ class Server:
 
     def _watch_received(self, *, on: bool) -> None:
         """Have the meter watch over what applications scored themselves, if it watches at all."""
-        if self.store is None or self.reader is None or not self.meter.watches:
+        alarming = self.meter.port.alarming
+        if self.store is None or self.reader is None or alarming is None:
             return
         if on:
-            self.meter.watch_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
+            alarming.look_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
         else:
-            self.meter.watch_elsewhere(None)
+            alarming.look_elsewhere(None)
 
     def _finish(self, timeout_s: float) -> bool:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""
@@ -335,7 +337,8 @@ class Server:
         anybody may ask.
         """
         held, kept = self._scoring.held(), self._journal.kept()
-        told = self.meter.deliveries()
+        alarming = self.meter.port.alarming
+        told = None if alarming is None else alarming.deliveries()
         state = self._state
         if state == "ok":
             state = self.intake.busy() or self.intake.trouble or "ok"
@@ -389,7 +392,7 @@ class Server:
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
-        guard = self.meter.guard("serve.api")
+        guard = self.meter.port.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
         if self.reader is not None and self._page is not None:
             routes += api_routes(
@@ -414,7 +417,7 @@ class Server:
             standing=lambda: standing_of(self.meter),
             health=self.health,
             ended=lambda: self._state not in ("starting", "ok"),
-            guard=self.meter.guard("serve.page"),
+            guard=self.meter.port.guard("serve.page"),
             wait_s=options.idle_s,
         )
 
@@ -428,7 +431,8 @@ class Server:
 
     def _meter_of_settings(self) -> RagMeter:
         options = self.options
-        given = scoring_arguments()
+        # It sees all requests of all processes, so it is the place to see changes from.
+        given = scoring_arguments(watches=True)
         settings = read_settings()
         if options.references is not None:
             given["references"] = options.references
@@ -450,13 +454,14 @@ class Server:
                 "are to be sent, or RAGMETER_JSONL to a file, or keep them with --store"
             )
         given["exporters"] = others
-        # It sees all requests of all processes, so it is the place to see changes from.
-        given["alarms"] = True
         if options.objectives:
-            given["objectives"] = list(options.objectives)
-        if options.webhook is not None:
-            given["change_webhook"] = options.webhook
-        given["alarms_state"] = self._watch_state() or given["alarms_state"]
+            given["scoring"] = replace(given["scoring"], objectives=tuple(options.objectives))
+        alarms = given["alarms"]
+        given["alarms"] = replace(
+            alarms,
+            webhook=alarms.webhook if options.webhook is None else options.webhook,
+            state=self._watch_state() or alarms.state,
+        )
         return RagMeter(**given)
 
     def _watch_state(self) -> Path | None:
@@ -519,14 +524,14 @@ class Server:
         forwarder = (
             Forwarder(
                 forwarded,
-                self.meter.guard("serve.forward"),
+                self.meter.port.guard("serve.forward"),
                 max_bytes=options.max_forward_bytes,
                 settled=None if ledger is None else ledger.note_forwarded,
             )
             if forwarded
             else None
         )
-        return Journal(spool, ledger, forwarder, self.meter.guard("serve.replay"))
+        return Journal(spool, ledger, forwarder, self.meter.port.guard("serve.replay"))
 
     def _reading_kafka(self) -> KafkaSource | None:
         options = self.options
@@ -540,7 +545,7 @@ class Server:
             lambda offsets: Ledger(offsets, self.meter.flush, interval_s=options.settle_s),
             self._scoring.assembler.forget,
             self._limits,
-            self.meter.guard("serve.kafka"),
+            self.meter.port.guard("serve.kafka"),
         )
         self._journal.watch(source.ledger)
         return source

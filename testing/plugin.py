@@ -104,9 +104,10 @@ def ragmeter_meter(
     Its arguments are those of `ragmeter_options` and of the test's marks ``ragmeter``. Without a judge it uses
     no network.
     """
-    from ragmeter import ConfigurationError, RagMeter  # noqa: PLC0415 -- see above
+    from ragmeter import ConfigurationError, Limits, RagMeter  # noqa: PLC0415 -- see above
 
-    options: dict[str, Any] = {"hold_s": HOLD_S, "queue_size": QUEUE, **ragmeter_options}
+    limits = Limits(hold_s=HOLD_S, queue_size=QUEUE)
+    options: dict[str, Any] = {"limits": limits, **ragmeter_options}
     for mark in reversed([*request.node.iter_markers("ragmeter")]):
         options.update(mark.kwargs)
     exporters = [_ragmeter_memory, *options.pop("exporters", ())]

@@ -53,6 +53,17 @@ def test_every_variable_exists(path):
     assert set(re.findall(r"\bRAGMETER_[A-Z_]+\b", path.read_text("utf-8"))) <= known
 
 
+def test_one_queue_on_disk_waits_for_all_servers_and_asks_them_calmly():
+    """Servers' own queues would lock one file, and the balancing exporter has no intervals of its own."""
+    config = yaml.safe_load((DEPLOY / "collector.yaml").read_text("utf-8"))
+    balancer = config["exporters"]["load_balancing"]
+    assert balancer["sending_queue"]["storage"] in config["service"]["extensions"]
+    assert balancer["protocol"]["otlp"]["sending_queue"] == {"enabled": False}
+    assert set(balancer["retry_on_failure"]) >= {
+        "initial_interval", "max_interval", "multiplier", "randomization_factor",
+    }  # fmt: skip
+
+
 def test_the_image_has_every_extra_that_its_commands_need():
     extras = re.search(r"ragmeter-otel\[([a-z,]+)\]", (DEPLOY / "Dockerfile").read_text("utf-8"))[1]
     project = (ROOT / "pyproject.toml").read_text("utf-8")

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from rag_chain import ANSWER, DOCUMENTS, QUESTION, rag_chain
 
-from ragmeter import RagMeter, RagRun
+from ragmeter import Limits, RagMeter, RagRun, Scoring
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -40,13 +40,15 @@ def test_ragmeter_never_raises_into_the_application(monkeypatch):
     def broken_hook(text):
         raise LookupError
 
-    meter = RagMeter(metrics=[broken], exporters=[RaisingExporter()], redact=broken_hook)
+    meter = RagMeter(
+        metrics=[broken], exporters=[RaisingExporter()], scoring=Scoring(redact=broken_hook)
+    )
     assert _ask(meter) == ANSWER
 
     def broken_offer(*_, **__):
         raise OSError("no")
 
-    monkeypatch.setattr(meter, "offer", broken_offer)
+    monkeypatch.setattr(meter.port, "offer", broken_offer)
     assert _ask(meter) == ANSWER
     assert meter.stats().internal_errors
     meter.shutdown(60)
@@ -114,7 +116,7 @@ def test_memory_does_not_grow_while_everything_behind_is_stuck():
         gate.wait(60)
         return 1.0
 
-    meter = RagMeter(metrics=[stuck], exporters=[], queue_size=100, late_window=0)
+    meter = RagMeter(metrics=[stuck], exporters=[], limits=Limits(queue_size=100, late_window=0))
 
     def run(number):
         sample = RagSample(question=str(number), contexts=["x" * 2_000 + str(number)])
@@ -125,7 +127,7 @@ def test_memory_does_not_grow_while_everything_behind_is_stuck():
     def offer(count):
         for number in range(count):
             built = run(number)
-            meter.offer(lambda built=built: built, run_id=built.run_id, size_bytes=2_000)
+            meter.port.offer(lambda built=built: built, run_id=built.run_id, size_bytes=2_000)
 
     offer(500)
     gc.collect()
@@ -216,7 +218,10 @@ def test_the_embedders_calls_are_never_captured_or_traced_as_the_users():
     for embedder in (OfLangChain(), OfLlamaIndex()):
         memory = InMemoryExporter()
         meter = RagMeter(
-            metrics=["semantic_context_relevance"], embedder=embedder, exporters=[memory], hold_s=60
+            metrics=["semantic_context_relevance"],
+            embedder=embedder,
+            exporters=[memory],
+            limits=Limits(hold_s=60),
         )
         instrument(meter)
         try:

@@ -133,30 +133,42 @@ def test_an_absent_package_is_one_message():
     assert [_name(path) for path in INSTALLED if chained.search(path.read_text("utf-8"))] == []
 
 
+PACKAGES = (
+    "pip install 'celery<6,>=5.5' 'numpy>=1.24' 'opentelemetry-exporter-otlp-proto-grpc<2,>=1.37' "
+    "'opentelemetry-exporter-otlp-proto-http<2,>=1.37' 'opentelemetry-sdk<2,>=1.37' 'rich>=13.7' 'typer>=0.12'"
+)
+"""Where nothing is left of what was installed: what the extras are made of, extras of ours among them."""
+
+
 @pytest.mark.parametrize(
     ("told", "command"),
     [
         (
-            {"url": "file:///a%20b", "dir_info": {}},
-            "pip install 'ragmeter-otel[x,y] @ file:///a%20b'",
+            {"url": f"file://{ROOT}/./%64ocs", "dir_info": {}},
+            f"pip install 'ragmeter-otel[celery,x] @ file://{ROOT}/./%64ocs'",
         ),
-        ({"url": "file:///a%20b", "dir_info": {"editable": True}}, "-e '/a b[x,y]'"),
         (
-            {"url": "file:///a.whl", "archive_info": {}},
-            "pip install 'ragmeter-otel[x,y] @ file:///a.whl'",
+            {"url": f"file://{ROOT}/%64ocs", "dir_info": {"editable": True}},
+            f"-e '{ROOT}/docs[celery,x]'",
+        ),
+        (
+            {"url": f"file://{Path(__file__)}", "archive_info": {}},
+            f"pip install 'ragmeter-otel[celery,x] @ file://{Path(__file__)}'",
         ),
         (
             {"url": "https://g/r", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            "'ragmeter-otel[x,y] @ git+https://g/r@abc'",
+            "'ragmeter-otel[celery,x] @ git+https://g/r@abc'",
         ),
-        ({}, "'ragmeter-otel[x,y] @ file:///path/to/ragmeter'"),
+        ({}, PACKAGES),
+        ({"url": "file:///gone.whl", "archive_info": {}}, PACKAGES),
+        ({"url": "file:///gone", "dir_info": {"editable": True}}, PACKAGES),
     ],
 )
 def test_nobody_is_sent_to_an_index_that_has_not_our_package(monkeypatch, told, command):
     from ragmeter.metrics import errors
 
     monkeypatch.setattr(errors, "_origin", lambda: told)
-    assert errors.install_command("x", "y").endswith(command)
+    assert errors.install_command("celery", "x").endswith(command)
 
 
 def test_json_lines_are_written_and_read_in_one_place():

@@ -9,11 +9,13 @@ import pytest
 
 PUBLIC = {
     "ragmeter": {
+        "Alarms",
         "Cascade",
         "Change",
         "ConfigurationError",
         "Estimate",
         "JudgeError",
+        "Limits",
         "MatchingStrategy",
         "MeterStats",
         "Metric",
@@ -29,10 +31,12 @@ PUBLIC = {
         "Retrieval",
         "RetrievedContext",
         "RunsLostError",
+        "Sampling",
         "Score",
         "ScoreItem",
         "ScoredRun",
         "Scorer",
+        "Scoring",
         "TooLongError",
         "TryLaterError",
         "UnknownMetricError",

@@ -25,11 +25,12 @@ from ragmeter.adapters.reading.answer import (
     choose_answer,
     heard,
     is_label,
-    is_long,
     texts_that_said,
 )
+from ragmeter.adapters.reading.contexts import Stretch, stretches_in
 from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
-from ragmeter.adapters.reading.prompts import Prompt, prompt_of, seen_in_prompts
+from ragmeter.adapters.reading.prompts import prompt_of
+from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.requests.size import weight_of
 
 from ._payloads import fields_in, find_answer
@@ -150,9 +151,6 @@ def _as_plain(value: object, depth: int = 0) -> Any:
 MAX_CALLS = 100
 """How many calls are looked at; the last ones."""
 
-MAX_COMPARED = 4_000_000
-"""Characters of prompts in which drafts are looked for."""
-
 
 def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
     """Return what each call said, and whether a retrieved text stood in its prompt."""
@@ -188,6 +186,12 @@ def refusal_before(request: OpenRequest, answer: str | None) -> str | None:
     return None if note is None else note.refusal
 
 
+def response_id_of(request: OpenRequest, answer: str | None) -> str | None:
+    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
+    authors = _authors(request, answer)
+    return authors[0].response_id if len(authors) == 1 else None
+
+
 def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:
     """Return the call that gave the answer, and whether it is known to have.
 
@@ -201,28 +205,41 @@ def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote |
 
 
 def shown(
-    request: OpenRequest, answer: str | None, contexts: Sequence[str], question: str | None
-) -> tuple[int, ...] | None:
-    """Return which contexts stand in the prompts of the answering calls, in their order; None: none does.
+    request: OpenRequest,
+    answer: str | None,
+    contexts: Sequence[str],
+    question: str | None,
+    queries: Sequence[str],
+) -> tuple[Stretch, ...] | None:
+    """Return what of the contexts the answering calls saw, in their prompts' order; None: not known.
 
-    Where no call is known to have given the answer, e.g. because a function rendered it, the last call
-    decides that shows anything and says more than a verdict.
+    Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
     """
-    note, is_known = _answering_call(request, answer)
-    if not is_known:
-        last = -1 if note is None else note.run.order
-        unfinished = [run for run in request.unfinished() if run.sent and run.order > last]
-        if unfinished:
-            return _seen(request, unfinished, contexts, question)
-    if is_known:
-        runs = [author.run for author in _authors(request, answer)]
-        return _seen(request, runs, contexts, question)
-    for call in reversed(_calls(request)):
-        if is_long(_words(call) or ""):
-            seen = _seen(request, [call.run], contexts, question)
-            if seen is not None:
-                return seen
-    return None
+    calls = [_step(note.run, _words(note)) for note in _calls(request)]
+    last = max((call.started_ns for call in calls), default=-1)
+    unfinished = [run for run in request.unfinished() if run.sent and run.order > last]
+    calls += [_step(run, Unknown("unfinished")) for run in unfinished]
+    return stretches_in(
+        sorted(calls, key=lambda call: call.started_ns),
+        contexts,
+        answer=answer,
+        question=question,
+        queries=queries,
+        after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
+        are_whole=True,
+    )
+
+
+def _step(run: Run, said: str | Unknown | None) -> Step:
+    """Return a model's call as the reading knows it; what comes first has the smaller number for a time."""
+    messages = tuple(Message(role, text) for role, texts in run.sent for text in texts)
+    return Step(
+        id=str(run.order),
+        started_ns=run.order,
+        ended_ns=run.order,
+        messages=messages,
+        said=said,
+    )
 
 
 def _calls(request: OpenRequest) -> list[LlmNote]:
@@ -241,55 +258,3 @@ def _authors(request: OpenRequest, answer: str | None) -> list[LlmNote]:
         return []
     calls = [(note, text) for note in _calls(request) if (text := _words(note))]
     return [calls[place][0] for place in texts_that_said(answer, [text for _, text in calls])]
-
-
-def _plain(text: object) -> str:
-    return " ".join(str(text).split()).strip("\"'")
-
-
-def _seen(
-    request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str], question: str | None
-) -> tuple[int, ...] | None:
-    counted = _with_drafts(request, roots, contexts)
-    prompts = [prompt_of(run.sent) for run in sorted(counted, key=lambda run: run.order)]
-    return seen_in_prompts(contexts, prompts, question)
-
-
-def _with_drafts(request: OpenRequest, roots: Sequence[Run], contexts: Sequence[str]) -> list[Run]:
-    """Return calls, and the earlier calls whose words stand in their prompts, and so on.
-
-    A rewritten query stands there, too, but what the rewriter was sent is not what the answer is from.
-    Nor is what an extractor was sent whose words became a document: that document was seen. Steps of
-    an agent are sent one conversation, ever longer: those that show nothing else are left out.
-    """
-    others = {_plain(note.query) for note in request.retrievals} | set(map(_plain, contexts))
-    drafts = [
-        note
-        for note in _calls(request)
-        if is_long(note.text or "") and _plain(note.text) not in others
-    ]
-    counted = list(roots)
-    waiting = list(roots)
-    shown = {id(text) for run in roots for _, texts in run.sent for text in texts}
-    size = 0
-    while waiting and size < MAX_COMPARED:
-        run = waiting.pop()
-        earlier = [
-            note
-            for note in drafts
-            if note.run.order < run.order
-            and note.run not in counted
-            and any(id(text) not in shown for _, texts in note.run.sent for text in texts)
-        ]
-        if not earlier:
-            continue
-        prompt = prompt_of(run.sent)
-        whole = Prompt((*prompt.history, *prompt.texts))
-        size += sum(map(len, whole.texts))
-        seen = seen_in_prompts([note.text or "" for note in earlier], [whole]) or ()
-        for index in seen:
-            draft = earlier[index].run
-            counted.append(draft)
-            waiting.append(draft)
-            shown.update(id(text) for _, texts in draft.sent for text in texts)
-    return counted

@@ -20,7 +20,15 @@ from ragmeter.metrics.sample import ContextsBy, search_query_of
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import RequestScope
 
-from ._answers import OutputNote, answer_in, call_before_answer, refusal_before, said_by, shown
+from ._answers import (
+    OutputNote,
+    answer_in,
+    call_before_answer,
+    refusal_before,
+    response_id_of,
+    said_by,
+    shown,
+)
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
 from ._results import note_unseen, read_results
 from ._stages import Trail
@@ -101,7 +109,7 @@ def _run_of(
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         contexts = None
     elif notes and contexts is not None:
-        found = _in_prompts(request, notes, contexts, answer, question)
+        found = _in_prompts(request, notes, contexts, (question, answer), queries)
         if found is not None:
             contexts, rule = found, "prompt"
     if contexts is None and not notes:
@@ -141,6 +149,7 @@ def _run_of(
         parent=request.parent_span,
         target=request.target,
         conversation_id=scope.conversation_id or _first_text(metadata, _CONVERSATION_KEYS),
+        response_id=response_id_of(request, answer),
         user_id=scope.user_id or _first_text(metadata, ("user_id",)),
         tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
         metadata=dict(scope.metadata),
@@ -188,17 +197,17 @@ def _in_prompts(
     request: OpenRequest,
     notes: Sequence[RetrievalNote],
     used: Sequence[ContextSnapshot],
-    answer: str | None,
-    question: str | None,
+    asked_and_answered: tuple[str | None, str | None],
+    queries: Sequence[str],
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return the documents that stand in what the answering calls were sent, or None."""
+    """Return what of the documents stands in what the answering calls were sent; None: not known."""
     if request.options.strict or not any(note.contexts for note in notes):
         return None
     pool = candidates(request, notes, used)
-    seen = _shown_of(pool, request, answer, question)
+    seen = _shown_of(pool, request, asked_and_answered, queries)
     if seen is not None and 0 < len(used) < len(pool):
         # A document that was split stands there as a whole where its parts do.
-        parts = _shown_of(used, request, answer, question)
+        parts = _shown_of(used, request, asked_and_answered, queries)
         if parts is not None and _letters(parts) >= _letters(seen):
             return parts
     return seen
@@ -207,11 +216,18 @@ def _in_prompts(
 def _shown_of(
     documents: Sequence[ContextSnapshot],
     request: OpenRequest,
-    answer: str | None,
-    question: str | None,
+    asked_and_answered: tuple[str | None, str | None],
+    queries: Sequence[str],
 ) -> tuple[ContextSnapshot, ...] | None:
-    seen = shown(request, answer, [item.text for item in documents], question)
-    return None if seen is None else tuple(documents[index] for index in seen)
+    question, answer = asked_and_answered
+    stood = shown(request, answer, [item.text for item in documents], question, queries)
+    if stood is None:
+        return None
+    return tuple(
+        item if one.text is None else item._replace(text=one.text)
+        for one in stood
+        for item in [documents[one.passage]]
+    )
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:

@@ -52,6 +52,7 @@ from ._payloads import (
     last_refusal,
     llm_refusal,
     llm_text,
+    response_id,
     snapshot_documents,
 )
 from ._results import is_named, note_result, note_unseen
@@ -326,7 +327,7 @@ def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) ->
         refusal = llm_refusal(response)
         text = llm_text(response) or refusal or None
         arguments = () if text else tool_arguments(response)
-        request.llms.append(LlmNote(run, text, arguments, refusal))
+        request.llms.append(LlmNote(run, text, arguments, refusal, response_id(response)))
 
 
 def run_failed(
@@ -513,7 +514,7 @@ def _end_request(
         return
     span = request.target or request.parent_span
     captured.note(request.target, request.parent_span, request.root.started_ns)
-    meter.offer(
+    meter.port.offer(
         lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
         run_id=run_id,
         trace_id=None if span is None else span.trace_id,

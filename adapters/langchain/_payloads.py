@@ -32,6 +32,7 @@ __all__ = [
     "last_refusal",
     "llm_refusal",
     "llm_text",
+    "response_id",
     "snapshot_documents",
     "text_of",
     "tool_documents",
@@ -296,6 +297,24 @@ def llm_refusal(response: object) -> str | None:
     first = generations[0][0]
     info = getattr(first, "generation_info", None)
     return refusal_of(getattr(first, "message", None), info and {"generation_info": info})
+
+
+def response_id(response: object) -> str | None:
+    """Return what the provider calls a model's (first) generation; ids that LangChain itself gave are none."""
+    generations = getattr(response, "generations", None)
+    if not generations or not generations[0]:
+        return None
+    message = getattr(generations[0][0], "message", None)
+    told = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
+    found = told.get("id") if isinstance(told, Mapping) else None
+    if not found:
+        found = getattr(message, "id", None)
+        if isinstance(found, str) and found.startswith(_OWN_IDS):
+            return None
+    return found if isinstance(found, str) and found else None
+
+
+_OWN_IDS = ("run-", "lc_")
 
 
 def last_refusal(outputs: object) -> str | None:

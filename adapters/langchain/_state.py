@@ -260,6 +260,8 @@ class LlmNote(NamedTuple):
     """Arguments of the tools that it called."""
     refusal: str | None = None
     """The words by which it refused, perhaps none; None: it did not."""
+    response_id: str | None = None
+    """What the model's provider calls this completion."""
 
 
 class Ending(NamedTuple):
@@ -460,20 +462,20 @@ class Attachment:
         self.tracker = RunTracker(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
         self.starting: Mapping[RunKind, Guard] = {
-            kind: meter.guard(f"langchain.on_{kind}_start")
+            kind: meter.port.guard(f"langchain.on_{kind}_start")
             for kind in ("chain", "llm", "retriever", "tool")
         }
         self.on_chain_start = self.starting["chain"]
-        self.on_chain_end = meter.guard("langchain.on_chain_end")
-        self.on_retriever_end = meter.guard("langchain.on_retriever_end")
-        self.on_retriever_error = meter.guard("langchain.on_retriever_error")
-        self.on_llm_end = meter.guard("langchain.on_llm_end")
-        self.on_tool_end = meter.guard("langchain.on_tool_end")
-        self.on_error = meter.guard("langchain.on_error")
-        self.on_note = meter.guard("langchain.metadata")
-        self.on_annotate = meter.guard("langchain.annotate")
-        self.on_override = meter.guard("langchain.override")
-        self.on_span_lookup = meter.guard("langchain.target_span")
+        self.on_chain_end = meter.port.guard("langchain.on_chain_end")
+        self.on_retriever_end = meter.port.guard("langchain.on_retriever_end")
+        self.on_retriever_error = meter.port.guard("langchain.on_retriever_error")
+        self.on_llm_end = meter.port.guard("langchain.on_llm_end")
+        self.on_tool_end = meter.port.guard("langchain.on_tool_end")
+        self.on_error = meter.port.guard("langchain.on_error")
+        self.on_note = meter.port.guard("langchain.metadata")
+        self.on_annotate = meter.port.guard("langchain.annotate")
+        self.on_override = meter.port.guard("langchain.override")
+        self.on_span_lookup = meter.port.guard("langchain.target_span")
 
     @property
     def meter(self) -> RagMeter | None:
@@ -494,7 +496,7 @@ class Attachment:
     def _evict(self) -> None:
         meter = self._meter()
         if meter is not None:
-            meter.count_lost("evicted")
+            meter.port.count_lost("evicted")
 
 
 _lock = fork.lock()
@@ -508,7 +510,7 @@ def attachment_of(meter: RagMeter) -> Attachment:
         attached = _attachments.get(meter)
         if attached is None:
             attached = _attachments[meter] = Attachment(meter)
-            meter.expect_requests("langchain")
+            meter.port.expect_requests("langchain")
         return attached
 
 

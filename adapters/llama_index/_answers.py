@@ -44,6 +44,7 @@ __all__ = [
     "inputs_of",
     "prompts_of",
     "refusal_before",
+    "response_id_of",
     "source_ids_of",
     "with_sources",
 ]
@@ -257,6 +258,12 @@ def refusal_before(calls: Sequence[CallNote], answer: str | None) -> str | None:
     """Return the words by which the call that answered refused, perhaps none; None: it did not."""
     places = _answering(calls, answer)
     return calls[max(places)].refusal if places else None
+
+
+def response_id_of(calls: Sequence[CallNote], answer: str | None) -> str | None:
+    """Return what the provider calls the completion that answered; None: not told, or several did."""
+    places = _answering(calls, answer)
+    return calls[places[0]].response_id if answer and len(places) == 1 else None
 
 
 def _answering(calls: Sequence[CallNote], answer: str | None) -> list[int]:

@@ -18,7 +18,7 @@ from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
 from ragmeter.requests.scope import RequestScope
 
-from ._answers import refusal_before
+from ._answers import refusal_before, response_id_of
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import read_results
@@ -79,6 +79,7 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun:
         parent=ended.spans.parent,
         target=ended.spans.target,
         conversation_id=scope.conversation_id,
+        response_id=response_id_of(ended.calls, answer),
         user_id=scope.user_id,
         tags=scope.tags,
         metadata=scope.metadata,

@@ -16,7 +16,7 @@ from ragmeter.requests.refusals import refusal_of
 
 from ._payloads import result_class
 
-__all__ = ["is_flattened", "messages_of", "refusal_in", "said_in"]
+__all__ = ["is_flattened", "messages_of", "refusal_in", "response_id_in", "said_in"]
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
@@ -87,3 +87,10 @@ def said_in(result: object) -> tuple[str, ...]:
     else:
         return tuple([item.text for item in strings_in(result)])
     return (text,) if isinstance(text, str) and text else ()
+
+
+def response_id_in(result: object) -> str | None:
+    """Return what the provider calls what it answered: in the reply as LlamaIndex keeps it beside its own."""
+    raw = getattr(result, "raw", None)
+    found = raw.get("id") if isinstance(raw, Mapping) else getattr(raw, "id", None)
+    return found if isinstance(found, str) and found else None

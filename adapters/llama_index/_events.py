@@ -140,8 +140,8 @@ class SpanFollower:
         self._kind = KindTable()
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
         fork.forget(self._leave_to_parent)
-        self._stream_guard = meter.guard("llama_index.stream_end")
-        self._scope_guard = meter.guard("llama_index.scope")
+        self._stream_guard = meter.port.guard("llama_index.stream_end")
+        self._scope_guard = meter.port.guard("llama_index.scope")
 
     def __len__(self) -> int:
         """Entries of all tables: 0 when nothing is under way."""
@@ -547,7 +547,7 @@ class SpanFollower:
         ended = request.ended(status, answer, error, time.time_ns())
         span = ended.spans.target or ended.spans.parent
         captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
-        self._meter.offer(
+        self._meter.port.offer(
             partial(build_run, ended, self._lookout),
             run_id=request.run_id,
             trace_id=None if span is None else span.trace_id,
@@ -563,7 +563,7 @@ class SpanFollower:
         for key, frame in tuple(self._frames.items()):
             if frame is not None and frame.request is request:
                 self._frames.pop(key, None)
-        self._meter.count_lost("evicted")
+        self._meter.port.count_lost("evicted")
 
     def _shed_frames(self) -> None:
         for key in tuple(self._frames)[: MAX_FRAMES // 2]:

@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import BoundArguments
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragmeter.adapters import check_meter
@@ -113,10 +112,10 @@ class RagMeterHandler:
         check_meter(meter)
         self._meter = meter
         self._filter = filter
-        self._enter_guard = meter.guard("llama_index.span_enter")
-        self._exit_guard = meter.guard("llama_index.span_exit")
-        self._drop_guard = meter.guard("llama_index.span_drop")
-        self._hook_guard = meter.guard("llama_index.hook")
+        self._enter_guard = meter.port.guard("llama_index.span_enter")
+        self._exit_guard = meter.port.guard("llama_index.span_exit")
+        self._drop_guard = meter.port.guard("llama_index.span_drop")
+        self._hook_guard = meter.port.guard("llama_index.hook")
         self._readers = Readers(question, contexts, answer, self._hook_guard)
         self._spans = SpanFollower(
             meter,
@@ -128,7 +127,7 @@ class RagMeterHandler:
             name=name,
             rules=retrieval_rules(retrieval_tools, retrieval_functions),
         )
-        self._listener = _Listener(meter.guard("llama_index.event"))
+        self._listener = _Listener(meter.port.guard("llama_index.event"))
         self.open_spans: dict[str, Any] = {}
         """Always empty: read by ``Dispatcher.shutdown()``."""
 
@@ -139,7 +138,7 @@ class RagMeterHandler:
             if not self.is_attached:
                 root.span_handlers = [*root.span_handlers, self]
                 root.event_handlers = [*root.event_handlers, self._listener]
-                self._meter.expect_requests("llama_index")
+                self._meter.port.expect_requests("llama_index")
         return self
 
     def detach(self) -> None:
@@ -156,12 +155,7 @@ class RagMeterHandler:
     def __enter__(self) -> RagMeterHandler:
         return self.attach()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.detach()
 
     @property
@@ -221,7 +215,7 @@ class RagMeterHandler:
         """Give up the calls that are still running; also called by ``Dispatcher.shutdown()``."""
         given_up = self._spans.forget()
         if given_up:
-            self._meter.count_lost("detached", given_up)
+            self._meter.port.count_lost("detached", given_up)
 
     def capture_propagation_context(self) -> dict[str, Any]:
         """Nothing of ragmeter travels with a serialised workflow."""

@@ -24,7 +24,7 @@ from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.scope import RequestScope
 
-from ._calls import refusal_in, said_in
+from ._calls import refusal_in, response_id_in, said_in
 from ._payloads import Kind, Nodes, RetrieverFacts
 from ._streams import StreamedText
 
@@ -48,7 +48,6 @@ __all__ = [
     "StepNote",
     "Synthesis",
 ]
-
 
 MAX_CALLS = 1_000
 """Model calls of one request that are noted: the last ones."""
@@ -76,7 +75,9 @@ def _counts(attempt: Attempt | None) -> bool:
 class CallNote:
     """A model call."""
 
-    __slots__ = ("answers", "attempt", "is_stream", "messages", "refusal", "said", "synthesis")
+    __slots__ = (
+        "answers", "attempt", "is_stream", "messages", "refusal", "response_id", "said", "synthesis",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -97,6 +98,7 @@ class CallNote:
         self.is_stream = False
         self.refusal: str | None = None
         """The words by which it refused, perhaps none; None: it did not."""
+        self.response_id: str | None = None
 
     def end(self, result: object) -> None:
         """Note what it said; what a model's own class said within it, too."""
@@ -105,6 +107,7 @@ class CallNote:
             self.said = tuple(dict.fromkeys((*self.said, *said)))
         if self.refusal is None:
             self.refusal = refusal_in(result)
+        self.response_id = self.response_id or response_id_in(result)
         if self.refusal and not self.said:
             self.said = (self.refusal,)
         self.is_stream = not self.said and self.refusal is None

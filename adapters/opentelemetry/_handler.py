@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import baggage, trace
 
-from ragmeter._runtime.threads import Bell, start_elsewhere
+from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._other_spans import ambient_context, captured
 from ragmeter.metrics._process import fork
@@ -90,8 +90,8 @@ class RagMeterSpanProcessor(SpanProcessor):
     ) -> None:
         check_meter(meter)
         self._meter = meter
-        self._end_guard = meter.guard("opentelemetry.span_end")
-        self._read_guard = meter.guard("opentelemetry.read")
+        self._end_guard = meter.port.guard("opentelemetry.span_end")
+        self._read_guard = meter.port.guard("opentelemetry.read")
         self._reporter = Reporter(meter, as_tools(retrieval_tools))
         self._assembler = TraceAssembler(self._report, grace_s=grace_s, idle_s=idle_s)
         self._waiting: deque[_Waiting] = deque()
@@ -102,7 +102,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._stopped = False
         captured.watch()
         fork.forget(self._begin_child)
-        meter.expect_requests("opentelemetry", self._drain)
+        meter.port.expect_requests("opentelemetry", self._drain)
 
     def attach(self, provider: TracerProvider | None = None) -> Self:
         """Add it to a provider beside every processor that is there, first in line.
@@ -141,7 +141,7 @@ class RagMeterSpanProcessor(SpanProcessor):
                 return
             if len(self._waiting) >= _MAX_WAITING:
                 self._waiting.popleft()
-                self._meter.count_lost("evicted")
+                self._meter.port.count_lost("evicted")
             self._waiting.append(_Waiting(span, current_scope(), ambient_context() or None))
             if not self._running:
                 self._running = True
@@ -155,15 +155,16 @@ class RagMeterSpanProcessor(SpanProcessor):
     def _drain(self, deadline: float) -> bool:
         """Offer what has come; return False if another thread was at it until `deadline` (monotonic)."""
         with self._read_guard:
-            left_s = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
-            if not self._reading.acquire(timeout=left_s):
-                return False
+            held = deque[bool]()
             try:
-                self._read()
-                self._assembler.drain()
+                held.extend(taking(self._reading, deadline - time.monotonic()))
+                if held:
+                    self._read()
+                    self._assembler.drain()
             finally:
-                self._reading.release()
-            return True
+                if held:
+                    self._reading.release()
+            return bool(held)
         return False
 
     def shutdown(self) -> None:

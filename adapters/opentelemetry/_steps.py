@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragmeter.adapters.reading.answer import texts_that_said
 from ragmeter.adapters.reading.contexts import stretches_in
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 
@@ -11,7 +12,9 @@ from ._contexts import Read, Seen
 from ._limits import CutLength
 from .conventions._values import Document, is_hidden
 
-__all__ = ["call_of", "reached_model"]
+__all__ = ["call_of", "reached_model", "response_id_of"]
+
+_RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id")
 
 
 def call_of(read: Read, limit: CutLength) -> Step:
@@ -79,3 +82,17 @@ def reached_model(
     # Retrieved twice and shown once is still retrieved twice; never shown is left out.
     seen_texts = {texts[one.passage] for one in stood}
     return tuple(item for item in contexts if item.text in seen_texts), shown
+
+
+def response_id_of(models: Sequence[Read], answer: str | None) -> str | None:
+    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
+    told = [read for read in models if any(key in read.span.attributes for key in _RESPONSE_IDS)]
+    if not told or not answer:
+        return None
+    said = [read.reader.said(read.span) or "" for read in models]
+    places = texts_that_said(answer, said)
+    if len(places) != 1:
+        return None
+    attributes = models[places[0]].span.attributes
+    found = next((attributes[key] for key in _RESPONSE_IDS if key in attributes), None)
+    return found if isinstance(found, str) and found else None

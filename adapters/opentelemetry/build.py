@@ -113,6 +113,7 @@ def build_run(
         if found.span is None
         else _context_of(found.span, found.span.span_id, remote=remote),
         conversation_id=scope.conversation_id or _first(attributes, _CONVERSATION),
+        response_id=found.response_id,
         user_id=scope.user_id or _first(attributes, _USER),
         tags=scope.tags,
         metadata=scope.metadata,

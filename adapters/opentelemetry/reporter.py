@@ -105,7 +105,7 @@ class Reporter:
             self._wholeness.see(trace.spans)
         requests = find_requests(trace.spans, trace.logs, self._tools)
         # Handlers note their own; of other processes' requests the server tells.
-        alone = not self._remote and self._meter.adapters == ("opentelemetry",)
+        alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone and not requests and not trace.late:
             self._note_unseen(trace)
         for found in requests:
@@ -119,14 +119,14 @@ class Reporter:
             if found.reason is not None:
                 self._note(found, found.reason)
             if not is_scorable(found):
-                self._meter.count_lost(found.reason or "error")
+                self._meter.port.count_lost(found.reason or "error")
                 continue
             self.partial += found.partial
             if self._pace is not None:
                 self._pace()
             scope = _scope_of(found, scopes or {})
             texts = [found.question, found.answer, *(item.text for item in found.contexts)]
-            self._meter.offer(
+            self._meter.port.offer(
                 partial(build_run, found, scope, remote=self._remote),
                 run_id=found.key,
                 trace_id=int(found.trace_id, 16),

@@ -17,7 +17,7 @@ from ._passages import RetrievalTool
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._shapes import with_shapes
 from ._sources import source_in
-from ._steps import call_of, reached_model
+from ._steps import call_of, reached_model, response_id_of
 from ._tree import SpanTree
 from .conventions import READERS, reading
 from .conventions._genai import GenAI
@@ -87,6 +87,8 @@ class FoundRequest:
     """All its spans that belong to a convention, and those above them."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
+    response_id: str | None = None
+    """What the model's provider calls the completion that answered; None: not told, or several did."""
     shown: tuple[Document, ...] | None = None
     """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
     cut_off: tuple[SpanRecord, ...] = ()
@@ -267,6 +269,7 @@ class _Finder:
             span=request,
             seen=seen,
             asked_model=bool(models),
+            response_id=response_id_of(models, answer),
             members=self._members(request, members),
             sources=self._sources,
             cut_off=self._cut_off_of(request, members),

@@ -25,7 +25,7 @@ from .letters import (
     words_of,
 )
 
-__all__ = ["Place", "Shown", "align"]
+__all__ = ["Place", "Shown", "align", "stands_for_itself"]
 
 MIN_ALONE = 12
 """A text of fewer letters, or of one word, is too common to be recognised by itself: it counts
@@ -147,6 +147,12 @@ def _text_of(passage: str, place: Place) -> str | None:
     return " … ".join(pieces)
 
 
+def stands_for_itself(text: str, weight: int | None = None) -> bool:
+    """Return whether a text is long enough to be recognised where nothing else is found."""
+    weight = weight_of(letters_of(text)) if weight is None else weight
+    return weight >= MIN_ALONE and (weight >= 2 * MIN_ALONE or len(words_of(text)) >= 2)
+
+
 class _Group:
     """Passages that a template may make equal: equal letters and digits."""
 
@@ -155,9 +161,7 @@ class _Group:
     def __init__(self, letters: str, text: str) -> None:
         self.letters = letters
         self.weight = weight_of(letters)
-        self.is_common = self.weight < MIN_ALONE or (
-            self.weight < 2 * MIN_ALONE and len(words_of(text)) < 2
-        )
+        self.is_common = not stands_for_itself(text, self.weight)
         """Whether the text is too short to be recognised by itself."""
         self.indices: list[int] = []
         self.shown_whole = False

@@ -18,6 +18,9 @@ _LEAST_BRIEF = 6
 _MOST_BRIEF = 200
 """Letters of a brief reply at least, and its characters at most: it counts only where it stands on its own."""
 
+_UNFINISHED = Unknown("unfinished")
+"""What a call was about to say that failed or has not ended: it may be the answer."""
+
 
 def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tuple[Step, ...] | None:
     """Return the calls that gave the answer: one, or all that it is pasted together of.
@@ -37,7 +40,10 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
         if places:
             found = tuple(_telling(speaking[place], speaking) for place in places)
             return found if all(call.sent for call in found) else ()
-    elif speaking:
+    unfinished = [call for call in calls if call.said == _UNFINISHED]
+    if unfinished:
+        return tuple(unfinished)
+    if not (answer or "").strip():
         for call in reversed(speaking):
             if call.started_ns >= after_ns and is_long(call.words):
                 return (call,) if call.sent else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from .align import align
+from .align import align, stands_for_itself
 from .answer import is_long
 from .calls import MAX_CALLS, authors_of, brief_replies_in, drafts_for
 from .letters import letters_of
@@ -36,6 +36,7 @@ def stretches_in(
     queries: Iterable[str | None] = (),
     after_ns: int = 0,
     by_tool: bool = False,
+    are_whole: bool = False,
 ) -> tuple[Stretch, ...] | None:
     """Return what of the retrieved texts the answering call saw, in its prompt's order.
 
@@ -49,6 +50,7 @@ def stretches_in(
         queries: What was searched for: rewritten questions are no replies.
         after_ns: When the last retrieval ended.
         by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
+        are_whole: Whether prompts hold all that was sent: spans often leave parts of it out.
 
     Returns:
         Empty: the answering call saw none of them, and that is known. None: the prompts tell nothing.
@@ -66,7 +68,11 @@ def stretches_in(
         return None
     if found:
         return tuple(found)
-    return () if sure and not by_tool and reader.absence_is_known(authors) else None
+    return (
+        ()
+        if sure and not by_tool and reader.absence_is_known(authors, are_whole=are_whole)
+        else None
+    )
 
 
 class _Reader:
@@ -131,13 +137,17 @@ class _Reader:
                 found += self.read(one, level + 1)
         return found
 
-    def absence_is_known(self, authors: Collection[Step]) -> bool:
+    def absence_is_known(self, authors: Collection[Step], *, are_whole: bool) -> bool:
         """Return whether these prompts, which show nothing, are known to be whole.
 
         They are where something else explains them: a reply stands there, or another call recorded alike
         shows what was retrieved.
         """
-        if any(not text.strip() or role == "tool" for one in authors for role, text in one.sent):
+        if not all(map(stands_for_itself, self._passages)):
+            return False
+        if not are_whole and any(
+            not text.strip() or role == "tool" for one in authors for role, text in one.sent
+        ):
             return False
         if self._found_reply:
             return not any(isinstance(call.messages, Unknown) for call in self._calls)

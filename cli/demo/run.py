@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from opentelemetry.trace import SpanKind
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.cli._otlp import SIGNALS, choose_protocol
 from ragmeter.cli._progress import progress, waiting
 from ragmeter.cli._telemetry import CollectedTelemetry, Delivery, LocalTelemetry, send
@@ -223,7 +223,7 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
             references={one.question: one.reference for one in questions if one.referenced},
             judge=_judge(options.judge_model),
             exporters=[memory, telemetry.exporter()],
-            hold_s=FLUSH_S,
+            limits=Limits(hold_s=FLUSH_S),
         )
         stack.callback(meter.shutdown, 10)
         began = time.perf_counter()

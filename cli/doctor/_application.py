@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,6 @@ from ._report import NOT_SCORED, print_findings, write_findings
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-
-    from ._providers import Pipelines
 
 __all__ = ["examine_application", "report"]
 
@@ -89,9 +87,7 @@ def report(
         is_fork: Whether it was forked by a process that is examined itself.
         said: What OpenTelemetry and ragmeter logged, by logger and template: how often, and an example.
     """
-    meters: list[RagMeter] = list(
-        getattr(sys.modules.get("ragmeter._port"), "examined", None) or ()
-    )
+    meters: list[RagMeter] = list(_examined())
     stats = [meter.stats() for meter in meters]
     saw = any(one.captured or one.unseen_retrievals for one in stats)
     if not saw and (is_fork or not is_asked_about):
@@ -126,29 +122,40 @@ def examine_application(
         )
         return
     yield from _without_fine(check_configuration())
-    pipelines: Pipelines | None = None
-    if installed_version("opentelemetry-sdk") is None:
+    from ._providers import Pipelines, check_addresses, check_providers, is_of_the_api  # noqa: PLC0415 -- at the end
+
+    pipelines = Pipelines(_given_providers())
+    # Others have SDKs of their own, as Datadog.
+    if is_of_the_api(pipelines.providers["traces"]) and not installed_version("opentelemetry-sdk"):
         yield APPLICATION.failed(
             "OpenTelemetry SDK", "not installed: nothing is sent", "pip install opentelemetry-sdk"
         )
     else:
-        from ._providers import Pipelines, check_providers  # noqa: PLC0415 -- optional
-
-        pipelines = Pipelines()
         yield from check_providers(pipelines)
     yield from _frameworks()
     yield from _instrumentations()
     yield from _without_fine(check_instrumentations(os.environ))
-    if pipelines is not None:
-        from ._providers import check_addresses  # noqa: PLC0415
-
-        yield from check_addresses(pipelines)
+    yield from check_addresses(pipelines)
     if not meters:
         yield _no_meter()
     for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
         what = "requests" if len(meters) == 1 else f"requests of meter {number}"
         yield from _requests(what, meter, counted, said)
     yield from _log_findings(said)
+
+
+def _examined() -> Mapping[Any, Sequence[Any]]:
+    """Return the meters of this process with their exporters."""
+    return getattr(sys.modules.get("ragmeter._port"), "examined", None) or {}
+
+
+def _given_providers() -> dict[str, Any]:
+    """Return providers that exporters of this process were given, by signal: the last one's."""
+    given: dict[str, Any] = {}
+    for exporters in _examined().values():
+        for one in exporters:
+            given.update(getattr(one, "given_providers", dict)())
+    return given
 
 
 def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -199,7 +206,7 @@ def _requests(
     stats: MeterStats,
     said: Mapping[tuple[str, str], tuple[int, str]],
 ) -> Iterator[Finding]:
-    adapters = ", ".join(meter.adapters)
+    adapters = ", ".join(meter.port.adapters)
     unseen = stats.unseen_retrievals.get("no_retrieval", 0)
     if unseen:
         advice = [text for _, text in said.values() if "no retrieval was seen" in text]
@@ -215,7 +222,7 @@ def _requests(
         loaded = [
             name
             for module, (name, adapter) in _FRAMEWORKS.items()
-            if module in sys.modules and adapter not in meter.adapters
+            if module in sys.modules and adapter not in meter.port.adapters
         ]
         yield REQUESTS.failed(
             what,

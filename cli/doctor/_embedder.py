@@ -9,7 +9,8 @@ from ragmeter.metrics import RagmeterError
 from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import JudgeError
-from ragmeter.settings.config import Settings, embedder_of
+from ragmeter.settings.config import Settings
+from ragmeter.settings.from_settings import embedder_of
 
 from ._findings import REACHABLE, Finding
 

@@ -7,7 +7,7 @@ attributes that objects store are read; nothing of theirs is called but the desc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import packages_distributions, version
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from opentelemetry import _logs, metrics, trace
 from ._backends import Destination, check_backends
 from ._findings import APPLICATION, Finding
 
-__all__ = ["Pipelines", "check_addresses", "check_providers"]
+__all__ = ["Pipelines", "check_addresses", "check_providers", "is_of_the_api"]
 
 _MAX_VISITED = 2_000
 _PARTS = (
@@ -36,15 +36,19 @@ _SIGNALS = ("traces", "metrics", "logs")
 
 
 class Pipelines:
-    """What the providers of this process hold."""
+    """What the providers hold that this process writes to.
 
-    def __init__(self) -> None:
+    Args:
+        given: By signal, providers that exporters were given; for the others it is the process's own.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
         found = (
             trace.get_tracer_provider(),
             metrics.get_meter_provider(),
             _logs.get_logger_provider(),
         )
-        self.providers: dict[str, Any] = dict(zip(_SIGNALS, found, strict=True))
+        self.providers: dict[str, Any] = {**dict(zip(_SIGNALS, found, strict=True)), **given}
         self.destinations: list[Destination] = []
         # Providers of one vendor lead to each other, so a part is asked which signal is its own.
         self.parts: dict[str, list[Any]] = {
@@ -123,7 +127,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
     destinations: list[Destination] = []
     for signal in _SIGNALS:
         provider = pipelines.providers[signal]
-        if _is_of_the_api(provider):
+        if is_of_the_api(provider):
             if signal == "traces":
                 yield APPLICATION.failed(
                     "traces",
@@ -169,7 +173,7 @@ def check_addresses(pipelines: Pipelines) -> Iterator[Finding]:
     return check_backends(pipelines.destinations)
 
 
-def _is_of_the_api(provider: Any) -> bool:
+def is_of_the_api(provider: Any) -> bool:
     module = type(provider).__module__
     return module.startswith(
         ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")

@@ -9,7 +9,8 @@ from typing import Any
 
 from ragmeter.metrics import RagmeterError
 from ragmeter.metrics._process.redis import RedisLine
-from ragmeter.settings.config import Settings, budget_and_cache
+from ragmeter.settings.config import Settings
+from ragmeter.settings.from_settings import budget_and_cache
 
 from ._findings import CONFIGURED, REACHABLE, Finding
 

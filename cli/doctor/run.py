@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import RagmeterError
-from ragmeter.settings.config import scoring_arguments
+from ragmeter.settings.from_settings import scoring_arguments
 
 from ._configuration import check_configuration, settings_or_none
 from ._findings import TEST_REQUEST, Finding

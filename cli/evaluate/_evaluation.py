@@ -15,6 +15,7 @@ from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.quality.decision import Criteria, Decision
 from ragmeter.quality.summary import ScoreSummary
 
+from ._gaps import FoundGaps
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
@@ -75,6 +76,8 @@ class EvaluateOptions:
     """What is to be decided."""
     segments: Sequence[str] = ()
     """By what to tell parts of the data set apart, as of ``RagMeter(segments=...)``."""
+    gaps: bool = False
+    """Whether the topics that go badly are looked for."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -128,6 +131,8 @@ class Evaluation:
     """The summaries of each segment, e.g. of ``language:zh``."""
     unscored: Sequence[str] = ()
     """Files of which no row has a score with a value."""
+    gaps: FoundGaps | None = None
+    """The topics that go badly; None: they were not asked for."""
     at: float = field(default_factory=time.time)
     """When it ended, in unix seconds."""
     recorded: bool = False

@@ -24,6 +24,7 @@ from ragmeter.metrics._display.ranking import RULE
 from ragmeter.metrics._display.wording import number_of, percent
 
 from ._evaluation import Evaluation
+from ._gaps import GAP_HEADS
 from ._html_evidence import meanings, place_of, questions_of, row_in_full
 from ._report import comparison_notes, problems, segment_rows
 
@@ -106,6 +107,7 @@ def render_page(evaluation: Evaluation) -> str:
             _contents(evaluation, meant),
             _scores(evaluation),
             _segments(evaluation),
+            _gaps(evaluation),
         )
     )
     below = _unreadable(evaluation) + _meanings(meant) + _foot(evaluation)
@@ -232,6 +234,7 @@ def _decision(evaluation: Evaluation) -> str:
 def _contents(evaluation: Evaluation, meant: str) -> str:
     parts = [("scores", "Scores", True)]
     parts.append(("segments", "Segments", bool(evaluation.segments and segment_rows(evaluation))))
+    parts.append(("gaps", "Knowledge gaps", evaluation.gaps is not None))
     parts.append(("worst", "Rows to look at first", bool(evaluation.worst)))
     parts.append(("rows", "These rows in full", bool(evaluation.worst)))
     parts.append(("unreadable", "Rows that could not be read", bool(evaluation.bad_rows)))
@@ -265,6 +268,16 @@ def _segments(evaluation: Evaluation) -> str:
         return ""
     heads = ("score", "segment", "mean", "95 % interval", "distribution", "values")
     return f'<h2 id="segments">Segments</h2>{html.table(heads, rows)}'
+
+
+def _gaps(evaluation: Evaluation) -> str:
+    if (gaps := evaluation.gaps) is None:
+        return ""
+    rows = [
+        (html.text(gap.name or gap.id), *map(html.text, gaps.cells(gap))) for gap in gaps.found.gaps
+    ]
+    table = html.table(GAP_HEADS, rows) if rows else ""
+    return f'<h2 id="gaps">Knowledge gaps</h2>{table}<p class="soft">{html.text(gaps.note)}</p>'
 
 
 def _unreadable(evaluation: Evaluation) -> str:

@@ -15,6 +15,7 @@ from ragmeter.metrics._display.ranking import badness_of
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
+from ._gaps import GAP_HEADS
 from ._report import comparison_notes, facts, problems, segment_rows, verdict_lines
 from ._worst_rows import WorstRow
 
@@ -96,6 +97,19 @@ def as_markdown(evaluation: Evaluation) -> str:
             ],
             right=range(2, 5),
         )
+    if evaluation.gaps is not None:
+        gaps = evaluation.gaps
+        lines += [_escape(gaps.note), ""]
+        if gaps.found.gaps:
+            lines += _table(
+                ["gap", *GAP_HEADS[1:], "rows"],
+                [
+                    # Its name is words of questions.
+                    [gap.id, *map(_escape, gaps.cells(gap)), _escape(", ".join(gaps.rows[gap.id]))]
+                    for gap in gaps.found.gaps
+                ],
+                right=range(1, 5),
+            )
     if evaluation.worst:
         lines += _table(
             ["worst rows", "verdict", "its codes", "its worst scores"],

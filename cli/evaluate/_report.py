@@ -26,6 +26,7 @@ from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import Evaluation
+from ._gaps import GAP_HEADS, FoundGaps
 from ._verdicts import Verdicts
 
 __all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
@@ -68,6 +69,11 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     if evaluation.segments:
         console.print()
         console.print(segment_table(evaluation, width=console.width))
+    if evaluation.gaps is not None:
+        console.print()
+        if evaluation.gaps.found.gaps:
+            console.print(_gap_table(evaluation.gaps))
+        console.print(Text(evaluation.gaps.note, style="dim"), soft_wrap=True)
     for decided in decision_lines(evaluation.decision):
         console.print(decided, soft_wrap=True)
     if evaluation.decision is not None and (compared := _comparisons(evaluation.decision)):
@@ -120,6 +126,18 @@ def segment_table(evaluation: Evaluation, *, width: int) -> Table:
         ]
         table.add_row(*cells, *([interval_cell(one)] if width >= NARROW else []))
         before = name
+    return table
+
+
+def _gap_table(gaps: FoundGaps) -> Table:
+    """Return a line for each gap, most bad rows first."""
+    table = new_table(
+        "Knowledge gaps", caption="About half of a topic's rows stay outside its gap."
+    )
+    for place, heading in enumerate(GAP_HEADS):
+        table.add_column(heading, overflow="fold", justify="right" if 0 < place < 5 else "left")
+    for gap in gaps.found.gaps:
+        table.add_row(Text(gap.name or gap.id), *gaps.cells(gap))
     return table
 
 
@@ -282,5 +300,6 @@ def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
             segment: {one.name: one.as_json() for one in summaries}
             for segment, summaries in evaluation.segments.items()
         },
+        "gaps": None if evaluation.gaps is None else evaluation.gaps.as_json(),
         "summary": {one.name: one.as_json() for one in evaluation.summaries},
     }

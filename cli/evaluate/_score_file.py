@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from pydantic import ValidationError
@@ -61,12 +60,7 @@ class ScoreFile:
     def __enter__(self) -> ScoreFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def is_earlier(self, row: Row) -> bool:

@@ -39,6 +39,7 @@ from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import BySegment
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
+from ._gaps import GapSearch
 from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
 from ._score_file import ScoreFile
@@ -70,7 +71,12 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
         ConfigurationError: An option makes no sense, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
-    if not options.merge and is_recorded(options.files):
+    recorded = not options.merge and is_recorded(options.files)
+    if options.gaps and (recorded or options.folder is not None):
+        raise ConfigurationError(
+            "--gaps reads each question: give rows with texts, and as --out a .jsonl file or nothing"
+        )
+    if recorded:
         return evaluate_recorded(options)
     if options.folder is not None:
         if find_spec("pyarrow") is None:
@@ -113,6 +119,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
             decide(options.asked, summaries, run.row_scores, run.bad_row_count), options.asked
         ),
         segments=run.by_segment.summaries(),
+        gaps=None if run.gaps is None else run.gaps.found(),
     )
 
 
@@ -143,6 +150,7 @@ class _Run:
         self.worst = WorstRows()
         self.verdicts = Verdicts()
         self.by_segment = BySegment(options.segments)
+        self.gaps = GapSearch() if options.gaps else None
         self._rules = VerdictRules()
         self._key = options.judge_key
         self._asking: asyncio.Task[None] | None = None
@@ -221,6 +229,8 @@ class _Run:
         verdict = self._rules.verdict(scores, row.sample.status)
         self.worst.add(row if self._several else replace(row, file=""), scores, verdict)
         self.verdicts.add(verdict)
+        if self.gaps is not None:
+            self.gaps.add(row, scores, verdict)
 
     def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
         return [

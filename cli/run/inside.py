@@ -26,8 +26,9 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import RagmeterError
-from ragmeter.settings.config import meter_arguments, read_settings, spans_exporter
+from ragmeter.settings.config import read_settings
 from ragmeter.settings.destinations import beside, exporters_of
+from ragmeter.settings.from_settings import meter_arguments, spans_exporter
 
 from .plan import PLAN, Plan
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from ragmeter.fleet.transport import address_shown, engine_of, run_worker
 from ragmeter.fleet.worker import BatchWorker, worker_from_settings
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings.config import Settings, read_settings, worker_arguments
+from ragmeter.settings.config import Settings, read_settings
+from ragmeter.settings.from_settings import worker_arguments
 
 from ._sdk import WorkerTelemetry, has_provider, wanted_signals
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from traceback import extract_tb
-from types import FrameType, TracebackType
+from types import FrameType
 from weakref import ref
 
 from ragmeter.metrics._display.printing import Lines
@@ -120,12 +120,7 @@ class Guard:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
         return isinstance(error, Exception) and self.contains(error)
 
     def contains(self, error: Exception) -> bool:

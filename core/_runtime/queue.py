@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -20,14 +21,30 @@ from typing import Any, Generic, TypeVar
 from ragmeter.metrics._process import fork
 
 from .guard import Guard
-from .threads import Bell, is_ending, start_elsewhere
+from .threads import Bell, is_ending, start_elsewhere, taking
 
-__all__ = ["WorkerQueue"]
+__all__ = ["Errand", "WorkerQueue"]
 
 T = TypeVar("T")
 
 LOOK_S = 1.0
 """Seconds between two looks of a thread that waits for a queue to be idle."""
+
+
+class Errand:
+    """What a worker does once it has worked off what had come.
+
+    Args:
+        task: It.
+        until: How many items are to be gone before.
+    """
+
+    __slots__ = ("begun", "task", "until")
+
+    def __init__(self, task: Callable[[], None], until: int) -> None:
+        self.task = task
+        self.until = until
+        self.begun = False
 
 
 class WorkerQueue(Generic[T]):
@@ -78,7 +95,7 @@ class WorkerQueue(Generic[T]):
         # that holds any lock, and a signal handler may flush on top of a put. What is done to it is
         # one step each; only numbers of bytes may be off by a little for a moment.
         self._items: deque[tuple[T, int]] = deque()
-        self._errands: deque[tuple[int, Callable[[], None]]] = deque()
+        self._errands: deque[Errand] = deque()
         self._bytes = 0
         self._gone = 0
         self._through = 0
@@ -144,15 +161,21 @@ class WorkerQueue(Generic[T]):
             # Too many threads, or too late in the interpreter's life: the items stay and are counted.
             manned.release()
 
-    def errand(self, task: Callable[[], None]) -> bool:
-        """Have the worker do `task` once what has come by now is worked off; return whether there is one."""
+    def errand(self, task: Callable[[], None]) -> Errand | None:
+        """Have the worker do `task` once what has come by now is worked off; None: there is no worker."""
         if not self._manned.locked():
             self._engage()
         if self._closed or not self._manned.locked():
-            return False
-        self._errands.append((self._gone + len(self._items), task))
+            return None
+        errand = Errand(task, self._come())
+        self._errands.append(errand)
         self._bell.ring()
-        return True
+        return errand
+
+    def postpone(self, errand: Errand) -> bool:
+        """Have an errand done after what has come by now, too; return False where it has begun."""
+        errand.until = self._come()  # before the look: the worker looks the other way round
+        return not errand.begun
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until what has come by now is worked off; return whether that came true.
@@ -160,12 +183,10 @@ class WorkerQueue(Generic[T]):
         What comes meanwhile is not waited for, or a queue that is never empty would never be flushed.
         """
         deadline = time.monotonic() + timeout_s
-        # In this order: what is taken out in between is counted twice rather than not at all. One may be on its
-        # way out, and in neither.
-        until = len(self._items) + self._gone + (1 if self._working else 0)
+        until = self._come()
         bell = Bell()
-        self._flushing.append(bell)
         try:
+            self._flushing.append(bell)
             while self._through < until and not self._is_idle():
                 if not self._manned.locked():
                     self._engage()
@@ -179,7 +200,8 @@ class WorkerQueue(Generic[T]):
                 bell.wait(min(left_s, LOOK_S))
             return True
         finally:
-            self._flushing.remove(bell)
+            with suppress(ValueError):
+                self._flushing.remove(bell)
 
     def refuse(self) -> None:
         """Take no more items, and let the worker end when it is through with what is there."""
@@ -205,6 +227,12 @@ class WorkerQueue(Generic[T]):
     def after_fork_in_parent(self) -> None:
         """Let the worker go on."""
         self._gate.after_fork_in_parent()
+
+    def _come(self) -> int:
+        """Return how many have come, or a few more."""
+        # In this order: what is taken out in between is counted twice rather than not at all. One may be on its
+        # way out, and in neither.
+        return len(self._items) + self._gone + (1 if self._working else 0)
 
     def _is_idle(self) -> bool:
         # In the order in which an item passes them: it cannot slip by.
@@ -259,11 +287,13 @@ class WorkerQueue(Generic[T]):
     def _engage(self) -> None:
         """See to it that there is a worker; work here and now when there can be none any more."""
         if not self._closed and not start_elsewhere(self.start) and is_ending():
-            manned = self._manned
-            if manned.acquire(blocking=False):
-                try:
+            manned, held = self._manned, deque[bool]()
+            try:
+                held.extend(taking(manned))
+                if held:
                     copy_context().run(self._work_off)
-                finally:
+            finally:
+                if held:
                     manned.release()
 
     def _run(self, manned: threading.Lock) -> None:
@@ -316,13 +346,22 @@ class WorkerQueue(Generic[T]):
 
     def _idle(self) -> float | None:
         wait_s: float | None = None
-        while self._errands and (self._errands[0][0] <= self._gone or not len(self)):
+        while self._errands and self._is_due(self._errands[0]):
+            errand = self._errands.popleft()
+            errand.begun = True
+            if not self._is_due(errand):  # postponed just now
+                errand.begun = False
+                self._errands.append(errand)
+                continue
             with self._guard:
-                self._errands.popleft()[1]()
+                errand.task()
         if self._tick is not None:
             with self._guard:
                 wait_s = self._tick()
         return wait_s
+
+    def _is_due(self, errand: Errand) -> bool:
+        return errand.until <= self._gone or not len(self)
 
     def _await(self, wait_s: float | None) -> None:
         self._waiting = True  # before the look: a thread that puts something now rings

@@ -18,6 +18,8 @@ from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import install_command
 
+from .threads import taking
+
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
@@ -256,27 +258,31 @@ class Tally:
         """
         self._noted.extend(notes)
         # Again after letting go: another thread may have noted a change and found the lock taken.
-        while self._noted and self._lock.acquire(blocking=False):
-            try:
-                self._work_in()
-            finally:
-                self._lock.release()
+        while self._noted and self._take_turn():
+            pass
 
     def counts(self) -> Counter[Hashable]:
         """Return everything that was added before."""
-        if not self._lock.acquire(timeout=PATIENCE_S):
-            return Counter(self._sum_up()[0])
-        try:
-            self._work_in()
-            return Counter(self._worked_in[0])
-        finally:
-            self._lock.release()
-            self.add()
+        known = self._worked_in[0] if self._take_turn(PATIENCE_S) else self._sum_up()[0]
+        self.add()
+        return Counter(known)
 
     def clear(self) -> None:
         """Start again at nothing, in a child process: no other thread adds."""
         self._noted.clear()
         self._worked_in = ({}, None)
+
+    def _take_turn(self, left_s: float = 0.0) -> bool:
+        """Work in what is noted, unless another does; return whether it was done."""
+        held = deque[bool]()
+        try:
+            held.extend(taking(self._lock, left_s))
+            if held:
+                self._work_in()
+            return bool(held)
+        finally:
+            if held:
+                self._lock.release()
 
     def _work_in(self) -> None:
         counts, last = self._worked_in = self._sum_up()

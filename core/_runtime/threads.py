@@ -11,9 +11,9 @@ from __future__ import annotations
 import _thread
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-__all__ = ["Bell", "is_ending", "start_elsewhere"]
+__all__ = ["Bell", "is_ending", "start_elsewhere", "taking"]
 
 PATIENCE_S = 0.25
 """Seconds that a request waits for its meter's threads, at most. Usually it is a fifth of a millisecond."""
@@ -39,6 +39,28 @@ class Bell:
         """Wait until it rings or `timeout_s` seconds have passed; return whether it rang."""
         left_s = -1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
         return self._lock.acquire(timeout=left_s)
+
+
+def taking(lock: threading.Lock | threading.RLock, left_s: float = 0.0) -> Iterator[bool]:
+    """Return what acquires a lock as it is read, and then says so; empty where that takes too long.
+
+    Ctrl-C may come right after `acquire`, when no one knows of it yet, and the lock would be held for good.
+    Read into a deque, acquiring and knowing are one step of the interpreter's, as in `with lock`::
+
+        held = deque()
+        try:
+            held.extend(taking(lock))
+            if held: ...
+        finally:
+            if held:
+                lock.release()
+
+    Args:
+        lock: A lock of Python's own.
+        left_s: Seconds to wait for it.
+    """
+    patience = min(left_s, threading.TIMEOUT_MAX) if left_s > 0 else -1
+    return filter(None, map(lock.acquire, (left_s > 0,), (patience,)))
 
 
 def start_elsewhere(start: Callable[[], None]) -> bool:

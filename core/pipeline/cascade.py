@@ -9,81 +9,30 @@ Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992, ch. 9).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from ragmeter.metrics import ConfigurationError, Metric, Score
 
 from .sampling import Candidate
 
-__all__ = ["Cascade", "JudgingSteps", "as_cascade"]
+if TYPE_CHECKING:
+    from ragmeter.settings.options import Cascade
+
+__all__ = ["JudgingSteps", "check_cascade"]
 
 _WORDS = ("support", "lexical_groundedness")
 """What the words say, the first one that has a value."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cascade:
-    """Asks the detector where the words are undecided, and the judge where the detector is.
-
-    Applies to `span_support` and to all scores that the judge is asked for; the words say `support`, or
-    `lexical_groundedness`. Without a detector the judge is asked where the words are undecided. A value that is
-    missing, as when the detector failed, decides nothing.
-
-    Args:
-        least: Probability with which a request that is decided is asked about all the same, above 0.0.
-            Smaller ones cost less and widen the intervals: each such request stands for 1 / `least`.
-        words: Support from the first up to below the second is undecided.
-        detector: The same of `span_support`: with the default every answer of which more than half has no
-            support, and every one without an unsupported span, is decided.
+def check_cascade(cascade: Cascade | float | None, metrics: Sequence[Metric]) -> Cascade | None:
+    """Return a cascade if there is anyone to ask.
 
     Raises:
-        ConfigurationError: A number is out of range, or no value would be undecided.
+        ConfigurationError: There is no one.
     """
-
-    least: float = 0.1
-    words: tuple[float, float] = (0.4, 0.8)
-    detector: tuple[float, float] = (0.5, 1.0)
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.least <= 1.0:
-            raise ConfigurationError(
-                f"Cascade: least is {self.least!r}; it is a probability above 0.0: with none the means "
-                "would be those of undecided requests"
-            )
-        for name, (lower, upper) in (("words", self.words), ("detector", self.detector)):
-            if not 0.0 <= lower < upper <= 1.0:
-                raise ConfigurationError(
-                    f"Cascade: {name} is {(lower, upper)!r}; pass two numbers from 0 to 1, rising"
-                )
-
-    def probability(self, value: float | None, undecided: tuple[float, float]) -> float:
-        """Return the probability with which the next one is asked.
-
-        Args:
-            value: What the one before says; None: nothing.
-            undecided: From where to where it is undecided.
-        """
-        lower, upper = undecided
-        return 1.0 if value is None or lower <= value < upper else self.least
-
-
-def as_cascade(given: Cascade | float | None, metrics: Sequence[Metric]) -> Cascade | None:
-    """Return what was passed as a cascade; a number is its `least`.
-
-    Raises:
-        ConfigurationError: It is neither, or there is no one to ask.
-    """
-    if given is None or isinstance(given, Cascade):
-        found = given
-    elif type(given) in (int, float):
-        found = Cascade(least=float(given))
-    else:
-        raise ConfigurationError(f"cascade is {given!r}; pass a Cascade, or a probability")
-    if found is not None and not any(map(_is_dear, metrics)):
-        raise ConfigurationError(
-            "cascade has no one to ask; pass a judge, or SpanSupport(detector) among the metrics"
-        )
-    return found
+    if cascade is not None and not any(map(_is_dear, metrics)):
+        raise ConfigurationError("cascade has no one to ask; pass a judge or a detector")
+    return cast("Cascade | None", cascade)  # of a number `Sampling` has made one
 
 
 class JudgingSteps:

@@ -123,7 +123,7 @@ class Ending:
         if first and not done and took >= min(self._silence_s, WORTH_SAYING_S):
             logger.warning(
                 "ragmeter: the process ends after %.1f s in which the judge or an exporter was not done: "
-                "scores may be lost. RagMeter(shutdown_timeout_s=30) waits longer, and so does "
+                "scores may be lost. RagMeter(limits=Limits(shutdown_timeout_s=30)) waits longer, and so does "
                 "`with RagMeter(...) as meter:`",
                 took,
             )

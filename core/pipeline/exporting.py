@@ -19,9 +19,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
-from ragmeter._runtime.queue import WorkerQueue, remaining
+from ragmeter._runtime.queue import LOOK_S, Errand, WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters, NoDataWarning, OncePerMinute
-from ragmeter._runtime.threads import start_elsewhere
+from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.exporters.protocol import (
     CarriesRequests,
     Exporter,
@@ -94,7 +94,8 @@ class _Step:
         self._deadline = deadline
         self._guard = guard
         self._turn = threading.Lock()
-        self._ended = threading.Event()
+        self._has_ended = False
+        self._ended = Bell()
         self.ok = False
 
     @property
@@ -107,17 +108,25 @@ class _Step:
         self._deadline = max(self._deadline, deadline)
 
     def __call__(self) -> None:
-        if not self._turn.acquire(blocking=False):
-            return
+        begun = deque[bool]()
         try:
-            with self._guard:
-                self.ok = self._call(max(remaining(self._deadline), LAST_S)) is not False
+            begun.extend(taking(self._turn))
+            if begun:
+                with self._guard:
+                    self.ok = self._call(max(remaining(self._deadline), LAST_S)) is not False
         finally:
-            self._ended.set()
+            if begun:
+                self._has_ended = True
+                self._ended.ring()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ended; return whether it has."""
-        return self._ended.wait(timeout_s)
+    def wait(self, deadline: float) -> bool:
+        """Wait until it has ended, until `deadline` (monotonic); return whether it has."""
+        # A bell, not an event: Ctrl-C while one waits for an event may keep its lock, and with it who sets it.
+        while not self._has_ended and (left_s := remaining(deadline)):
+            self._ended.wait(min(left_s, LOOK_S))
+        if self._has_ended:
+            self._ended.ring()  # for the next one who waits
+        return self._has_ended
 
 
 class _ExportQueue:
@@ -138,12 +147,13 @@ class _ExportQueue:
         self._flush_guard = guard_for(f"exporter.{self.name}.flush")
         self._shutdown_guard = guard_for(f"exporter.{self.name}.shutdown")
         self._backlog_guard = guard_for(f"exporter.{self.name}.backlog")
-        self._flushing: _Step | None = None
+        self._flushing: tuple[_Step, Errand | None] | None = None
+        self._closing: _Step | None = None
         self.settled_at = -math.inf
         """When the exporter last had done with a batch (monotonic)."""
         # What the exporter is at just now; the thread that takes it out says what became of it.
         self._at_work: deque[Sequence[_Outgoing]] = deque()
-        self._giving_up = threading.Event()
+        self._giving_up = Bell()
         self._gave_up = False
         self._may_log = OncePerMinute()
         self.worker: WorkerQueue[_Outgoing] = WorkerQueue(
@@ -165,29 +175,35 @@ class _ExportQueue:
 
     def _leave_to_parent(self) -> None:
         # In a forked child: what was under way is the parent's.
-        self._flushing = None
+        self._flushing = self._closing = None
         self._at_work = deque()
-        self._giving_up = threading.Event()
+        self._giving_up = Bell()
         self._gave_up = False
 
     def flush(self, deadline: float) -> _Step:
         """Have the exporter flush when nothing waits for it any more; does not wait for it.
 
-        A flush that has not begun, because the exporter hangs, serves for this one, too.
+        A flush that has not begun, because the exporter hangs, serves for this one, too, and comes later.
         """
-        flushing = self._flushing
-        if flushing is None or flushing.has_begun:
-            flushing = _Step(self._flush, deadline, self._flush_guard)
-            if not self.worker.errand(flushing):
-                copy_context().run(_run_beside, flushing)  # no thread can be had any more
-            self._flushing = flushing
-        flushing.extend(deadline)
+        if self._flushing is not None:
+            flushing, errand = self._flushing
+            if errand is not None and self.worker.postpone(errand):
+                flushing.extend(deadline)
+                return flushing
+        flushing = _Step(self._flush, deadline, self._flush_guard)
+        errand = self.worker.errand(flushing)
+        if errand is None:
+            copy_context().run(_run_beside, flushing)  # no thread can be had any more
+        self._flushing = flushing, errand
         return flushing
 
     def shut_down(self, deadline: float) -> _Step:
         """Have the exporter shut down when nothing waits for it any more; does not wait for it."""
-        closing = _Step(self._shut_down, deadline, self._shutdown_guard)
-        if not self.worker.errand(closing):
+        closing = self._closing = self._closing or _Step(
+            self._shut_down, deadline, self._shutdown_guard
+        )
+        closing.extend(deadline)
+        if self.worker.errand(closing) is None:
             copy_context().run(_run_beside, closing)
         return closing
 
@@ -195,11 +211,11 @@ class _ExportQueue:
         """Count what has not gone out, and tell an exporter that hangs to shut down all the same."""
         # First, or a flush that another thread waits in would take what is given up for done.
         self._gave_up = not self.worker.flush(0.0)
-        self._giving_up.set()
+        self._giving_up.ring()
         self.worker.close(0.0)
         self._settle("shutdown")
         if not closing.has_begun and start_elsewhere(lambda: _run_beside(closing)):
-            closing.wait(LAST_S)
+            closing.wait(time.monotonic() + LAST_S)
 
     def _flush(self, timeout_s: float) -> bool:
         done = False
@@ -329,10 +345,18 @@ class ExportQueues:
     ) -> None:
         self._counters = counters
         self._judge_guard = guard_for("exporter.judge_called")
-        self._queues = tuple(
-            _ExportQueue(exporter, counters, guard_for, queue_size, queue_bytes)
-            for exporter in exporters
-        )
+
+        def queue_for(exporter: Exporter) -> _ExportQueue:
+            return _ExportQueue(exporter, counters, guard_for, queue_size, queue_bytes)
+
+        self._queue_for = queue_for
+        self._queues = tuple(map(queue_for, exporters))
+
+    def add(self, exporter: Exporter) -> None:
+        """Give results to this one, too, from now on."""
+        queue = self._queue_for(exporter)
+        queue.worker.start()
+        self._queues = (*self._queues, queue)
 
     @property
     def backlog(self) -> dict[str, int]:
@@ -359,11 +383,12 @@ class ExportQueues:
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Give a result to every exporter. Never blocks."""
-        outgoing = _Outgoing(result, max(1, len(self._queues)), self._counters)
-        if not self._queues:
+        queues = self._queues
+        outgoing = _Outgoing(result, max(1, len(queues)), self._counters)
+        if not queues:
             outgoing.through(None)
             return
-        for queue in self._queues:
+        for queue in queues:
             queue.worker.put(outgoing, size_bytes)
 
     def start(self) -> None:
@@ -390,14 +415,14 @@ class ExportQueues:
         steps = [queue.flush(deadline) for queue in self._queues]
         done = True
         for step in steps:
-            done = step.wait(remaining(deadline)) and step.ok and done
+            done = step.wait(deadline) and step.ok and done
         return done
 
     def close(self, deadline: float) -> None:
         """Write what can be written until `deadline` (monotonic), then shut the exporters down."""
         steps = [queue.shut_down(deadline) for queue in self._queues]
         for queue, step in zip(self._queues, steps, strict=True):
-            if not step.wait(remaining(deadline)):
+            if not step.wait(deadline):
                 queue.give_up(step)
 
     def before_fork(self, deadline: float) -> None:

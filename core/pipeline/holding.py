@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ragmeter._runtime.stats import Counters, explain, explanations
+from ragmeter._runtime.threads import Bell, start_elsewhere
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, Verdict, VerdictRules
 from ragmeter.metrics._process import fork
@@ -29,6 +30,9 @@ from .sampling import Chances
 from .scoring import MetricSet
 
 __all__ = ["Holding", "Pending", "PendingJob"]
+
+RELEASE_S = 5.0
+"""Seconds that are waited, at most, until everything that is held has been let out."""
 
 
 class Pending:
@@ -149,9 +153,9 @@ class Pending:
                 return
             self._release.clear()
             self._shown = frozenset(self._scores)
-            ready = dict(self._scores)
-            verdict = self._verdict()
-        self._out(self._result(ready, verdict, late=False), self.size_bytes)
+            # Below the lock: who finishes it now says that all of it has gone out.
+            result = self._result(dict(self._scores), self._verdict(), late=False)
+            self._out(result, self.size_bytes)
 
     def finish(self) -> None:
         """Export what has not been exported yet: everything has come in."""
@@ -376,9 +380,23 @@ class Holding:
         return held[0].left_s(now) if held else None
 
     def release_all(self) -> None:
-        """Let out everything with what is there: better late scores than none."""
-        for pending in tuple(self._held):
-            pending.release()
+        """Let out everything with what is there: better late scores than none.
+
+        Not on the caller's thread, where Ctrl-C could come when something has been taken and not gone out.
+        """
+        through = Bell()
+
+        def let_out() -> None:
+            try:
+                for pending in tuple(self._held):
+                    pending.release()
+            finally:
+                through.ring()
+
+        if start_elsewhere(let_out):
+            through.wait(RELEASE_S)
+        else:
+            let_out()
 
     def _let_out(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:

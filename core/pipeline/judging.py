@@ -20,7 +20,8 @@ from typing import Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.loop import LastingLoop
-from ragmeter._runtime.threads import start_elsewhere
+from ragmeter._runtime.queue import LOOK_S
+from ragmeter._runtime.threads import Bell, start_elsewhere
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.halving import one_request
@@ -188,7 +189,8 @@ class JudgeLoop:
         fork.forget(self._fresh)  # in a child: no thread, no jobs; they are the parent's
 
     def _fresh(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._flushing: list[Bell] = []
         self._inbox: deque[tuple[JudgeJob, float]] = deque()
         self._inbox_bytes = 0
         self._active = 0
@@ -242,7 +244,7 @@ class JudgeLoop:
             left_s: Seconds left of the deadline, if it has waited elsewhere; None: all of them.
         """
         dropped: list[tuple[JudgeJob, str]] = []
-        with self._changed:
+        with self._lock:
             self._open[id(job)] = job
             if self._closed:
                 dropped.append((job, "shutdown"))
@@ -262,18 +264,26 @@ class JudgeLoop:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until every request submitted by now is done; return whether that came true."""
-        with self._changed:
-            awaited = (
-                self._open.copy()
-            )  # holds on to them: none that comes gets the id of one of these
-            return self._changed.wait_for(
-                lambda: awaited.keys().isdisjoint(self._open), max(0.0, timeout_s)
-            )
+        deadline = time.monotonic() + timeout_s
+        awaited = self._open.copy()  # holds on to them: none that comes gets the id of one of these
+        # No condition, here and in `WorkerQueue`: Ctrl-C while one waits for it may keep its lock for good.
+        bell = Bell()
+        try:
+            self._flushing.append(bell)
+            while not awaited.keys().isdisjoint(self._open.copy()):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return False
+                bell.wait(min(left_s, LOOK_S))
+            return True
+        finally:
+            with suppress(ValueError):
+                self._flushing.remove(bell)
 
     def close(self, timeout_s: float) -> bool:
         """Finish what is there within `timeout_s`; what is left then ends as ``skipped``."""
         finished = self.flush(timeout_s)
-        with self._changed:
+        with self._lock:
             self._closed = True
         self._end_waiting("shutdown")
         loop, thread = self._loop, self._thread
@@ -292,7 +302,7 @@ class JudgeLoop:
             self._end_waiting("unavailable")
 
     def _end_waiting(self, reason: str) -> None:
-        with self._changed:
+        with self._lock:
             left = [self._next()[0] for _ in range(len(self._inbox))]
         for job in left:
             self._end(job, reason)
@@ -312,9 +322,7 @@ class JudgeLoop:
                     loop.run_until_complete(loop.shutdown_asyncgens())
                     loop.close()
         finally:
-            with self._changed:
-                self._loop = None
-                self._changed.notify_all()
+            self._loop = None
             manned.release()
             if self._inbox:  # another thread saw this one alive and relied on it
                 self._engage()
@@ -345,7 +353,7 @@ class JudgeLoop:
 
     def _pump(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._inbox or self._active >= self._concurrency:
                     return
                 job, deadline = self._next()
@@ -366,7 +374,7 @@ class JudgeLoop:
             skipped = "shutdown"
             raise
         finally:
-            with self._changed:
+            with self._lock:
                 self._active -= 1
             self._end(job, skipped)
             self._pump()
@@ -374,6 +382,6 @@ class JudgeLoop:
     def _end(self, job: JudgeJob, skipped: str | None) -> None:
         with self._guard:
             job.done(skipped)
-        with self._changed:
-            self._open.pop(id(job), None)
-            self._changed.notify_all()
+        self._open.pop(id(job), None)
+        for bell in self._flushing.copy():
+            bell.ring()

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
@@ -25,7 +25,7 @@ from ragmeter.quality.positions import StreamPositions
 from ragmeter.requests.scope import leave_host
 
 from ._admission import Admission
-from .cascade import Cascade, JudgingSteps
+from .cascade import JudgingSteps
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
@@ -33,15 +33,16 @@ from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
 from .provenance import Marking
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
-from .scoring import Computes, MetricSet, Offer, Scoring, UnseenRetrieval
+from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
+    from ragmeter.settings.options import Cascade, Limits, Sampling
     from ragmeter.watch.alarming import Alarming
 
     from .judging import JudgeLoop, Judges
 
-__all__ = ["Limits", "Pipeline"]
+__all__ = ["Pipeline"]
 
 
 EXPORT_QUEUE_SIZE = 512
@@ -52,22 +53,6 @@ LATE_WINDOW_BYTES = 16 * 1024 * 1024
 """Bytes of text remembered for references and feedback that come after the fact."""
 REST_S = 0.00005
 """Length of a rest, long enough for another thread to wake up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The pipeline's bounds and rates; see `ragmeter.RagMeter` for their meaning."""
-
-    sample_rate: float
-    judge_sample_rate: float
-    hold_s: float
-    queue_size: int
-    queue_bytes: int
-    max_text_chars: int
-    judge_concurrency: int
-    judge_deadline_s: float
-    late_window: int
-    late_window_s: float
 
 
 _FADING = 0.9
@@ -81,13 +66,13 @@ class Pipeline:
         metrics: The meter's metrics.
         computes: What computes the free ones: `metrics` itself, or a process.
         judges: What measures the others; None: there are none.
-        scoring: Builds the requests.
+        preparation: Builds the requests.
         admission: Decides how many are judged.
-        tail: Picks out bad requests; None: chance alone decides.
+        sampling: Which requests are scored and judged.
         counting: Counts every request for the estimates.
         rules: What a request's scores say together.
         exporters: Where results go.
-        limits: Bounds and rates.
+        limits: The bounds.
         counters: Where requests are counted.
         no_data: Says so when nothing can leave.
         guard_for: Makes a guard for a component.
@@ -98,12 +83,13 @@ class Pipeline:
 
     def __init__(
         self,
+        *,
         metrics: MetricSet,
         computes: Computes,
         judges: Judges | None,
-        scoring: Scoring,
+        preparation: Preparation,
         admission: Admission,
-        tail: TailSampling | None,
+        sampling: Sampling,
         counting: Counting,
         rules: VerdictRules,
         exporters: Sequence[Exporter],
@@ -120,7 +106,7 @@ class Pipeline:
         self._alarming = alarming
         self._metrics = metrics
         self._computes = computes
-        self._scoring = scoring
+        self._preparation = preparation
         self._admission = admission
         self._counting = counting
         self._rules = rules
@@ -143,7 +129,7 @@ class Pipeline:
             metrics,
             self._late,
             self._put_out,
-            scoring.redacted_scores,
+            preparation.redacted_scores,
             counters,
             admission,
             rules,
@@ -158,10 +144,10 @@ class Pipeline:
         self._usual_s = 0.0
         self._judging = None if judges is None else _judge_loop(judges, limits, guard_for)
         self._selector = Selector(
-            limits.sample_rate,
-            limits.judge_sample_rate,
+            sampling.rate,
+            sampling.judge_rate,
             None if judges is None else admission,
-            tail,
+            TailSampling() if sampling.keep == "worst" else None,
         )
         self._no_data = no_data
         self._queue: WorkerQueue[Offer | Amendment | UnseenRetrieval] = WorkerQueue(
@@ -273,6 +259,10 @@ class Pipeline:
         self._exporting.after_fork_in_parent()
         self._queue.after_fork_in_parent()
 
+    def add_exporter(self, exporter: Exporter) -> None:
+        """Give results to this one, too, from now on."""
+        self._exporting.add(exporter)
+
     def judge_called(self, call: JudgeCall) -> None:
         """Count a call to the judge and tell the exporters."""
         if call.error_type is None:
@@ -311,7 +301,7 @@ class Pipeline:
         try:
             for item in batch:
                 left -= 1
-                run = self._scoring.build(item)
+                run = self._preparation.build(item)
                 if run is not None and self._is_wanted():
                     left += 1
                     built.append((run, item.candidate))
@@ -350,7 +340,7 @@ class Pipeline:
         on_judged = self._counting.count_request(run, scores, verdict, choice, asked)
         if choice is None:
             if self._destinations.measuring:
-                in_order = self._scoring.redacted_scores(self._metrics.in_order(scores))
+                in_order = self._preparation.redacted_scores(self._metrics.in_order(scores))
                 self._destinations.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.count_drop("sampled_out")
             return
@@ -387,7 +377,7 @@ class Pipeline:
         if amendment.score is not None:
             scores[amendment.score.name] = amendment.score
         if amendment.reference is not None:
-            reference = self._scoring.redact_reference(amendment.reference)
+            reference = self._preparation.redact_reference(amendment.reference)
             is_new = is_new or reference != run.sample.reference
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             scores.update(self._computes.compute_again(run.sample))

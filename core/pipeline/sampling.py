@@ -140,7 +140,7 @@ class Selector:
         return Choice(Chances(sample_rate, judge_rate, selection, selection), unjudged)
 
 
-Purpose = Literal["sample", "judge", "cascade", "label"]
+Purpose = Literal["sample", "judge", "cascade", "label", "shadow"]
 """What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged, only what
 is judged is asked about in a cascade or given to people; each draw is independent of the one before."""
 

@@ -1,6 +1,6 @@
 """A request's way to its free scores: built, given its reference, redacted, computed.
 
-All of it happens on the scoring thread.  `Scoring` builds a run from what an adapter noted, looks up the
+All of it happens on the scoring thread.  `Preparation` builds a run from what an adapter noted, looks up the
 reference, and passes every text through the user's redaction hook before anything else sees it.
 `MetricSet` knows the meter's metrics in order and runs the free ones, as does the scoring process.
 """
@@ -40,7 +40,7 @@ __all__ = [
     "Computes",
     "MetricSet",
     "Offer",
-    "Scoring",
+    "Preparation",
     "UnseenRetrieval",
 ]
 
@@ -102,7 +102,7 @@ class UnseenRetrieval(NamedTuple):
     """Finds out who may have retrieved."""
 
 
-class Scoring:
+class Preparation:
     """Builds requests, complete and redacted. For one thread.
 
     Args:

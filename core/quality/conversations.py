@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 from .moments import Moments
 
-__all__ = ["SILENCE_S", "Conversation", "Conversations"]
+__all__ = ["SILENCE_S", "ConversationSums", "Conversations"]
 
 SILENCE_S = 1800.0
 """A conversation that was silent for so long is over: who comes back later begins another one."""
@@ -30,7 +30,7 @@ _FIELDS = 4
 """Numbers of a score: how many values, their weights, their weighted values, and when the last one came."""
 
 
-class Conversation:
+class ConversationSums:
     """The sums of what one conversation has brought so far."""
 
     __slots__ = ("_sums", "is_question", "turns")
@@ -85,9 +85,9 @@ class Conversations:
     """The conversations that go on. Never more than `MAX_OPEN`."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[int, Conversation] = OrderedDict()
+        self._open: OrderedDict[int, ConversationSums] = OrderedDict()
 
-    def of(self, conversation_id: str | None, question: object) -> Conversation | None:
+    def of(self, conversation_id: str | None, question: object) -> ConversationSums | None:
         """Return the conversation that a request belongs to; None: to none.
 
         Args:
@@ -100,7 +100,7 @@ class Conversations:
         name = hash((is_question, question if is_question else conversation_id))
         found = self._open.pop(name, None)
         if found is None:
-            found = Conversation(is_question=is_question)
+            found = ConversationSums(is_question=is_question)
             if len(self._open) >= MAX_OPEN:
                 self._open.popitem(last=False)
         self._open[name] = found

@@ -20,7 +20,7 @@ from ragmeter.metrics._process import fork
 
 from ._holdings import PARTS_SHARE, AnySeries, HeldSeries, Holdings, Room
 from ._series import SLOT_S, Family, Series
-from .conversations import Conversation, Conversations
+from .conversations import Conversations, ConversationSums
 from .estimate import estimate
 from .estimates import Estimate, Estimates, QualityKey
 from .measurement import measurement_of
@@ -74,7 +74,7 @@ class CountedRequest(NamedTuple):
     families: tuple[Family, ...]
     """The series of the whole workflow, then those of its parts that the request belongs to."""
     room: Room
-    conversation: Conversation | None = None
+    conversation: ConversationSums | None = None
     """What it goes on with; None: it is known of none."""
     at: float = 0.0
     """When it came, in seconds of the table's clock."""
@@ -370,7 +370,7 @@ def _count_free(
     slot: int,
     room: Room,
     objective: Objective | None,
-    conversation: Conversation | None,
+    conversation: ConversationSums | None,
     now: float,
 ) -> None:
     value, status = score.value, score.status

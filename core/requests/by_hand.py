@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol
 
 from opentelemetry import trace
@@ -34,7 +33,7 @@ from ragmeter.metrics import (
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._grouping import contexts_of, joined_stages, rule_of, status_of
-from ._inputs import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
+from .inputs import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
 from .references import as_reference
 from .refusals import is_refusal_error
 from .scope import RequestScope, apply_scope, current_scope, is_suppressed
@@ -75,7 +74,7 @@ class TakesRuns(Protocol):
     """What a request needs of the meter."""
 
     def guard(self, component: str) -> Guard:
-        """Return what contains and counts errors; see `ragmeter.RagMeter.guard`."""
+        """Return what contains and counts errors; see `MeterPort.guard`."""
         ...
 
     def offer(
@@ -87,7 +86,7 @@ class TakesRuns(Protocol):
         size_bytes: int = 0,
         scope: RequestScope | None = None,
     ) -> None:
-        """Take a finished request; see `ragmeter.RagMeter.offer`."""
+        """Take a finished request; see `MeterPort.offer`."""
         ...
 
 
@@ -266,12 +265,7 @@ class Request:
         self._scope.__enter__()
         self._open = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self._open = False
         with self._guard:
             scope, self._scope = self._scope, None
@@ -283,13 +277,8 @@ class Request:
     async def __aenter__(self) -> Request:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        self.__exit__(None, error)
 
     def _finish(self, error: BaseException | None) -> None:
         collected = [self._parts.popleft() for _ in range(len(self._parts))]
@@ -465,7 +454,7 @@ def request(
         user_id: The user's id.
         tags: Tags of the request.
         metadata: Anything else; scalars go on spans.
-        meter: Where the request goes; default: the meter of its first part.
+        meter: The port of the meter that it goes to; default: the one of its first part.
     """
     guard = Guard("request", front_door)
     with guard:

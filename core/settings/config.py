@@ -1,6 +1,6 @@
 """Everything that can be set from outside: one model behind ``RAGMETER_*``, the flags and the docs.
 
-`RagMeter.from_env` and the zero-code entry points read it.  Every variable is also read under
+`from_settings` makes a meter's arguments of it.  Every variable is also read under
 ``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``, and
 ``docs/reference/settings.md`` is written from it.  A meter built in code does not load this module.
 """
@@ -8,45 +8,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from ragmeter.exporters.protocol import Exporter
-from ragmeter.metrics import ConfigurationError, Metric, ReferenceFileError, VerdictRules
-from ragmeter.metrics.embedder import Embedder
-from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.quality.objectives import Objective, parse_objectives
-from ragmeter.quality.segments import parse_segments
-from ragmeter.requests.references import ReferenceSource, load_references
+from ragmeter.metrics import ConfigurationError, ReferenceFileError, VerdictRules
 
 from .arguments import PREFIXES
-from .destinations import exporters_of
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-    from ragmeter.metrics.judge import JudgeBudget, JudgeCache
 
 __all__ = [
     "PREFIX",
     "Settings",
     "argument_of",
-    "budget_and_cache",
-    "embedder_of",
-    "meter_arguments",
+    "fields_of",
     "naming",
     "read_settings",
-    "scoring_arguments",
-    "spans_exporter",
     "unit_of",
     "variable_of",
-    "worker_arguments",
 ]
 
 PREFIX, _OTEL_PREFIX = PREFIXES
@@ -66,7 +50,7 @@ def _setting(default: Any, argument: str = "", unit: str = "", **bounds: Any) ->
 
     Args:
         default: Its value when the variable is not set.
-        argument: What it sets; "": the argument of `RagMeter` that has its name.
+        argument: What it sets; "": the argument of `RagMeter` that has its name; "Limits(": that of `Limits`.
         unit: What its number counts.
         bounds: Which numbers are allowed, as pydantic takes them.
     """
@@ -96,13 +80,13 @@ class Settings(BaseSettings):
     ``golden`` for requests that have a reference or, with a file of references, for all."""
     references: str | None = _setting(None)
     """Path of a ``.jsonl`` or ``.csv`` file of references."""
-    labels: str | None = _setting(None)
+    labels: str | None = _setting(None, "Scoring(")
     """Path of labels (``ragmeter label``): from 50 on, the share of each word called bad by people."""
     sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a request is scored."""
     judge_sample_rate: float = _setting(1.0, unit="probability", ge=0, le=1)
     """Probability that a scored request is judged, too."""
-    cascade: float | None = _setting(None, unit="probability", gt=0, le=1)
+    cascade: float | None = _setting(None, "Sampling(", unit="probability", gt=0, le=1)
     """Ask judge and detector only where something cheaper is undecided, and elsewhere with this probability."""
     scoring: Literal["thread", "process", "queue"] = _setting("thread")
     """``process``: score and judge in a worker process, outside the application's interpreter lock. ``queue``:
@@ -133,46 +117,46 @@ class Settings(BaseSettings):
     worker_dedupe_url: SecretStr | None = _setting(None, "ragmeter worker")
     """Address of a Redis in which workers mark what is done, so that a message that comes twice is not scored
     twice; unset: it is."""
-    keep: Literal["none", "worst"] = _setting("none")
+    keep: Literal["none", "worst"] = _setting("none", "Sampling(")
     """``worst``: failed requests, empty retrievals, bad verdicts and the worst scores escape sampling."""
     segments: Names | None = _setting(None)
     """Parts of the requests that have means of quality of their own: ``language``, ``retriever``, names of
     metadata, separated by commas; unset: none."""
-    fused: bool = _setting(False)
+    fused: bool = _setting(False, "Scoring(")
     """Judge precision, recall, relevancy and what live requests are asked in one call."""
-    hold_s: float = _setting(5.0, unit="seconds", ge=0, le=300)
+    hold_s: float = _setting(5.0, "Limits(", unit="seconds", ge=0, le=300)
     """How long spans wait for judged scores; later ones follow on a linked span."""
-    queue_size: int = _setting(2048, unit="requests", gt=0)
+    queue_size: int = _setting(2048, "Limits(", unit="requests", gt=0)
     """Requests that may wait to be scored; beyond, the oldest is dropped and counted."""
-    queue_bytes: int = _setting(64 * 1024 * 1024, unit="bytes", gt=0)
+    queue_bytes: int = _setting(64 * 1024 * 1024, "Limits(", unit="bytes", gt=0)
     """Memory that the texts and metadata of waiting requests may take up, estimated."""
-    max_text_chars: int = _setting(300_000, unit="characters", gt=0)
+    max_text_chars: int = _setting(300_000, "Limits(", unit="characters", gt=0)
     """Length of one text beyond which the metrics that read it are skipped."""
-    judge_concurrency: int = _setting(16, unit="requests", gt=0, le=1024)
+    judge_concurrency: int = _setting(16, "Limits(", unit="requests", gt=0, le=1024)
     """Requests judged at the same time; of a judge made from settings, its calls on the wire, too."""
-    judge_deadline_s: float = _setting(60.0, unit="seconds", gt=0)
+    judge_deadline_s: float = _setting(60.0, "Limits(", unit="seconds", gt=0)
     """Time after which a request that is not judged gets ``timeout`` scores."""
-    shutdown_timeout_s: float | None = _setting(None, unit="seconds", ge=0, le=600)
+    shutdown_timeout_s: float | None = _setting(None, "Limits(", unit="seconds", ge=0, le=600)
     """How long the exit of the process may be held up; unset: 10, of which only 1.5 may pass without the
     judge or an exporter getting anything done."""
-    late_window: int = _setting(512, unit="requests", ge=0)
+    late_window: int = _setting(512, "Limits(", unit="requests", ge=0)
     """Requests remembered for ``attach_reference`` and ``feedback``; 0: none."""
-    late_window_s: float = _setting(900.0, unit="seconds", gt=0)
+    late_window_s: float = _setting(900.0, "Limits(", unit="seconds", gt=0)
     """How long they are remembered."""
-    objectives: str | None = _setting(None)
+    objectives: str | None = _setting(None, "Scoring(")
     """How good scores are to be and for which share of requests, such as ``shop_qa:faithfulness>=0.8 for 95%``;
     ``;`` between several."""
     alarms: bool = _setting(False)
     """Watch the scores for changes and announce them; for the only process of a service. ``ragmeter serve``
     does so anyway."""
-    change_webhook: SecretStr | None = _setting(None)
+    change_webhook: SecretStr | None = _setting(None, "Alarms(webhook)")
     """Address that changes are posted to, as JSON that chats show, too."""
-    judge_check: str | None = _setting(None)
+    judge_check: str | None = _setting(None, "Alarms(check)")
     """Path of a frozen set of judged requests: the judge is asked again, to see whether it still judges
     as it did. Needs ``RAGMETER_ALARMS``, except in ``ragmeter serve``."""
-    judge_check_every_s: float = _setting(604_800.0, unit="seconds", ge=60)
+    judge_check_every_s: float = _setting(604_800.0, "Alarms(check_every_s)", unit="seconds", ge=60)
     """Time between two rounds over it; the first begins with the first request."""
-    alarms_state: str | None = _setting(None)
+    alarms_state: str | None = _setting(None, "Alarms(state)")
     """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
     verdict_unsupported_below: float = _threshold("unsupported_below")
     """Support below which an answer is unsupported, and the verdict ``bad``."""
@@ -247,8 +231,8 @@ class Settings(BaseSettings):
     )
     """How score events are written."""
     exporters: Names | None = _setting(None)
-    """Where results go: ``otel``, ``console``, ``phoenix``, ``langfuse``, separated by commas; unset: ``otel``.
-    The backends' addresses and keys stand in their own variables. `RagMeter()` reads it, too."""
+    """Where results go: ``otel``, ``console``, ``phoenix``, ``langfuse``, ``gaps``, separated by commas; unset:
+    ``otel``. The backends' addresses and keys stand in their own variables. `RagMeter()` reads it, too."""
     console: bool = _setting(False, "ConsoleExporter()")
     """One line per request on standard error, too. Also read by a `RagMeter` that is given no exporters."""
     trace_url: str | None = _setting(None, "ConsoleExporter(trace_url)")
@@ -303,7 +287,8 @@ def variable_of(field: str) -> str:
 
 def argument_of(field: str) -> str:
     """Return what a field sets, as in code: ``sample_rate``, ``JudgeBudget(max_cost)``."""
-    return str(_extra(field)["argument"] or field)
+    argument = str(_extra(field)["argument"] or field)
+    return f"{argument}{field})" if argument.endswith("(") else argument
 
 
 def unit_of(field: str) -> str:
@@ -316,59 +301,9 @@ def _extra(field: str) -> Mapping[str, Any]:
     return extra if isinstance(extra, dict) else {}
 
 
-def _fields_of(kind: str) -> list[str]:
-    """Return the fields that set arguments of `RagMeter`, or of another class."""
-    if kind == "RagMeter":
-        return [field for field in Settings.model_fields if argument_of(field) == field]
+def fields_of(kind: str) -> list[str]:
+    """Return the fields that set arguments of a class."""
     return [field for field in Settings.model_fields if argument_of(field).startswith(f"{kind}(")]
-
-
-_CAPTURING = (
-    "scoring",
-    "sample_rate",
-    "judge_sample_rate",
-    "keep",
-    "queue_size",
-    "queue_bytes",
-    "shutdown_timeout_s",
-    "late_window",
-    "late_window_s",
-)
-"""The fields that a meter reads that scores nothing itself."""
-
-
-def meter_arguments() -> dict[str, Any]:
-    """Return keyword arguments for `ragmeter.RagMeter`.
-
-    Raises:
-        ConfigurationError: A value is not allowed; names the variable, the value and what is
-            allowed.
-        MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
-    """
-    settings = read_settings()
-    if settings.scoring == "queue":
-        # What is about scores is the worker's, which may well share these variables.
-        mine = {field: getattr(settings, field) for field in _CAPTURING}
-        return mine | {"references": _references(settings)}
-    return _scoring_arguments(settings)
-
-
-def _scoring_arguments(settings: Settings) -> dict[str, Any]:
-    arguments = {field: getattr(settings, field) for field in _fields_of("RagMeter")}
-    embedder = embedder_of(settings)
-    return arguments | {
-        "metrics": _metrics(settings, embedder),
-        "references": _references(settings),
-        "segments": _segments(settings),
-        "judge": _judge(settings),
-        "embedder": embedder,
-        "objectives": _objectives(settings),
-        "change_webhook": None
-        if settings.change_webhook is None
-        else settings.change_webhook.get_secret_value(),
-        "verdict": _verdict(settings),
-        "exporters": _exporters(settings),
-    }
 
 
 @contextmanager
@@ -380,184 +315,6 @@ def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
         variable = variable_of(field)
         shown = "" if hidden else f"={os.environ.get(variable)!r}"
         raise ConfigurationError(f"{variable}{shown}: {error}") from error
-
-
-def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
-    if settings.metrics is None:
-        return None
-    with naming("metrics"):
-        metrics = resolve_metrics(
-            settings.metrics,
-            judged=settings.judge_model is not None,
-            fused=settings.fused,
-            embedder=embedder,
-        )
-        judged = ", ".join(metric.name for metric in metrics if metric.judged)
-        if judged and settings.judge_model is None:
-            raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
-        lacking = ", ".join(metric.name for metric in metrics if metric.lacks_embedder)
-        if lacking:
-            variable = variable_of("embedding_model")
-            raise ConfigurationError(f"{lacking} ask an embedder; set {variable}")
-        return metrics
-
-
-def _references(settings: Settings) -> ReferenceSource | None:
-    with naming("references"):
-        return load_references(settings.references)
-
-
-def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
-    with naming("objectives"):
-        return None if settings.objectives is None else parse_objectives(settings.objectives)
-
-
-def _segments(settings: Settings) -> Sequence[str] | None:
-    with naming("segments"):
-        return None if settings.segments is None else parse_segments(settings.segments)
-
-
-def _verdict(settings: Settings) -> VerdictRules:
-    named = _fields_of("VerdictRules")
-    given = {field.removeprefix("verdict_"): getattr(settings, field) for field in named}
-    try:
-        return VerdictRules(**given)
-    except ConfigurationError as error:
-        # Each threshold was allowed by itself: two are out of order.
-        variables = [variable_of(field) for field in named]
-        shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
-        raise ConfigurationError(f"{shown}: {error}") from error
-
-
-def _judge(settings: Settings) -> Judge | None:
-    if settings.judge_model is None:
-        return None
-    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- loads when wanted
-
-    key = settings.judge_api_key
-    budget, cache = budget_and_cache(settings)
-    return OpenAIJudge(
-        settings.judge_model,
-        base_url=settings.judge_base_url,
-        api_key=None if key is None else key.get_secret_value(),
-        concurrency=settings.judge_concurrency,
-        budget=budget,
-        cache=cache,
-    )
-
-
-def budget_and_cache(
-    settings: Settings, *, waits: bool = False
-) -> tuple[JudgeBudget, JudgeCache | str | bool]:
-    """Return the judge's limits and cache as the settings describe them: its own, or those of many processes.
-
-    Args:
-        settings: The settings.
-        waits: Whether to wait for room, as offline runs do.
-
-    Raises:
-        ConfigurationError: A limit lacks its price, or the URL is none; its password is not shown.
-        MissingDependencyError: The limits are shared but ``redis`` is not installed.
-    """
-    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
-
-    limits = {
-        field.removeprefix("judge_"): getattr(settings, field)
-        for field in _fields_of("JudgeBudget")
-    }
-    limits["when_exhausted"] = "wait" if waits else "skip"
-    cache = settings.judge_cache
-    if settings.judge_shared_url is None:
-        return JudgeBudget(**limits), True if cache is None else cache
-    from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
-
-    url = settings.judge_shared_url.get_secret_value()
-    name, share = settings.judge_shared_name, settings.judge_budget_share
-    try:
-        budget = SharedBudget(url, name=name, share=share, **limits)
-        return budget, SharedCache(url) if cache is None else cache
-    except ConfigurationError as error:
-        variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
-        raise ConfigurationError(f"{variables}: {error}") from error
-
-
-def embedder_of(settings: Settings) -> Embedder | None:
-    """Return the embedder that the settings describe; None: they describe none.
-
-    Raises:
-        ConfigurationError: There is neither key nor address, or no client can be made with them.
-        MissingDependencyError: ``openai`` is not installed.
-    """
-    if settings.embedding_model is None:
-        return None
-    from ragmeter.metrics.embedder import OpenAIEmbedder  # noqa: PLC0415 -- loads when wanted
-    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
-
-    key = settings.embedding_api_key
-    calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
-    return OpenAIEmbedder(
-        settings.embedding_model,
-        base_url=settings.embedding_base_url,
-        api_key=None if key is None else key.get_secret_value(),
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
-        budget=None if calls is None and tokens is None else JudgeBudget(calls, tokens),
-    )
-
-
-def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
-    """Return the exporter of spans, events and metrics; `below`: of requests that were captured elsewhere."""
-    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
-
-    mode = settings.span_mode
-    return OpenTelemetryExporter(
-        span_mode="evaluation" if below and mode != "off" else mode,
-        events=settings.events,
-        captured_elsewhere=below,
-    )
-
-
-def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
-    """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
-    names = list(settings.exporters or ("otel",))
-    if settings.console:
-        names.append("console")
-    with naming("exporters"):
-        exporters = exporters_of(names, partial(spans_exporter, settings, below=below))
-    if settings.jsonl is not None:
-        from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
-
-        exporters += (JsonlExporter(settings.jsonl),)
-    return exporters
-
-
-def scoring_arguments() -> dict[str, Any]:
-    """Return keyword arguments for a meter that scores here, whatever ``RAGMETER_SCORING`` has applications do.
-
-    Raises:
-        ConfigurationError: See `meter_arguments`.
-        MissingDependencyError: As above.
-    """
-    settings = read_settings()
-    if settings.scoring == "queue":
-        settings = settings.model_copy(update={"scoring": "thread"})
-    return _scoring_arguments(settings)
-
-
-def worker_arguments() -> dict[str, Any]:
-    """Return keyword arguments for the meter of ``ragmeter worker``.
-
-    What comes is chosen already, and waits for its judged scores as long as they take: no one waits for it.
-
-    Raises:
-        ConfigurationError: See `meter_arguments`.
-        MissingDependencyError: As above.
-    """
-    settings = read_settings().model_copy(update={"scoring": "thread", "sample_rate": 1.0})
-    return _scoring_arguments(settings) | {
-        "hold_s": settings.judge_deadline_s + 60.0,
-        "exporters": _exporters(settings, below=True),
-    }
 
 
 def _is_secret(field: str) -> bool:

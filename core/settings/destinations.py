@@ -19,7 +19,7 @@ from .arguments import PREFIXES, check_methods, sequence_of
 
 __all__ = ["NAMES", "beside", "exporters_of"]
 
-NAMES = ("otel", "console", "phoenix", "langfuse")
+NAMES = ("otel", "console", "phoenix", "langfuse", "gaps", "conversations")
 """What has a name."""
 _BACKENDS = ("phoenix", "langfuse")
 beside: list[Callable[[Sequence[Exporter]], Iterable[Exporter]]] = []
@@ -80,6 +80,14 @@ def _exporter_called(name: str, spans: Any, phoenix: Any) -> Exporter:
         given = (os.environ.get(prefix + "TRACE_URL") for prefix in PREFIXES)
         shown = None if phoenix is None else phoenix.trace_url
         return ConsoleExporter(spans=spans, trace_url=next(filter(None, given), shown))
+    if name == "gaps":
+        from ragmeter.quality.gaps.exporter import GapExporter  # noqa: PLC0415 -- likewise
+
+        return GapExporter()
+    if name == "conversations":
+        from ragmeter.quality.turns import ConversationExporter  # noqa: PLC0415 -- likewise
+
+        return ConversationExporter()
     if name == "phoenix":
         from ragmeter.exporters.phoenix import PhoenixAnnotations  # noqa: PLC0415 -- likewise
 

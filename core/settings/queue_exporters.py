@@ -8,8 +8,9 @@ from importlib.metadata import entry_points
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError
 
-from .config import naming, read_settings, spans_exporter, variable_of
+from .config import naming, read_settings, variable_of
 from .destinations import exporters_of
+from .from_settings import spans_exporter
 
 __all__ = ["queued_exporters"]
 

@@ -44,14 +44,16 @@ class WatchFile:
         self._saved = 0.0
         if not self._path.parent.is_dir() or self._path.is_dir():
             raise ConfigurationError(
-                f"alarms_state is {str(path)!r}; it is a file in a folder that exists"
+                f"the alarms' state is {str(path)!r}; it is a file in a folder that exists"
             )
         try:
             kept = self._path.read_bytes()
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ConfigurationError(f"alarms_state: cannot read {str(path)!r}: {error}") from error
+            raise ConfigurationError(
+                f"the alarms' state: cannot read {str(path)!r}: {error}"
+            ) from error
         try:
             watch.restore(json.loads(kept))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

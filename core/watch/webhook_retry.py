@@ -16,6 +16,8 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
+from ragmeter._runtime.queue import LOOK_S
+from ragmeter._runtime.threads import Bell
 from ragmeter.exporters.changes import NotTakenError, QualityChange
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.retry import pause_before
@@ -102,7 +104,7 @@ class WebhookRetry:
         self._retry = 0
         self._delivered = 0
         self._not_delivered = 0
-        self._settled = threading.Condition(self._lock)
+        self._settling: list[Bell] = []
 
     def deliveries(self) -> Deliveries:
         """Return what became of changes so far."""
@@ -162,14 +164,19 @@ class WebhookRetry:
 
         Return whether nothing waits. Another thread calls `step` meanwhile.
         """
-        with self._settled:
-            while self._waiting:
-                newest = max(one.since for one in self._waiting)
+        bell = Bell()
+        try:
+            self._settling.append(bell)
+            while waiting := self._waiting.copy():
+                newest = max(one.since for one in waiting)
                 wait_s = min(deadline - time.monotonic(), newest + AT_ONCE_S - self._clock())
                 if wait_s <= 0:
                     return False
-                self._settled.wait(wait_s)
-        return True
+                bell.wait(min(wait_s, LOOK_S))
+            return True
+        finally:
+            with suppress(ValueError):
+                self._settling.remove(bell)
 
     def close(self) -> None:
         """Give up: what is claimed is left to others, or to the next start."""
@@ -206,11 +213,12 @@ class WebhookRetry:
         return one.claim is None or self._hold(one.claim)
 
     def _remove(self, *gone: _PendingPost) -> None:
-        with self._settled:
+        with self._lock:
             for one in gone:
                 with suppress(ValueError):
                     self._waiting.remove(one)
-            self._settled.notify_all()
+        for bell in self._settling.copy():
+            bell.ring()
 
     def _finish(self, one: _PendingPost) -> None:
         if one.claim is not None:

@@ -128,6 +128,8 @@ def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
         attributes[semconv.GEN_AI_WORKFLOW_NAME] = clean(run.name)
     if run.conversation_id:
         attributes[semconv.GEN_AI_CONVERSATION_ID] = clean(run.conversation_id)
+    if run.response_id:
+        attributes[semconv.GEN_AI_RESPONSE_ID] = clean(run.response_id)
     if scored.sample_rate < 1.0:
         attributes[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.alarms:

@@ -257,6 +257,10 @@ class OpenTelemetryExporter:
         """Return where spans go now: the provider it was given, the global one, or its own straight way."""
         return self._providers.tracer_provider()
 
+    def given_providers(self) -> Mapping[str, object]:
+        """Return the providers that it was given, by signal: ``traces``, ``metrics``, ``logs``."""
+        return self._providers.given
+
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
         """Return the spans that the scores of `run` went to, for sinks that need their ids.
 

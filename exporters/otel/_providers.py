@@ -50,6 +50,10 @@ class Providers:
         self._tracer_provider = tracer_provider
         self._meter_provider = meter_provider
         self._logger_provider = logger_provider
+        named = ("traces", tracer_provider), ("metrics", meter_provider), ("logs", logger_provider)
+        self.given: dict[str, object] = {
+            signal: provider for signal, provider in named if provider is not None
+        }
         self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
         self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None

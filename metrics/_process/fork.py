@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
 from operator import methodcaller
@@ -76,14 +76,17 @@ class Gate:
 
     def before_fork(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until no other thread holds the lock, for `timeout_s` seconds at most, and take it."""
-        if self.lock.acquire(timeout=timeout_s):
-            self._forking.add(threading.get_ident())
+        # Noted before: what an interrupt (Ctrl-C) raises here ends nothing but this call, and the fork goes on.
+        self._forking.add(threading.get_ident())
+        if not self.lock.acquire(timeout=timeout_s):
+            self._forking.discard(threading.get_ident())
 
     def after_fork_in_parent(self) -> None:
         """Let go of it, if this thread holds it for a fork."""
         if threading.get_ident() in self._forking:
             self._forking.discard(threading.get_ident())
-            self.lock.release()
+            with suppress(RuntimeError):  # interrupted before it had it
+                self.lock.release()
 
 
 def registration_count() -> int:

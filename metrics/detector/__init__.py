@@ -9,14 +9,14 @@ from ragmeter.metrics._process.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .detector import DetectionRequest, SpanDetector, UnsupportedSpan
-    from .http import HTTPSpanDetector
+    from .http import HttpSpanDetector
     from .in_process import InProcessSpanDetector, as_detector
     from .onnx import OnnxSpanDetector
     from .span_support import SpanSupport
 
 __all__ = [
     "DetectionRequest",
-    "HTTPSpanDetector",
+    "HttpSpanDetector",
     "InProcessSpanDetector",
     "OnnxSpanDetector",
     "SpanDetector",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "HTTPSpanDetector": "http",
+    "HttpSpanDetector": "http",
     "InProcessSpanDetector": "in_process",
     "OnnxSpanDetector": "onnx",
     "SpanSupport": "span_support",

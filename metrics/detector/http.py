@@ -1,4 +1,4 @@
-"""`HTTPSpanDetector`: a detector behind an address, as LettuceDetect's server and others speak.
+"""`HttpSpanDetector`: a detector behind an address, as LettuceDetect's server and others speak.
 
 It goes out through the same client as the judge, with the same care for keys and addresses.
 """
@@ -20,14 +20,14 @@ from ragmeter.metrics.judge.budget import JudgeBudget
 
 from .detector import DetectionRequest, SpanDetector
 
-__all__ = ["HTTPSpanDetector"]
+__all__ = ["HttpSpanDetector"]
 
 _MOST_REPLY_BYTES = 4 * 2**20
 _LISTS = ("spans", "predictions")
 """What servers call the spans of an answer, the first one that is there."""
 
 
-class HTTPSpanDetector(SpanDetector):
+class HttpSpanDetector(SpanDetector):
     """A detector behind an HTTP address.
 
     With `batch_size` 1 a call posts ``{"question": …, "contexts": […], "answer": …}`` and reads
@@ -85,11 +85,11 @@ class HTTPSpanDetector(SpanDetector):
         self._wires = PerLoop(partial(Wires, self._caller, concurrency))
 
     def __repr__(self) -> str:
-        return f"HTTPSpanDetector(name={self.name!r}, host={self.host!r})"
+        return f"HttpSpanDetector(name={self.name!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers and what is secret in the address."""
-        return made_again, (HTTPSpanDetector, {**self._settings, "url": self._stored_url})
+        return made_again, (HttpSpanDetector, {**self._settings, "url": self._stored_url})
 
     @property
     def host(self) -> str:

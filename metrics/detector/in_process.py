@@ -37,7 +37,7 @@ class InProcessSpanDetector(SpanDetector):
             shown = repr(function) if isinstance(function, (str, type)) else type(function).__name__
             raise ConfigurationError(
                 f"detector is {shown}; pass a function of question, contexts and answer, or "
-                "HTTPSpanDetector(...) or OnnxSpanDetector(...) from ragmeter.metrics.detector"
+                "HttpSpanDetector(...) or OnnxSpanDetector(...) from ragmeter.metrics.detector"
             )
         self._function, self._options, self._call_once = function, options, call
         known = getattr(function, "name", None) or getattr(function, "__name__", None)
@@ -78,7 +78,7 @@ def as_detector(given: object) -> SpanDetector:
     if isinstance(given, SpanDetector):
         return given
     if isinstance(given, str):
-        from .http import HTTPSpanDetector  # noqa: PLC0415 -- only with an address
+        from .http import HttpSpanDetector  # noqa: PLC0415 -- only with an address
 
-        return HTTPSpanDetector(given)
+        return HttpSpanDetector(given)
     return InProcessSpanDetector(given)

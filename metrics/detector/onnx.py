@@ -33,9 +33,10 @@ class OnnxSpanDetector(SpanDetector):
     """A token classifier in an ONNX file. Needs the extra ``detector`` (onnxruntime, tokenizers).
 
     Args:
-        model: Path of the ``.onnx`` file: inputs ``input_ids``, and ``attention_mask`` and ``token_type_ids``
-            where it has them; one output of shape (batch, tokens, labels).
-        tokenizer: Path of its ``tokenizer.json``.
+        model: Path of the ``.onnx`` file, or of the folder that has it as ``model.onnx``. Inputs ``input_ids``,
+            and ``attention_mask`` and ``token_type_ids`` where it has them; one output of shape (batch,
+            tokens, labels).
+        tokenizer: Path of its ``tokenizer.json``; None: beside the model.
         name: The model's name; None: the name of its folder or file.
         prompt: The first text, with ``{question}``, ``{passages}`` and ``{count}``.
         unsupported_label: Number of the label that means *not supported*.
@@ -51,7 +52,7 @@ class OnnxSpanDetector(SpanDetector):
     def __init__(
         self,
         model: str | Path,
-        tokenizer: str | Path,
+        tokenizer: str | Path | None = None,
         name: str | None = None,
         *,
         prompt: str = PROMPT,
@@ -60,6 +61,8 @@ class OnnxSpanDetector(SpanDetector):
         max_tokens: int = 4096,
         **options: Any,
     ) -> None:
+        model = Path(model, "model.onnx") if Path(model).is_dir() else Path(model)
+        tokenizer = model.with_name("tokenizer.json") if tokenizer is None else tokenizer
         for what, path in (("model", model), ("tokenizer", tokenizer)):
             if not Path(path).is_file():
                 raise ConfigurationError(

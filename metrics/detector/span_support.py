@@ -42,7 +42,7 @@ class SpanSupport(Metric):
 
     Args:
         detector: An address, a function of question, contexts and answer that returns spans, or of
-            ``ragmeter.metrics.detector`` an ``HTTPSpanDetector``, ``InProcessSpanDetector`` or
+            ``ragmeter.metrics.detector`` an ``HttpSpanDetector``, ``InProcessSpanDetector`` or
             ``OnnxSpanDetector``. Its name stands in `definition`.
         at_least: Probability from which a span counts, above 0.0 to 1.0.
 

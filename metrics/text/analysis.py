@@ -14,7 +14,7 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.bounded_table import BoundedTable
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
-from .cleaning import Origins, clean
+from .cleaning import clean
 from .layout import key_of, units
 from .sentences import sentences_of
 from .stems import CONTENT
@@ -109,21 +109,6 @@ class Analysis:
     def without(self, pattern: re.Pattern[str]) -> "Analysis":
         """Return the analysis of the same text with a space for whatever `pattern` finds."""
         return Analysis(self.original, pattern)
-
-    @lazy_attribute
-    def sentence_places(self) -> list[tuple[int, int]]:
-        """Where in `original` each sentence begins and ends, less the marks around it."""
-        letters = [at for at, character in enumerate(self.text) if character.isalnum()]
-        spelled = "".join(map(self.text.__getitem__, letters))
-        origins = Origins(self.original, self._without)
-        places: list[tuple[int, int]] = []
-        begin = end = 0
-        for sentence in self.sentences:
-            wanted = "".join(filter(str.isalnum, sentence))
-            begin = spelled.index(wanted, end)
-            end = begin + len(wanted)
-            places.append(origins.span(letters[begin], letters[end - 1] + 1))
-        return places
 
     @lazy_attribute
     def tokens(self) -> list[str]:

@@ -4,22 +4,17 @@
 (tokens, sentences, names, quantities, refusals, citations, questions) has the same characters before
 it.  What is cleaned away is never part of what a text says: where a letter's accent is encoded, what
 no screen shows, the width of Latin letters, in which script's digits a number is written, HTML.
-`Origins` says where a character stood.  Linear in the text; a plain ASCII text costs two look-ups.
+Linear in the text; a plain ASCII text costs two look-ups.
 """
 
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from functools import cache
 from html import unescape
 from html.entities import html5
-from itertools import accumulate
-from typing import NamedTuple
 
-from .characters import HAN, marks
+from .characters import HAN
 
-__all__ = ["Origins", "clean"]
+__all__ = ["clean"]
 
 _BLOCKS = (
     "address article aside blockquote body caption center dd details div dl dt fieldset figcaption "
@@ -89,14 +84,6 @@ _LOOSE = re.compile(f"[{_ACCENTS}]+")
 _IN_NUMBER = re.compile(r"[．，：](?<=\d.)(?=\d)")
 
 
-class _Step(NamedTuple):
-    """One kind of edit."""
-
-    applies: Callable[[str], bool]
-    pattern: Callable[[str], "re.Pattern[str]"]
-    replacement: Callable[["re.Match[str]"], str]
-
-
 def _is_markup(text: str) -> bool:
     """Return whether an element is opened and closed in a text; else tags are what it speaks about."""
     if "<" not in text:
@@ -127,17 +114,6 @@ def _entity(found: "re.Match[str]") -> str:
     return unescape(f"&{found[1]};")
 
 
-@cache
-def _clusters() -> "re.Pattern[str]":
-    """Return what finds a character with those that NFC may compose it with."""
-    following = f"{marks(astral=True)}\u1161-\u1175\u11a8-\u11c2"
-    return re.compile(f"[^{following}]?[{following}]+|[^\0-\u02ff{following}]")
-
-
-def _compose(found: "re.Match[str]") -> str:
-    return unicodedata.normalize("NFC", found[0])
-
-
 def _fold_match(found: "re.Match[str]") -> str:
     text = found[0]
     if text in _ARABIC_SIGNS:
@@ -145,14 +121,6 @@ def _fold_match(found: "re.Match[str]") -> str:
     if text.isdecimal():
         return str(unicodedata.decimal(text))
     return _LOOSE.sub("", unicodedata.normalize("NFKC", text))
-
-
-def _nothing(_: "re.Match[str]") -> str:
-    return ""
-
-
-def _fold(text: str) -> "re.Pattern[str]":
-    return _FOLD if _WIDE_WRITING.search(text) else _FOLD_ALL
 
 
 def _is_plain(text: str) -> bool:
@@ -163,17 +131,6 @@ def _is_plain(text: str) -> bool:
         or not unicodedata.is_normalized("NFC", text)
         or (_WIDE_PUNCTUATION.search(text) and not _WIDE_WRITING.search(text))
     )
-
-
-_MARKUP = (
-    _Step(lambda text: "&" in text and ";" in text, lambda _: _ENTITY, _entity),
-    _Step(_is_markup, lambda _: _TAG, _without_tag),
-)
-_CHARACTERS = (
-    _Step(lambda _: True, lambda _: _UNSEEN, _nothing),
-    _Step(lambda text: not unicodedata.is_normalized("NFC", text), lambda _: _clusters(), _compose),
-    _Step(lambda _: True, _fold, _fold_match),
-)
 
 
 def clean(text: str) -> str:
@@ -187,73 +144,11 @@ def clean(text: str) -> str:
     - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of
       all scripts are the plain ones; wide punctuation stays where the text has Han or kana.
     """
-    return _clean(text, None)
-
-
-def _clean(text: str, maps: "list[_Edits] | None") -> str:
-    if "&" in text or "<" in text:
-        text = _after(_MARKUP, text, maps)
-    return text if _is_plain(text) else _after(_CHARACTERS, text, maps)
-
-
-def _after(steps: Iterable[_Step], text: str, maps: "list[_Edits] | None") -> str:
-    for step in steps:
-        if step.applies(text):
-            if maps is not None:
-                maps.append(_edits(step, text))
-            if step.replacement is _compose:  # the same in one go
-                text = unicodedata.normalize("NFC", text)
-            else:
-                text = step.pattern(text).sub(step.replacement, text)
-    return text
-
-
-class Origins:
-    """Where the characters of a cleaned text stood in the original.
-
-    Args:
-        original: The text before `clean`.
-        without: What was replaced by a space after that.
-    """
-
-    def __init__(self, original: str, without: "re.Pattern[str] | None" = None) -> None:
-        self._maps: list[_Edits] = []
-        text = _clean(original, self._maps)
-        if without is not None:
-            self._maps.append(_edits(_Step(bool, lambda _: without, lambda _: " "), text))
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the place in the original of ``cleaned[start:end]``, which is not empty."""
-        for edited in reversed(self._maps):
-            start, end = edited.origin(start)[0], edited.origin(end - 1)[1]
-        return start, end
-
-
-class _Edits(NamedTuple):
-    """What one step changed: each edit's place before and after it."""
-
-    before: list[tuple[int, int]]
-    after: list[tuple[int, int]]
-    starts: list[int]
-
-    def origin(self, at: int) -> tuple[int, int]:
-        """Return where the character that stands at `at` after the step stood before it."""
-        index = bisect_right(self.starts, at) - 1
-        if index < 0:
-            return at, at + 1
-        if at < self.after[index][1]:
-            return self.before[index]
-        moved = at - self.after[index][1] + self.before[index][1]
-        return moved, moved + 1
-
-
-def _edits(step: _Step, text: str) -> _Edits:
-    places = [
-        (found.span(), len(step.replacement(found))) for found in step.pattern(text).finditer(text)
-    ]
-    shifts = accumulate((size - end + start for (start, end), size in places), initial=0)
-    after = [
-        (start + shift, start + shift + size)
-        for ((start, _), size), shift in zip(places, shifts, strict=False)
-    ]
-    return _Edits([place for place, _ in places], after, [start for start, _ in after])
+    if "&" in text and ";" in text:
+        text = _ENTITY.sub(_entity, text)
+    if _is_markup(text):
+        text = _TAG.sub(_without_tag, text)
+    if _is_plain(text):
+        return text
+    text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
+    return (_FOLD if _WIDE_WRITING.search(text) else _FOLD_ALL).sub(_fold_match, text)

@@ -27,7 +27,6 @@ __all__ = [
     "EntityTier",
     "distinct_entities",
     "entity_evidence",
-    "entity_recall",
     "normalise_entity",
     "stands_in",
 ]
@@ -280,10 +279,6 @@ def _tier_of_number(wanted: _SearchedEntity, known: Analysis) -> EntityTier | No
     return "number"
 
 
-def _same(one: str, other: str) -> bool:
-    return stands_in(one, other) and stands_in(other, one)
-
-
 def stands_in(entity: str, text: str) -> bool:
     """Return whether `text` mentions `entity`, by any of the tiers; a blank entity stands nowhere.
 
@@ -317,31 +312,3 @@ def entity_evidence(
             )
         )
     return items
-
-
-def entity_recall(
-    reference_entities: Iterable[str], context_entities: Iterable[str], *, strict: bool = False
-) -> float | None:
-    """Which share of the reference's entities is among the contexts' entities?
-
-    Args:
-        reference_entities: What should have been found; repeats and blanks do not count.
-        context_entities: What was found.
-        strict: Compare the strings as they are, the plain |CE ∩ GE| / |GE| of ragas 0.4.3 (without
-            its epsilon); otherwise two entities are equal when each stands in the other.
-
-    Returns:
-        0.0 to 1.0, or None when there is no reference entity.
-    """
-    if strict:
-        wanted_strings = {entity for entity in reference_entities if entity.strip()}
-        if not wanted_strings:
-            return None
-        return len(wanted_strings & set(context_entities)) / len(wanted_strings)
-    wanted = distinct_entities(reference_entities)
-    if not wanted:
-        return None
-    found = list(dict.fromkeys(context_entities))
-    exact = set(found)
-    equal = sum(one in exact or any(_same(one, other) for other in found) for one in wanted)
-    return equal / len(wanted)

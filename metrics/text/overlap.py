@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 from .analysis import analyse
 from .encoding import encode
-from .tokens import tokens
 
 __all__ = [
     "Overlap",
     "coverage",
     "lcs_length",
     "rouge_l",
-    "rouge_l_recall",
     "token_f1",
     "token_overlap",
 ]
@@ -55,21 +53,6 @@ def rouge_l(reference: Sequence[str], candidate: Sequence[str]) -> Overlap:
     if not reference or not candidate:
         return Overlap(0.0, 0.0, 0.0)
     return _f1(lcs_length(reference, candidate), len(candidate), len(reference))
-
-
-def rouge_l_recall(reference: str, candidate: str) -> float | None:
-    """Return which share of the reference's tokens the candidate has, in the same order.
-
-        longest common subsequence of the token lists / number of reference tokens
-
-    Tokens as `tokens` cuts them, so English, Russian and Chinese count alike (Lin 2004, ROUGE-L,
-    on Unicode tokens and without stemming).
-
-    Returns:
-        0.0 to 1.0, or None when the reference has no token.
-    """
-    wanted = tokens(reference)
-    return lcs_length(wanted, tokens(candidate)) / len(wanted) if wanted else None
 
 
 def _answer_tokens(text: str) -> list[str]:

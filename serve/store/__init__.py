@@ -6,6 +6,7 @@ One writes, any number read; who reads gets plain values and no SQL.
 from __future__ import annotations
 
 from ._cells import CellKey
+from ._gap_list import GAPS_RANGE_S
 from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
@@ -20,7 +21,9 @@ from .store import (
 )
 from .views import (
     ContextView,
+    ConversationPage,
     Filters,
+    GapPage,
     Group,
     ItemView,
     JudgeOutage,
@@ -36,11 +39,14 @@ from .views import (
 )
 
 __all__ = [
+    "GAPS_RANGE_S",
     "LATEST_MS",
     "LONGEST_RANGE_S",
     "CellKey",
     "ContextView",
+    "ConversationPage",
     "Filters",
+    "GapPage",
     "Group",
     "ItemView",
     "JudgeOutage",

@@ -14,9 +14,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
+from ragmeter.metrics._ungrounded import GROUNDEDNESS
+from ragmeter.quality.manner import parts_of
+from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
 
@@ -200,8 +204,10 @@ class Cells:
         database: Database,
         numbers: Iterable[int],
         told_apart: ToldApart,
+        *,
+        with_parts: bool = False,
     ) -> Cells:
-        """Count these requests, by their rows' numbers."""
+        """Count these requests, by their rows' numbers; `with_parts`: with those of their groundedness."""
         cells = cls()
         chosen = list(numbers)
         cells._count(
@@ -209,6 +215,7 @@ class Cells:
             database.among(f"{_REQUESTS} WHERE r.id IN (these)", chosen),
             _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
             told_apart,
+            _by_request(database.among(_UNGROUNDED, chosen)) if with_parts else {},
         )
         return cells
 
@@ -218,6 +225,7 @@ class Cells:
         requests: Iterable[tuple[Any, ...]],
         scores: Mapping[int, list[tuple[Any, ...]]],
         told_apart: ToldApart,
+        ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
     ) -> None:
         kinds = kinds_of(database)
         untold = {kind.name: kind.untold() for kind in kinds.values()}
@@ -229,6 +237,10 @@ class Cells:
         alike: dict[tuple[GroupKey, ...], list[StoredRequest]] = {}
         for row in present:
             request = _read(row, scores, kinds, untold, told_apart)
+            if (known_parts := ungrounded.get(row[0])) is not None:
+                request = request._replace(
+                    values={**request.values, **_parts(kinds, *known_parts[0][1:])}
+                )
             turns.add(row, request, counts=True)
             alike.setdefault(request.groups, []).append(request)
         cells: dict[GroupKey, Home] = {}
@@ -313,6 +325,34 @@ _SCORES = (
     "s.input_tokens, s.output_tokens, s.cache_hits, s.cost, s.asked_with "
     "FROM request r JOIN score s ON s.request = r.id"
 )
+_UNGROUNDED = (
+    "SELECT s.request, s.kind, s.turned, e.summary FROM score s "
+    "JOIN evidence e ON e.request = s.request AND e.name = s.name "
+    f"WHERE s.name = '{GROUNDEDNESS}' AND s.request IN (these)"
+)
+
+
+def _parts(
+    kinds: Mapping[int, Kind], kind_number: int | None, value: float | None, summary: str | None
+) -> dict[str, _Value]:
+    """Return of what an answer's groundedness lacks, as values of the same formula; nothing: not known."""
+    kind = None if kind_number is None else kinds.get(kind_number)
+    if kind is None:
+        return {}
+    return {
+        name: _Value(
+            share,
+            "ok",
+            kind._replace(name=name, direction="lower", lowest=0.0, highest=1.0),
+            None,
+            None,
+            (0, 0, 0, 0),
+            None,
+            None,
+            measurement_of(name, kind.definition),
+        )
+        for name, share in parts_of(summary, value).items()
+    }
 
 
 def _measurement(kind: Kind | None) -> str:

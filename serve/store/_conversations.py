@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragmeter.quality.conversations import SILENCE_S, Conversation, Conversations
+from ragmeter.quality.conversations import SILENCE_S, Conversations, ConversationSums
 from ragmeter.quality.moments import FreeMoments
 
 from ._database import Database
@@ -54,7 +54,7 @@ def earlier(
 class _Turn(NamedTuple):
     """A request of a conversation."""
 
-    conversation: Conversation
+    conversation: ConversationSums
     request: StoredRequest
     counts: bool
     """Whether it is counted, or came before those that are."""

@@ -186,11 +186,6 @@ class RequestPart:
         known = self.noted_ns if self.started_ns is None else self.started_ns
         return (known or 0) // 1_000_000
 
-    @property
-    def is_orphan(self) -> bool:
-        """Whether nobody has told when it began."""
-        return self.started_ns is None
-
     def merge(self, *others: RequestPart) -> RequestPart:
         """Return all together; they are of the same request."""
         if not others:

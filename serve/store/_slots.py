@@ -76,7 +76,9 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
-            for counted in _all_sums(Cells.of(database, numbers, told_apart), environment, only)
+            for counted in _all_sums(
+                Cells.of(database, numbers, told_apart, with_parts=True), environment, only
+            )
         ),
         tuple(sorted(self_telling)),
     )

@@ -5,6 +5,7 @@ Each answer is of one moment.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,25 +15,37 @@ from ragmeter.quality.objectives import Objectives
 from ragmeter.watch.change import Change
 
 from ._cells import CellKey
+from ._conversation_list import conversations
 from ._database import Database, Home
+from ._gap_list import gaps
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
-from ._looked_for import with_part
 from ._measured import MeasuredScore, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
-from ._new import SLACK_MS, Part, new_in
-from ._one import one_request
+from ._novelty import SLACK_MS, Part, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_prefix
+from ._request_detail import one_request
 from ._rows import SLOT_MS
+from ._search import with_part
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
-from .views import Filters, JudgeOutage, Overview, RequestPage, RequestView, TrendPoint
+from .views import (
+    ConversationPage,
+    Filters,
+    GapPage,
+    JudgeOutage,
+    Overview,
+    RequestPage,
+    RequestView,
+    TrendPoint,
+)
 
 __all__ = ["LATEST_MS", "LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
 _AHEAD_MS = 3_600_000
 """Milliseconds by which a sender's clock may be ahead: what began then is of now."""
 _DAY_MS = 86_400_000
+_GAPS_S = 60.0
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
@@ -54,6 +67,8 @@ class Reader:
         self._home = home
         self._clock = clock
         self._sums = Sums()
+        self._gaps: dict[Filters, tuple[float, GapPage]] = {}
+        self._gaps_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
         """Say from now on where good begins; `objectives` is called whenever that is asked for."""
@@ -189,6 +204,41 @@ class Reader:
         with self._reading() as database:
             return Lists(database, self._sums).page(
                 wanted, self.bounds(wanted), sort=sort, limit=limit, cursor=cursor, grouped=grouped
+            )
+
+    def gaps(self, filters: Filters) -> GapPage:
+        """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
+        now = self._clock()
+        with self._gaps_turn:
+            self._gaps = {key: one for key, one in self._gaps.items() if one[0] > now - _GAPS_S}
+            known = self._gaps.get(filters)
+            if known is None:
+                with self._reading() as database:
+                    known = self._gaps[filters] = now, gaps(database, filters, self.bounds(filters))
+        return known[1]
+
+    def conversations(
+        self,
+        filters: Filters | None = None,
+        *,
+        limit: int = 50,
+        conversation_id: str | None = None,
+    ) -> ConversationPage:
+        """Return conversations, those to look at first.
+
+        Args:
+            filters: Of which requests.
+            limit: Conversations, 1 to 500.
+            conversation_id: This one alone; None: all.
+
+        Raises:
+            ValueError: The limit is out of bounds.
+        """
+        wanted = filters or Filters()
+        with self._reading() as database:
+            bounds = self.bounds(wanted)
+            return conversations(
+                database, wanted, bounds, limit=limit, conversation_id=conversation_id
             )
 
     def request(self, key: str, span_id: str | None = None) -> RequestView | None:

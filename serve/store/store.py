@@ -23,7 +23,7 @@ from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
 
-from ._claims import StoredClaims
+from ._alert_claims import StoredClaims
 from ._database import Database, Home
 from ._keeping import Keeping
 from ._names import Names

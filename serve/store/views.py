@@ -17,7 +17,11 @@ from ragmeter.quality.estimates import Estimate
 
 __all__ = [
     "ContextView",
+    "ConversationPage",
+    "ConversationView",
     "Filters",
+    "GapPage",
+    "GapView",
     "Group",
     "ItemView",
     "JudgeOutage",
@@ -30,6 +34,7 @@ __all__ = [
     "ScoreValue",
     "ScoreView",
     "TrendPoint",
+    "TurnView",
 ]
 
 
@@ -234,6 +239,118 @@ class RequestPage:
     """Requests before this page."""
     total: int = 0
     """Requests on all pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """A request of a conversation."""
+
+    trace_id: str | None
+    """Its trace; None: it has none."""
+    span_id: str | None
+    """Its span there."""
+    run_id: str
+    """Its own id."""
+    at_ms: int
+    """When it began, milliseconds since the epoch."""
+    status: str | None
+    """How it ended."""
+    verdict: str | None
+    """Its word; None: it has none."""
+    question: str | None
+    """What was asked; None: no text is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationView:
+    """The requests of one conversation, session or thread, in order of time."""
+
+    conversation_id: str
+    """Its id, as the application tells it."""
+    service: str
+    """The service it is with; empty: unknown."""
+    workflow: str
+    """The chain, engine or workflow of its first turn; empty: none."""
+    verdict: str | None
+    """``bad`` where the last turn with a verdict is, ``suspect`` where another one is, else the last one's."""
+    first_bad: int | None
+    """Which turn is the first bad one, counted from 1; None: none is."""
+    turns: tuple[TurnView, ...]
+    """Those of the time that is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationPage:
+    """Conversations of a stretch of time, those to look at first."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
+
+    conversations: tuple[ConversationView, ...]
+    """The bad ones first, then the suspect ones; of each the newest first."""
+    total: int
+    """Conversations within that time."""
+    with_bad: int
+    """Those of them that have a bad turn."""
+    share: float | None
+    """Of those with a verdict, the share that has a bad turn; None: none has a verdict."""
+    lower: float | None
+    """Lower end of its 95 % interval (Wilson): conversations are its cases, not requests."""
+    upper: float | None
+    """Upper end."""
+    complete: bool
+    """Whether all requests of that time were read; else the newest 20,000 that name a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapView:
+    """A topic whose requests go badly more often than the others."""
+
+    id: str
+    """Stays as long as the group begins with the same word: eight hex digits, without any text."""
+    name: str
+    """The words that its questions have in common; empty: no texts are kept."""
+    workflow: str
+    """That most of its requests ran in; empty: unknown."""
+    language: str | None
+    """Of most of its questions; None: unknown."""
+    n_bad: int
+    """Those bad, suspect, empty or refused; at least, as about half of a topic stays outside its group."""
+    n_requests: int
+    """All of its requests."""
+    share: float
+    """Of its requests that went badly."""
+    lower: float
+    """Lower end of the share's 95 % interval."""
+    upper: float
+    """Upper end."""
+    elsewhere: float
+    """The share among all other requests."""
+    since_ms: int
+    """When it began: the longest row of days with one of them, milliseconds since the epoch."""
+    diagnosis: str
+    """``missing_from_corpus``, ``retriever_misses``, ``refuses_although_found`` or ``unclear``."""
+    examples: tuple[str, ...]
+    """Questions of it, the most typical first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapPage:
+    """Knowledge gaps of a stretch of time, found by words and counts."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
+
+    gaps: tuple[GapView, ...]
+    """Those with the most requests that went badly first."""
+    n_bad: int
+    """Requests that went badly, of all that were looked at."""
+    n_requests: int
+    """Requests that were looked at: those with a verdict."""
+    without_topic: int
+    """Bad ones whose questions have no topic word."""
+    why_empty: str
+    """Why none is listed: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
+    complete: bool
+    """Whether all requests of that time were read; else the newest 20,000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ def test_a_short_lived_process_loses_nothing(tmp_path: Path) -> None:
     code = f"""
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
-        from ragmeter import RagMeter
+        from ragmeter import Limits, RagMeter
         from ragmeter.adapters.langchain import RagMeterCallbackHandler
         from ragmeter.exporters.jsonl import JsonlExporter
 
@@ -125,7 +125,7 @@ def test_a_short_lived_process_loses_nothing(tmp_path: Path) -> None:
             def _get_relevant_documents(self, query, *, run_manager):
                 return [Document("x")]
 
-        handler = RagMeterCallbackHandler(RagMeter(exporters=[JsonlExporter({str(out)!r})], shutdown_timeout_s=60))
+        handler = RagMeterCallbackHandler(RagMeter(exporters=[JsonlExporter({str(out)!r})], limits=Limits(shutdown_timeout_s=60)))
         R().invoke("q", config={{"callbacks": [handler]}})
     """
     subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(code)], check=True, timeout=60)

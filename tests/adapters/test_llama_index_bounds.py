@@ -48,7 +48,7 @@ def follow(capture: Captured, **bounds: Any) -> SpanFollower:
         is_engine=None,
         active_tags=lambda: tags,
         begin=begin,
-        readers=Readers(None, None, None, capture.meter.guard("test")),
+        readers=Readers(None, None, None, capture.meter.port.guard("test")),
         **bounds,
     )
 

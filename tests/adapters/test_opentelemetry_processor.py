@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 import ragmeter
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scoring
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor, TextStrippingExporter
 from ragmeter.exporters.memory import InMemoryExporter
@@ -212,7 +212,7 @@ def test_what_is_suppressed_is_not_captured(traced):
 
 
 def test_sampling_and_redaction_are_the_meters():
-    traced = _Traced(meter={"redact": lambda text: text.replace("rains", "xxx")})
+    traced = _Traced(meter={"scoring": Scoring(redact=lambda text: text.replace("rains", "xxx"))})
     traced.ask()
     assert traced.results()[0].sample.answer == "Because it xxx."
     traced.provider.shutdown()

@@ -51,6 +51,18 @@ PARTS = {
                 request.retrieved(["A private text of the user's."])
                 request.answered("A private answer.")
         """,
+    "given": """
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider, export
+        import os, ragmeter
+        from ragmeter.exporters.otel import OpenTelemetryExporter
+        own = TracerProvider()
+        own.add_span_processor(export.SimpleSpanProcessor(OTLPSpanExporter(os.environ["AT"])))
+        meter = ragmeter.RagMeter(exporters=[OpenTelemetryExporter(own)])
+        with meter.request("A private question?") as request:
+            request.retrieved(["A private text of the user's."])
+            request.answered("A private answer.")
+        """,
     "wait": "meter.flush(10)",
     "meter": "import ragmeter; meter = ragmeter.RagMeter(metrics=['retrieval_health'])",
     "handler": """
@@ -168,6 +180,19 @@ def test_an_application_whose_scores_go_out_is_healthy(tmp_path):
         receiver.close()
     assert {span.name for span in receiver.spans} > {"retrieval"}
     assert "1 captured (by langchain, llama_index), 1 exported" in said
+    assert "accepts connections" in said
+    assert HEALTHY in said
+
+
+def test_a_provider_that_only_the_exporter_knows_is_looked_at(tmp_path):
+    receiver = OtlpReceiver()
+    try:
+        said = examined(
+            tmp_path, ["given"], AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop"
+        )
+    finally:
+        receiver.close()
+    assert f"to {receiver.url}/v1/traces" in said
     assert "accepts connections" in said
     assert HEALTHY in said
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, metric
 from ragmeter.metrics.judge import JudgeBudget
@@ -170,7 +170,10 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     judge.budget = JudgeBudget(calls_per_minute=3)
     memory = InMemoryExporter()
     meter = RagMeter(
-        metrics=[context_tally, GatedMetric(gate)], judge=judge, exporters=[memory], hold_s=60
+        metrics=[context_tally, GatedMetric(gate)],
+        judge=judge,
+        exporters=[memory],
+        limits=Limits(hold_s=60),
     )
     for _ in range(40):
         meter.submit(RagSample(question="q", contexts=["a"]))
@@ -218,7 +221,7 @@ def test_drops_are_logged_once_a_minute_and_sampling_is_not(caplog):
         gate.wait(30)
         return 1.0
 
-    meter = RagMeter(metrics=[blocked], exporters=[InMemoryExporter()], queue_size=1)
+    meter = RagMeter(metrics=[blocked], exporters=[InMemoryExporter()], limits=Limits(queue_size=1))
     quiet = RagMeter(metrics=[], exporters=[], sample_rate=0.0)
     with caplog.at_level(logging.WARNING, "ragmeter"):
         for _ in range(30):

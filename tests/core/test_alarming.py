@@ -17,7 +17,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from ragmeter import Change, RagMeter, RagSample
+from ragmeter import Alarms, Change, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, metric
@@ -131,7 +131,7 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
 ) -> None:
     exporter, records, reader = _telemetry()
     url, received = hook
-    meter = RagMeter([goodness], exporters=[exporter], alarms=True, change_webhook=url)
+    meter = RagMeter([goodness], exporters=[exporter], alarms=Alarms(webhook=url))
     told: list[Change] = []
     assert meter.on_change(told.append) is not None
 
@@ -172,7 +172,7 @@ def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from
 ) -> None:
     url, received = hook
     received.statuses[:] = [404]
-    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=True, change_webhook=url)
+    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=url))
     told: list[Change] = []
 
     @meter.on_change
@@ -197,18 +197,18 @@ def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:
         for ask in asked:
             with pytest.raises(ConfigurationError, match="alarms=True"):
                 ask()
-    with pytest.raises(ConfigurationError, match="alarms=True"):
-        RagMeter([goodness], exporters=[], change_webhook="http://127.0.0.1:9/")
+    with pytest.raises(ConfigurationError, match=r"alarms is 'yes'; pass ragmeter.Alarms"):
+        RagMeter([goodness], exporters=[], alarms="yes")
     with pytest.raises(ConfigurationError, match="webhook"):
-        RagMeter([goodness], exporters=[], alarms=True, change_webhook="not an address")
-    with RagMeter([goodness], exporters=[], alarms=True) as meter:
+        RagMeter([goodness], exporters=[], alarms=Alarms(webhook="not an address"))
+    with RagMeter([goodness], exporters=[], alarms=Alarms()) as meter:
         with pytest.raises(ConfigurationError, match="on_change"):
             meter.on_change("print")  # type: ignore[type-var]
         assert meter.mark() == 0
 
 
 def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Clock) -> None:
-    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=True)
+    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms())
     _live(meter, clock, GOOD, 3)
     (series,) = meter.watching()
     assert (series.score, series.workflow, series.status) == ("goodness", "qa", "learning")
@@ -223,8 +223,7 @@ def test_a_restart_goes_on_where_it_was(clock: Clock, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "metrics": [goodness],
         "exporters": [InMemoryExporter()],
-        "alarms": True,
-        "alarms_state": tmp_path / "watch.json",
+        "alarms": Alarms(state=tmp_path / "watch.json"),
     }
     meter = RagMeter(**given)
     _live(meter, clock, GOOD, USUAL_H)
@@ -247,12 +246,12 @@ def test_a_file_that_cannot_be_read_is_said_and_learned_anew(
 ) -> None:
     path = tmp_path / "watch.json"
     path.write_text(content, encoding="utf-8")
-    with RagMeter([goodness], exporters=[], alarms=True, alarms_state=path) as meter:
+    with RagMeter([goodness], exporters=[], alarms=Alarms(state=path)) as meter:
         assert meter.watching() == ()
     assert "learned again" in caplog.text
 
 
 def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nowhere" / "watch.json"):
-        with pytest.raises(ConfigurationError, match="alarms_state"):
-            RagMeter([goodness], exporters=[], alarms=True, alarms_state=place)
+        with pytest.raises(ConfigurationError, match="the alarms' state"):
+            RagMeter([goodness], exporters=[], alarms=Alarms(state=place))

@@ -6,7 +6,16 @@ import pytest
 from fakes_core import FakeJudge, SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
-from ragmeter import Cascade, ConfigurationError, RagMeter, RagRun, RagSample, Score
+from ragmeter import (
+    Cascade,
+    ConfigurationError,
+    Limits,
+    RagMeter,
+    RagRun,
+    RagSample,
+    Sampling,
+    Score,
+)
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.pipeline.cascade import JudgingSteps
@@ -132,7 +141,7 @@ def _submit(meter, answers):
 
 def test_a_meter_asks_the_judge_where_words_and_detector_are_undecided():
     memory, asked, answers = InMemoryExporter(), [], _answers(600)
-    with _meter(memory, asked, cascade=Cascade(least=LEAST)) as meter:
+    with _meter(memory, asked, sampling=Sampling(cascade=Cascade(least=LEAST))) as meter:
         _submit(meter, answers)
         found, stats = meter.quality("faithfulness"), meter.stats()
         spans = meter.quality("span_support")
@@ -157,7 +166,7 @@ def test_a_meter_asks_the_judge_where_words_and_detector_are_undecided():
 def test_what_is_decided_is_asked_about_with_the_probability_that_it_carries():
     """Whether the words or the detector decided it: no request stands for more than one by `least`."""
     memory, asked = InMemoryExporter(), []
-    with _meter(memory, asked, cascade=0.25) as meter:
+    with _meter(memory, asked, sampling=Sampling(cascade=0.25)) as meter:
         _submit(meter, ["0.95 1.0", "0.6 1.0"] * 200)
     judged = _scores(memory, "faithfulness")
     for decided in (judged[::2], judged[1::2]):
@@ -172,7 +181,7 @@ def test_what_is_decided_is_asked_about_with_the_probability_that_it_carries():
 
 def test_a_judge_that_fails_leaves_a_missing_value_and_no_unasked_one():
     memory, asked = InMemoryExporter(), []
-    with _meter(memory, asked, cascade=LEAST) as meter:
+    with _meter(memory, asked, sampling=Sampling(cascade=LEAST)) as meter:
         _submit(meter, ["0.6 undefined"] * 3)
         found = meter.quality("faithfulness")
     assert (found.n_requests, found.n_judged) == (3, 3)
@@ -181,7 +190,11 @@ def test_a_judge_that_fails_leaves_a_missing_value_and_no_unasked_one():
 
 def test_without_a_detector_the_judge_is_asked_where_the_words_are_undecided():
     memory, asked = InMemoryExporter(), []
-    options = {"judge": FakeJudge(), "exporters": [memory], "cascade": Cascade(least=1e-9)}
+    options = {
+        "judge": FakeJudge(),
+        "exporters": [memory],
+        "sampling": Sampling(cascade=Cascade(least=1e-9)),
+    }
     with RagMeter([first_number, SecondNumber(asked)], **options) as meter:
         _submit(meter, ["0.1 0.0", "0.5 1.0", "0.95 1.0"])
     assert asked == ["0.5 1.0"]
@@ -193,7 +206,7 @@ def test_without_a_detector_the_judge_is_asked_where_the_words_are_undecided():
 def test_a_flush_waits_for_the_second_step():
     """The judge's step is part of what was there when the flush began."""
     memory, asked = InMemoryExporter(), []
-    with _meter(memory, asked, cascade=LEAST, hold_s=60) as meter:
+    with _meter(memory, asked, sampling=Sampling(cascade=LEAST), limits=Limits(hold_s=60)) as meter:
         _submit(meter, ["0.6 0.5"])
         assert asked == ["0.6 0.5"]
         assert len(memory.results) == 1
@@ -215,6 +228,6 @@ def test_wrong_numbers_are_refused(options, says):
 
 def test_a_cascade_needs_somebody_to_ask():
     with pytest.raises(ConfigurationError, match="no one to ask"):
-        RagMeter([first_number], exporters=[InMemoryExporter()], cascade=0.1)
+        RagMeter([first_number], exporters=[InMemoryExporter()], sampling=Sampling(cascade=0.1))
     with pytest.raises(ConfigurationError, match="Cascade"):
-        RagMeter([first_number], exporters=[InMemoryExporter()], cascade="often")
+        RagMeter([first_number], exporters=[InMemoryExporter()], sampling=Sampling(cascade="often"))

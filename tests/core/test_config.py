@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter import RagMeter, VerdictRules
+from ragmeter import Alarms, Limits, RagMeter, Sampling, Scoring, VerdictRules
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings import config
-from ragmeter.settings.config import Settings, argument_of, meter_arguments, read_settings
+from ragmeter.settings.config import Settings, argument_of, fields_of, read_settings
+from ragmeter.settings.from_settings import meter_arguments
 
 
 @pytest.fixture(autouse=True)
@@ -160,10 +161,10 @@ def test_the_judge_has_as_many_calls_on_the_wire_as_requests_are_judged(monkeypa
     monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "none")
     monkeypatch.setenv("RAGMETER_JUDGE_CONCURRENCY", "3")
 
-    arguments = config.meter_arguments()
+    arguments = meter_arguments()
 
     settings, _ = arguments["judge"].settings_and_secrets()
-    assert (arguments["judge_concurrency"], settings["concurrency"]) == (3, 3)
+    assert (arguments["limits"].judge_concurrency, settings["concurrency"]) == (3, 3)
 
 
 PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
@@ -185,6 +186,25 @@ def test_every_argument_of_the_meter_has_a_variable_with_the_same_default_or_is_
     assert fields | set(_writer().IN_CODE_ONLY) == set(arguments)
     for field in fields:
         assert Settings.model_fields[field].default == arguments[field].default
+
+
+@pytest.mark.parametrize(
+    ("group", "in_code_only"),
+    [
+        (Sampling, {"rate", "judge_rate"}),  # the meter's own arguments have the variables
+        (Limits, set()),
+        (Alarms, set()),
+        (Scoring, {"mode", "redact", "verdict"}),
+    ],
+)
+def test_every_argument_of_a_group_has_a_variable_with_the_same_default(group, in_code_only):
+    known = {
+        argument_of(field).partition("(")[2][:-1]: Settings.model_fields[field].default
+        for field in fields_of(group.__name__)
+    }
+    defaults = {one.name: one.default for one in dataclasses.fields(group)}
+
+    assert known == {name: value for name, value in defaults.items() if name not in in_code_only}
 
 
 def test_every_setting_says_what_it_means_and_what_its_number_counts():
@@ -220,7 +240,7 @@ def test_objectives_from_the_environment(monkeypatch):
     monkeypatch.setenv(
         "RAGMETER_OBJECTIVES", "shop_qa:faithfulness>=0.8 for 95%; refusal<=0 for 80%"
     )
-    assert [str(one) for one in meter_arguments()["objectives"]] == [
+    assert [str(one) for one in meter_arguments()["scoring"].objectives] == [
         "shop_qa:faithfulness>=0.8 for 95%",
         "refusal<=0.0 for 80%",
     ]
@@ -234,9 +254,9 @@ def test_the_window_for_late_scores_is_set_from_the_environment(monkeypatch):
     monkeypatch.setenv("RAGMETER_LATE_WINDOW_S", "60")
     monkeypatch.setenv("RAGMETER_LATE_WINDOW", "7")
 
-    arguments = config.meter_arguments()
+    arguments = meter_arguments()
 
-    assert (arguments["late_window"], arguments["late_window_s"]) == (7, 60.0)
+    assert (arguments["limits"].late_window, arguments["limits"].late_window_s) == (7, 60.0)
 
 
 def test_prices_from_the_environment_are_the_budgets(monkeypatch):
@@ -247,7 +267,7 @@ def test_prices_from_the_environment_are_the_budgets(monkeypatch):
     monkeypatch.setenv("RAGMETER_JUDGE_MAX_COST", "30")
     monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "none")
 
-    budget = config.meter_arguments()["judge"].budget
+    budget = meter_arguments()["judge"].budget
 
     assert budget.price(1_000_000, 1_000_000) == 10.0
     assert (budget.cached_input_price, budget.max_cost) == (1.0, 30.0)
@@ -260,13 +280,11 @@ def test_prices_from_the_environment_are_the_budgets(monkeypatch):
         {"sample_rate": "often"},
         {"judge_sample_rate": None},
         {"sample_rate": 1.5},
-        {"redact": "secrets"},
         {"references": 5},
         {"exporters": 5},
-        {"keep": ["worst"]},
-        {"hold_s": None},
-        {"objectives": [5]},
-        {"objectives": 5},
+        {"sampling": 5},
+        {"limits": 5},
+        {"alarms": 5},
     ],
 )
 def test_an_argument_of_the_wrong_type_is_refused_at_construction(wrong):
@@ -274,11 +292,17 @@ def test_an_argument_of_the_wrong_type_is_refused_at_construction(wrong):
         RagMeter(**wrong)
 
 
+@pytest.mark.parametrize("wrong", [[5], 5])
+def test_objectives_of_the_wrong_type_are_refused_at_construction(wrong):
+    with pytest.raises(ConfigurationError, match="objectives"):
+        RagMeter(scoring=Scoring(objectives=wrong))
+
+
 def test_the_verdicts_thresholds_from_the_environment(monkeypatch):
     monkeypatch.setenv("RAGMETER_VERDICT_UNSUPPORTED_BELOW", "0.4")
     monkeypatch.setenv("RAGMETER_VERDICT_ON_TOPIC_FROM", "0.7")
 
-    assert config.meter_arguments()["verdict"] == VerdictRules(
+    assert meter_arguments()["scoring"].verdict == VerdictRules(
         unsupported_below=0.4, on_topic_from=0.7
     )
 

@@ -6,7 +6,7 @@ import pytest
 from fakes_core import SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
-from ragmeter import Estimate, RagMeter, RagSample, Score
+from ragmeter import Estimate, Limits, RagMeter, RagSample, Sampling, Score
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import metric
 from ragmeter.metrics.registry import preset_metrics
@@ -88,7 +88,7 @@ def test_requests_without_the_inputs_of_a_score_are_no_cases_of_it():
 
 def test_judged_requests_speak_for_all_of_them():
     """One in four is judged, and weighs four; what is known for free narrows the rest."""
-    meter = _meter(judge_sample_rate=0.25, queue_size=10_000)
+    meter = _meter(judge_sample_rate=0.25, limits=Limits(queue_size=10_000))
     _submit(meter, ["0.9 1.0", "0.1 0.0"] * 1000)
     judged = _chosen("judge", 0.25, range(1, 2001))
     (sums,) = [one.sums for one in meter._quality.totals() if one.score == "faithfulness"]
@@ -105,7 +105,12 @@ def test_judged_requests_speak_for_all_of_them():
 @pytest.mark.parametrize("sample_rate", [1.0, 0.5])
 def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample_rate):
     """Failed retrievals are all judged, of the others one in four or eight; every request was seen."""
-    meter = _meter(keep="worst", sample_rate=sample_rate, judge_sample_rate=0.25, queue_size=10_000)
+    meter = _meter(
+        sample_rate=sample_rate,
+        judge_sample_rate=0.25,
+        sampling=Sampling(keep="worst"),
+        limits=Limits(queue_size=10_000),
+    )
     _submit(meter, ["0.6 1.0"] * 1600)
     _submit(meter, ["0.6 0.0"] * 400, first_trace=1601, contexts=[])
     judged = _chosen("judge", 0.25, _chosen("sample", sample_rate, range(1, 1601)))
@@ -119,7 +124,7 @@ def test_requests_kept_for_being_bad_weigh_1_and_the_others_their_inverse(sample
 
 
 def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
-    meter = _meter(sample_rate=0.5, queue_size=10_000)
+    meter = _meter(sample_rate=0.5, limits=Limits(queue_size=10_000))
     _submit(meter, ["0.6 1.0"] * 1000)
     scored = len(_chosen("sample", 0.5, range(1, 1001)))
     assert meter.stats().dropped["sampled_out"] == 1000 - scored

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Sampling
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -188,7 +188,10 @@ def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
 
     unsure = Unsure()
     with RagMeter(
-        metrics=[context_tally], exporters=[unsure], sample_rate=0.0, keep="worst"
+        metrics=[context_tally],
+        exporters=[unsure],
+        sample_rate=0.0,
+        sampling=Sampling(keep="worst"),
     ) as meter:
         meter.submit(SAMPLE)
         meter.submit(SAMPLE.model_copy(update={"contexts": ()}))

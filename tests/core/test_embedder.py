@@ -12,7 +12,7 @@ import pytest
 from embedding_server import EmbeddingServer
 from fakes_embedder import WithKey, by_length, by_process
 
-from ragmeter import ConfigurationError, RagMeter, RagSample
+from ragmeter import ConfigurationError, Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.embedder import InProcessEmbedder, OpenAIEmbedder
 from ragmeter.pipeline.process.payload import Unpickler, make_payload
@@ -27,7 +27,7 @@ def sample(question="How tall is it?"):
 
 def scored(*samples, **arguments):
     memory = InMemoryExporter()
-    meter = RagMeter(exporters=[memory], hold_s=60, **arguments)
+    meter = RagMeter(exporters=[memory], limits=Limits(hold_s=60), **arguments)
     try:
         for one in samples:
             meter.submit(one)
@@ -91,7 +91,7 @@ def test_free_scores_do_not_wait_for_it():
         return by_length(texts)
 
     memory = InMemoryExporter()
-    meter = RagMeter(embedder=hangs, exporters=[memory], hold_s=0.0)
+    meter = RagMeter(embedder=hangs, exporters=[memory], limits=Limits(hold_s=0.0))
     for number in range(5):
         meter.submit(sample(f"{number}?"))
     try:
@@ -118,7 +118,7 @@ def test_shutdown_does_not_wait_for_one_that_hangs():
         return by_length(texts)
 
     memory = InMemoryExporter()
-    meter = RagMeter(embedder=hangs, exporters=[memory], hold_s=60)
+    meter = RagMeter(embedder=hangs, exporters=[memory], limits=Limits(hold_s=60))
     meter.submit(sample())
     try:
         assert begun.wait(60)
@@ -182,7 +182,7 @@ def test_a_forked_child_embeds_for_itself():
     code = """
         import os, sys, threading, warnings
         warnings.simplefilter("ignore", DeprecationWarning)
-        from ragmeter import RagMeter, RagSample
+        from ragmeter import Limits, RagMeter, RagSample
         from ragmeter.exporters.memory import InMemoryExporter
         gate, begun = threading.Event(), threading.Event()
         parent = os.getpid()
@@ -192,7 +192,7 @@ def test_a_forked_child_embeds_for_itself():
                 gate.wait(60)
             return [[1.0, len(text)] for text in texts]
         memory = InMemoryExporter()
-        meter = RagMeter(metrics=["semantic_context_relevance"], embedder=embed, exporters=[memory], hold_s=60)
+        meter = RagMeter(metrics=["semantic_context_relevance"], embedder=embed, exporters=[memory], limits=Limits(hold_s=60))
         def ask():
             meter.submit(RagSample(question="How?", contexts=["So."], answer="So."))
         ask()

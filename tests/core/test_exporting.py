@@ -4,9 +4,16 @@ import threading
 import time
 
 import pytest
-from fakes_core import GatedExporter, RaisingExporter, context_tally
+from fakes_core import (
+    FakeJudge,
+    GatedExporter,
+    GatedMetric,
+    RaisingExporter,
+    answer_length,
+    context_tally,
+)
 
-from ragmeter import RagMeter, TryLaterError
+from ragmeter import Limits, RagMeter, Scoring, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 
@@ -146,6 +153,76 @@ def test_what_an_exporter_may_take_later_waits_and_a_flush_does_not_call_it_done
     assert meter.flush(60)
     assert (meter.stats().exported, meter.stats().in_flight) == (3, 0)
     assert len({scored.run.run_id for scored in refusing.results}) == len(refusing.results) == 3
+    meter.shutdown(60)
+
+
+class Stepwise(InMemoryExporter):
+    """Takes a batch when it is told to go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def export(self, batch):
+        self.entered.release()
+        self.go.acquire()
+        super().export(batch)
+
+
+def test_a_flush_waits_for_what_came_after_one_that_gave_up():
+    """The exporter comes to the first one's turn while the second waits, and has not seen the rest then."""
+    stepwise = Stepwise()
+    meter = _meter(stepwise, requests=1)
+    assert stepwise.entered.acquire(timeout=60)
+    assert meter.flush(0.01) is False
+    meter.submit(SAMPLE)
+    _await(lambda: _handed_on(meter) == 2)
+    flushed = []
+    waiting = threading.Thread(target=lambda: flushed.append((meter.flush(60), meter.stats())))
+    waiting.start()
+    worker = meter.port.pipeline._exporting._queues[0].worker
+    _await(lambda: worker._errands[0].until >= 2)
+    stepwise.go.release()
+    assert stepwise.entered.acquire(timeout=60)
+    waiting.join(0.2)
+    assert flushed == []
+    stepwise.go.release()
+    waiting.join(60)
+    [(done, stats)] = flushed
+    assert (done, stats.exported, stats.in_flight) == (True, 2, 0)
+    meter.shutdown(60)
+
+
+def test_a_flush_waits_for_what_is_on_its_way_out_just_then():
+    """It has been held long enough, its judged scores come in at the same moment, and its texts are being redacted."""
+    gate, leaving, go = threading.Event(), threading.Event(), threading.Event()
+
+    def redact(text):
+        if text not in {"q", "a"}:  # why a score has no value
+            leaving.set()
+            go.wait(60)
+        return text
+
+    exporter = InMemoryExporter()
+    meter = RagMeter(
+        metrics=[answer_length, GatedMetric(gate)],
+        judge=FakeJudge(),
+        exporters=[exporter],
+        scoring=Scoring(redact=redact),
+        limits=Limits(hold_s=0.01),
+    )
+    meter.submit(SAMPLE)
+    assert leaving.wait(60)
+    gate.set()
+    flushed = []
+    waiting = threading.Thread(target=lambda: flushed.append((meter.flush(60), meter.stats())))
+    waiting.start()
+    waiting.join(0.5)
+    assert flushed == []
+    go.set()
+    waiting.join(60)
+    [(done, stats)] = flushed
+    assert (done, stats.exported, stats.in_flight) == (True, 1, 0)
     meter.shutdown(60)
 
 

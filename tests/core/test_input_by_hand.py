@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragmeter
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
 from ragmeter.requests.size import weight_of
@@ -98,8 +98,8 @@ def test_anything_at_any_verb(data):
         meter.submit(some())
     meter.attach_reference(some(), some())
     meter.feedback(some(), some(), some(), label=some(), explanation=some(), direction=some())
-    meter.count_lost("evicted", some())
-    meter.expect_requests(some())
+    meter.port.count_lost("evicted", some())
+    meter.port.expect_requests(some())
     meter.flush(some() if data.draw(st.booleans()) else 30)
     meter.flush(30)
     stats = meter.stats()
@@ -199,9 +199,7 @@ def test_a_request_left_in_another_context_than_it_was_entered_in_raises_nothing
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"exporters": 5}, {"hold_s": "x"}, {"queue_size": None}, {"queue_bytes": math.inf},
-        {"queue_size": math.nan}, {"shutdown_timeout_s": "soon"}, {"late_window": "many"},
-        {"references": 5}, {"exporters": [5]}, {"scoring": 5}, {"judge": 5},
+        {"exporters": 5}, {"references": 5}, {"exporters": [5]}, {"scoring": 5}, {"judge": 5},
     ],
 )  # fmt: skip
 def test_a_constructor_raises(wrong):
@@ -244,7 +242,9 @@ def test_queue_bytes_counts_every_text_of_a_request(where):
         answer=big if where == "answer" else "a",
         reference={"answer": big} if where == "reference" else None,
     )
-    meter = RagMeter(metrics=[waiting], exporters=[InMemoryExporter()], queue_bytes=20_000_000)
+    meter = RagMeter(
+        metrics=[waiting], exporters=[InMemoryExporter()], limits=Limits(queue_bytes=20_000_000)
+    )
     meter.submit(sample)
     assert entered.wait(30)
     for _ in range(20):

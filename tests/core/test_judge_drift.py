@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ragmeter import ConfigurationError, RagMeter
+from ragmeter import Alarms, ConfigurationError, RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, Score
@@ -269,24 +269,15 @@ def test_a_frozen_set_is_what_the_exporter_wrote(tmp_path):
 def test_files_that_are_no_frozen_set(tmp_path, count, changes, word):
     path = _file(tmp_path / "frozen.jsonl", count, **changes)
     with pytest.raises(ConfigurationError, match=word):
-        RagMeter([Kindness()], Moody(), exporters=[], alarms=True, judge_check=path)
+        RagMeter([Kindness()], Moody(), exporters=[], alarms=Alarms(check=path))
 
 
 def test_a_check_needs_a_judge_and_somebody_to_tell(tmp_path):
     path = _file(tmp_path / "frozen.jsonl")
-    with pytest.raises(ConfigurationError, match="alarms=True"):
-        RagMeter([Kindness()], Moody(), exporters=[], judge_check=path)
     with pytest.raises(ConfigurationError, match="a judge"):
-        RagMeter(exporters=[], alarms=True, judge_check=path)
-    with pytest.raises(ConfigurationError, match="judge_check_every_s"):
-        RagMeter(
-            [Kindness()],
-            Moody(),
-            exporters=[],
-            alarms=True,
-            judge_check=path,
-            judge_check_every_s=1,
-        )
+        RagMeter(exporters=[], alarms=Alarms(check=path))
+    with pytest.raises(ConfigurationError, match="check_every_s"):
+        RagMeter([Kindness()], Moody(), exporters=[], alarms=Alarms(check=path, check_every_s=1))
 
 
 HOUR = 3600.0
@@ -308,9 +299,7 @@ def live(tmp_path, monkeypatch):
             json.dumps({"question": "q", "answer": str(value), "scores": {"kindness": value}}) for value in OLD
         )
     )  # fmt: skip
-    meter = RagMeter(
-        [Kindness()], judge, exporters=[InMemoryExporter()], alarms=True, judge_check=path
-    )
+    meter = RagMeter([Kindness()], judge, exporters=[InMemoryExporter()], alarms=Alarms(check=path))
     told = []
     meter.on_change(told.append)
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample, Reference
@@ -79,7 +79,10 @@ def test_a_judge_that_wants_to_end_the_program_loses_itself(error):
     exporter = InMemoryExporter()
     judge = _Quitting(error)
     with RagMeter(
-        metrics=["context_precision"], judge=judge, exporters=[exporter], judge_concurrency=1
+        metrics=["context_precision"],
+        judge=judge,
+        exporters=[exporter],
+        limits=Limits(judge_concurrency=1),
     ) as meter:
         for number in range(3):
             meter.submit(

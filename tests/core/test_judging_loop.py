@@ -17,14 +17,14 @@ from ragmeter.pipeline.judging import JudgeLoop
 
 SCRIPT = """
 import sys
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.judge import OpenAIJudge
 judge = OpenAIJudge("m", base_url=sys.argv[1], api_key="k")
 meter = RagMeter(
     metrics=["answer_relevancy"], judge=judge, exporters=[JsonlExporter(sys.argv[2])],
-    shutdown_timeout_s=60,
+    limits=Limits(shutdown_timeout_s=60),
 )
 meter.submit(RagSample(question="q", contexts=["c"], answer="An answer."))
 """

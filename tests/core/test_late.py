@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter, RagRun
+from ragmeter import Limits, RagMeter, RagRun, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
@@ -141,7 +141,9 @@ def test_without_metrics_an_attached_reference_is_still_exported(memory):
 
 def test_late_truth_about_a_request_kept_for_being_bad_says_so(memory):
     """The chances of a request are those it was chosen with, also when it is scored again."""
-    meter = RagMeter(metrics=[exact_answer], exporters=[memory], sample_rate=0.0, keep="worst")
+    meter = RagMeter(
+        metrics=[exact_answer], exporters=[memory], sample_rate=0.0, sampling=Sampling(keep="worst")
+    )
     meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
     assert meter.flush(60)
     meter.attach_reference(memory.results[0].run.run_id, "Here.")
@@ -200,7 +202,7 @@ def test_the_window_is_bounded_by_number_bytes_and_age():
 
 
 def test_no_window_remembers_nothing(memory):
-    meter = _meter(memory, late_window=0)
+    meter = _meter(memory, limits=Limits(late_window=0))
     meter.submit(SAMPLE)
     meter.flush(60)
 

@@ -23,7 +23,7 @@ FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
 
 PREAMBLE = """
 import os, sys, threading, time
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.metrics import RagSample, metric
 SAMPLE = RagSample(question="q", contexts=["a"])
 @metric
@@ -37,7 +37,7 @@ class Printing:
         return True
     def shutdown(self, timeout_s):
         pass
-meter = RagMeter(metrics=[one], exporters=[Printing()], shutdown_timeout_s=60)
+meter = RagMeter(metrics=[one], exporters=[Printing()], limits=Limits(shutdown_timeout_s=60))
 """
 
 
@@ -86,7 +86,7 @@ def test_exit_never_waits_longer_than_the_deadline():
                 time.sleep(600)
             def flush(self, timeout_s):
                 time.sleep(600)
-        stuck = RagMeter(metrics=[one], exporters=[Hanging()], shutdown_timeout_s=0.2)
+        stuck = RagMeter(metrics=[one], exporters=[Hanging()], limits=Limits(shutdown_timeout_s=0.2))
         stuck.submit(SAMPLE)
         """
     )

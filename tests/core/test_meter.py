@@ -1,5 +1,7 @@
 """The meter as users and adapters see it."""
 
+import math
+import re
 import threading
 
 import pytest
@@ -15,7 +17,7 @@ from fakes_core import (
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmeter import MeterStats, RagMeter, RagRun
+from ragmeter import Alarms, Limits, MeterStats, RagMeter, RagRun, Sampling, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, UnknownMetricError, metric
 from ragmeter.metrics.judge.protocol import JudgeCall
@@ -151,7 +153,9 @@ def test_a_raising_exporter_is_counted_and_the_others_still_get_everything():
 
 def test_a_hanging_exporter_delays_neither_the_others_nor_flush():
     hanging, memory = GatedExporter(), InMemoryExporter()
-    meter = RagMeter(metrics=[context_tally], exporters=[hanging, memory], queue_size=4)
+    meter = RagMeter(
+        metrics=[context_tally], exporters=[hanging, memory], limits=Limits(queue_size=4)
+    )
 
     for number in range(20):
         meter.submit(SAMPLE)
@@ -174,7 +178,7 @@ def test_a_full_queue_drops_the_oldest_and_counts_them():
         gate.wait(60)
         return 1.0
 
-    meter, memory = _meter(metrics=[blocked], queue_size=5)
+    meter, memory = _meter(metrics=[blocked], limits=Limits(queue_size=5))
     for number in range(20):
         meter.submit(SAMPLE.model_copy(update={"question": str(number)}))
     gate.set()
@@ -195,7 +199,7 @@ def test_the_queue_is_bounded_by_bytes_too():
         gate.wait(60)
         return 1.0
 
-    meter, memory = _meter(metrics=[blocked], queue_bytes=1_000)
+    meter, memory = _meter(metrics=[blocked], limits=Limits(queue_bytes=1_000))
     big = RagSample(question="q", contexts=["x" * 400])
     for _ in range(10):
         meter.submit(big)
@@ -246,7 +250,9 @@ def test_judged_requests_are_a_subset_of_the_scored_ones():
 def test_judged_scores_in_time_go_out_with_the_rest():
     gate = threading.Event()
     gate.set()
-    meter, memory = _meter(metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), hold_s=30)
+    meter, memory = _meter(
+        metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), limits=Limits(hold_s=30)
+    )
 
     meter.submit(SAMPLE)
     meter.flush(60)
@@ -259,7 +265,7 @@ def test_judged_scores_in_time_go_out_with_the_rest():
 def test_late_judged_scores_follow_on_their_own():
     gate = threading.Event()
     meter, memory = _meter(
-        metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), hold_s=0.05
+        metrics=[context_tally, GatedMetric(gate)], judge=FakeJudge(), limits=Limits(hold_s=0.05)
     )
 
     meter.submit(SAMPLE)
@@ -279,10 +285,7 @@ def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
     meter, memory = _meter(
         metrics=[context_tally, GatedMetric(never)],
         judge=FakeJudge(),
-        hold_s=0.02,
-        judge_concurrency=1,
-        judge_deadline_s=0.5,
-        queue_size=10,
+        limits=Limits(hold_s=0.02, judge_concurrency=1, judge_deadline_s=0.5, queue_size=10),
     )
     for number in range(50):
         meter.submit(SAMPLE)
@@ -308,7 +311,9 @@ def test_shutdown_exports_what_the_judge_did_not_get_to():
             return await super().measure(sample, judge)
 
     judge = FakeJudge()
-    meter, memory = _meter(metrics=[context_tally, Asked(never)], judge=judge, hold_s=60)
+    meter, memory = _meter(
+        metrics=[context_tally, Asked(never)], judge=judge, limits=Limits(hold_s=60)
+    )
 
     meter.submit(SAMPLE)
     assert asked.wait(60)
@@ -347,7 +352,7 @@ def test_a_sample_belongs_to_the_span_that_is_current():
 def test_an_adapter_that_has_nothing_to_report_leaves_no_trace_in_the_counts():
     meter, memory = _meter()
 
-    meter.offer(lambda: None, run_id="r")
+    meter.port.offer(lambda: None, run_id="r")
     meter.flush(60)
 
     assert memory.results == []
@@ -361,7 +366,7 @@ def test_a_builder_that_raises_is_counted_and_does_not_stop_the_worker(contained
     def broken() -> RagRun:
         raise ValueError("no")
 
-    meter.offer(broken, run_id="r")
+    meter.port.offer(broken, run_id="r")
     meter.submit(SAMPLE)
 
     assert meter.flush(60)
@@ -383,7 +388,7 @@ def test_judge_calls_are_counted():
 
 
 def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
-    meter, memory = _meter(sample_rate=0.0, keep="worst")
+    meter, memory = _meter(sample_rate=0.0, sampling=Sampling(keep="worst"))
 
     meter.submit(SAMPLE)
     meter.submit(RagSample(question="empty", contexts=[]))
@@ -402,9 +407,9 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
         ({"metrics": [context_tally, context_tally]}, "prefixed"),
         ({"sample_rate": 1.5}, "sample_rate is 1.5"),
         ({"judge_sample_rate": -0.1}, "judge_sample_rate"),
-        ({"queue_size": 0}, "queue_size is 0"),
-        ({"hold_s": -1}, "hold_s"),
-        ({"keep": "best"}, "'none' or 'worst'"),
+        ({"limits": {"queue_size": 9}}, "limits is {'queue_size': 9}; pass ragmeter.Limits(...)"),
+        ({"sampling": "worst"}, "sampling is 'worst'; pass ragmeter.Sampling(...)"),
+        ({"sample_rate": 0.5, "sampling": Sampling(rate=0.2)}, "name the same rate"),
         ({"references": "nowhere.jsonl"}, "nowhere.jsonl"),
         ({"references": "golden.txt"}, ".jsonl"),
         ({"references": 5}, "references is a int"),
@@ -418,8 +423,35 @@ def test_keep_worst_keeps_failures_and_empty_retrievals_that_were_not_sampled():
     ],
 )
 def test_misconfiguration_raises_at_construction_with_the_fix(arguments, message):
-    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         _meter(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("group", "arguments", "message"),
+    [
+        (Limits, {"queue_size": 0}, "queue_size is 0"),
+        (Limits, {"hold_s": -1}, "hold_s"),
+        (Limits, {"hold_s": "x"}, "hold_s"),
+        (Limits, {"hold_s": None}, "hold_s"),
+        (Limits, {"queue_size": None}, "queue_size"),
+        (Limits, {"queue_bytes": math.inf}, "queue_bytes"),
+        (Limits, {"queue_size": math.nan}, "queue_size"),
+        (Limits, {"shutdown_timeout_s": "soon"}, "shutdown_timeout_s"),
+        (Limits, {"late_window": "many"}, "late_window"),
+        (Sampling, {"keep": "best"}, "'none' or 'worst'"),
+        (Sampling, {"keep": ["worst"]}, "keep"),
+        (Sampling, {"rate": 1.5}, "rate is 1.5"),
+        (Sampling, {"cascade": "all"}, "cascade is 'all'"),
+        (Scoring, {"mode": "fork"}, "scoring"),
+        (Scoring, {"redact": "secrets"}, "redact"),
+        (Scoring, {"verdict": 1}, "verdict"),
+        (Alarms, {"check_every_s": 1}, "check_every_s"),
+    ],
+)
+def test_a_group_of_arguments_refuses_what_is_wrong(group, arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        group(**arguments)
 
 
 def test_an_unknown_metric_name_says_which_are_near():
@@ -429,3 +461,17 @@ def test_an_unknown_metric_name_says_which_are_near():
     assert caught.value.name == "retrieval_helth"
     assert "Did you mean 'retrieval_health'" in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def test_a_detector_is_asked_beside_the_other_metrics():
+    def detect(question, contexts, answer):
+        return [(0, 4, 0.9)]
+
+    meter, memory = _meter(detector=detect)
+    with meter:
+        meter.submit(SAMPLE)
+        assert meter.flush(60)
+    assert memory.results[0].scores["span_support"].value == pytest.approx(0.2)  # 1 - 4 / 5
+    assert {"context_tally", "answer_length"} <= set(memory.results[0].scores)
+    with pytest.raises(ConfigurationError, match="detector is int"):
+        RagMeter(detector=5)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import RagMeter, RagSample, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, metric
 from ragmeter.quality.objectives import (
@@ -161,7 +161,7 @@ def test_a_meter_counts_the_bad_side_of_each_objective_and_publishes_the_budget(
         exporters=[
             OpenTelemetryExporter(meter_provider=MeterProvider([reader], shutdown_on_exit=False))
         ],
-        objectives="shop:goodness>=0.5 for 90%",
+        scoring=Scoring(objectives="shop:goodness>=0.5 for 90%"),
     )
     made = meter.objective("badness", at_most=0.2, share=0.75)
     assert str(made) == "badness<=0.2 for 75%"
@@ -183,13 +183,15 @@ def test_a_meter_counts_the_bad_side_of_each_objective_and_publishes_the_budget(
 
 
 def test_a_meter_refuses_an_objective_that_makes_no_sense() -> None:
-    with RagMeter([goodness], exporters=[], objectives=["goodness>=0.5 for 90%"]) as meter:
+    with RagMeter(
+        [goodness], exporters=[], scoring=Scoring(objectives=["goodness>=0.5 for 90%"])
+    ) as meter:
         with pytest.raises(ConfigurationError, match="one objective"):
             meter.objective("goodness", at_least=0.6)
         with pytest.raises(ConfigurationError, match="at_least"):
             meter.objective("goodness")
     with pytest.raises(ConfigurationError, match="objective"):
-        RagMeter([goodness], exporters=[], objectives="goodness is fine")
+        RagMeter([goodness], exporters=[], scoring=Scoring(objectives="goodness is fine"))
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from collections import deque
 
 import pytest
 from hypothesis import given, settings
@@ -84,6 +85,37 @@ def test_a_queue_that_is_never_empty_is_flushed_of_what_had_come():
         assert queue.flush(60)
         assert len(worked) >= number
     queue.close(0.0)
+
+
+def test_an_errand_is_done_after_what_is_taken_out_while_it_is_asked_for():
+    started, go, seen = threading.Semaphore(0), threading.Semaphore(0), []
+
+    def work(batch):
+        started.release()
+        go.acquire()
+        seen.extend(batch)
+
+    class Overtaken(deque):
+        """Before the asking thread learns how many wait, the worker takes its next batch."""
+
+        def __len__(self):
+            if threading.current_thread() is threading.main_thread():
+                go.release()
+                assert started.acquire(timeout=60)
+            return super().__len__()
+
+    queue = _queue(work, max_batch=2)
+    queue.put(0)
+    assert started.acquire(timeout=60)
+    for number in (1, 2, 3):
+        queue.put(number)
+    queue._items = Overtaken(queue._items)
+    assert queue.errand(lambda: seen.append("errand"))
+    queue._items = deque(queue._items)
+    go.release(10)
+    assert queue.flush(60)
+    queue.close(60)
+    assert seen == [0, 1, 2, 3, "errand"]
 
 
 @pytest.mark.contains_errors

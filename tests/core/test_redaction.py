@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     Metric,
@@ -47,7 +47,7 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
         return 1.0
 
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[look], exporters=[memory], redact=_hide)
+    meter = RagMeter(metrics=[look], exporters=[memory], scoring=Scoring(redact=_hide))
 
     _secret_request(meter)
     assert meter.flush(60)
@@ -65,7 +65,10 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
 def test_references_are_looked_up_by_the_question_as_asked():
     memory = InMemoryExporter()
     meter = RagMeter(
-        metrics=[], exporters=[memory], redact=_hide, references={f"What is {SECRET}": SECRET}
+        metrics=[],
+        exporters=[memory],
+        references={f"What is {SECRET}": SECRET},
+        scoring=Scoring(redact=_hide),
     )
 
     meter.submit(RagSample(question=f"What is {SECRET}?"))
@@ -78,7 +81,7 @@ def test_references_are_looked_up_by_the_question_as_asked():
 @pytest.mark.parametrize("hook", [lambda text: 1 / 0, lambda text: None, lambda text: b"x"])
 def test_a_failing_hook_loses_the_request_and_not_its_secrecy(hook):
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[], exporters=[memory], redact=hook)
+    meter = RagMeter(metrics=[], exporters=[memory], scoring=Scoring(redact=hook))
 
     _secret_request(meter)
     assert meter.flush(60)
@@ -114,7 +117,11 @@ def test_explanations_tell_why_without_quoting_content(caplog):
 def test_the_hook_sees_every_text(texts):
     seen = []
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[], exporters=[memory], redact=lambda text: seen.append(text) or "x")
+    meter = RagMeter(
+        metrics=[],
+        exporters=[memory],
+        scoring=Scoring(redact=lambda text: seen.append(text) or "x"),
+    )
 
     sample = RagSample(question=texts[0], contexts=texts, answer=texts[-1], contexts_by="prompt")
     meter.submit(sample)
@@ -157,7 +164,7 @@ class Talkative(Metric):
 
 def _talk(hook):
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[Talkative()], exporters=[memory], redact=hook)
+    meter = RagMeter(metrics=[Talkative()], exporters=[memory], scoring=Scoring(redact=hook))
     meter.submit(RagSample(question="q", contexts=["a"], answer="b"))
     assert meter.flush(60)
     (result,) = memory.results
@@ -175,7 +182,7 @@ def test_what_metrics_and_judge_wrote_is_redacted_too():
 
 def test_a_comment_given_as_feedback_is_redacted_too():
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[], exporters=[memory], redact=_hide)
+    meter = RagMeter(metrics=[], exporters=[memory], scoring=Scoring(redact=_hide))
     meter.submit(RagSample(question="q", contexts=["a"]))
     assert meter.flush(60)
 
@@ -201,7 +208,7 @@ def test_a_hook_that_fails_on_an_explanation_withholds_it_and_keeps_the_score():
 
 def test_the_stages_are_redacted_and_share_their_documents_still():
     memory = InMemoryExporter()
-    with RagMeter(metrics=[], exporters=[memory], redact=_hide) as meter:
+    with RagMeter(metrics=[], exporters=[memory], scoring=Scoring(redact=_hide)) as meter:
         with meter.request("Who?") as request:
             request.retrieved([f"card {SECRET}", "other"])
             request.kept([f"card {SECRET}"], stage="rerank")

@@ -111,7 +111,7 @@ def _part(sample, started_ns):
 
 
 def _offer(meter, sample, started_ns=1):
-    meter.offer(lambda: _part(sample, started_ns), run_id="x", scope=current_scope())
+    meter.port.offer(lambda: _part(sample, started_ns), run_id="x", scope=current_scope())
 
 
 def test_framework_runs_within_a_request_become_one_sample(meter, memory):
@@ -165,7 +165,9 @@ def test_how_the_contexts_are_known_is_that_of_the_parts_that_count(meter, memor
 def test_a_run_that_ends_after_its_request_stands_alone(meter, memory):
     with ragmeter.request("group"):
         scope = current_scope()
-    meter.offer(lambda: _part(RagSample(question="late", contexts=[]), 1), run_id="x", scope=scope)
+    meter.port.offer(
+        lambda: _part(RagSample(question="late", contexts=[]), 1), run_id="x", scope=scope
+    )
 
     assert _only(meter, memory).sample.question == "late"
 

@@ -12,7 +12,7 @@ import pytest
 from fakes_core import FakeJudge, answer_length
 from fakes_worker import EchoJudge
 
-from ragmeter import ConfigurationError, RagMeter, Scorer
+from ragmeter import ConfigurationError, Limits, RagMeter, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     Metric,
@@ -74,7 +74,9 @@ def by_meter(samples, **arguments):
     """Return what `scoring="thread"` writes of each sample, in their order."""
     exporter = InMemoryExporter()
     meter = RagMeter(
-        exporters=[exporter], hold_s=600, queue_size=4096, queue_bytes=1 << 30, **arguments
+        exporters=[exporter],
+        limits=Limits(hold_s=600, queue_size=4096, queue_bytes=1 << 30),
+        **arguments,
     )
     try:
         for one in samples:

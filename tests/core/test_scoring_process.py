@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     ConfigurationError,
@@ -118,7 +118,9 @@ def test_every_judged_metric_gives_the_same_scores_and_counts_as_in_a_thread():
             judge = OpenAIJudge("m", server.url, KEY, headers={"x-team": "a"})
             heard = []
             judge.subscribe(heard.append)
-            runs.append((*scored(scoring, samples(), judge=judge, hold_s=60), judge, heard))
+            runs.append(
+                (*scored(scoring, samples(), judge=judge, limits=Limits(hold_s=60)), judge, heard)
+            )
         headers = server.requests[-1].headers
 
     (here, at_thread, judge_here, heard_here), (there, at_process, judge_there, heard_there) = runs
@@ -331,7 +333,7 @@ def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
             judge,
             exporters=[exporter],
             scoring="process",
-            hold_s=60,
+            limits=Limits(hold_s=60),
         ) as meter:
             meter.submit(samples()[0])
             assert meter.flush(60)
@@ -357,8 +359,7 @@ def test_the_budget_is_kept_where_it_was_set():
                 samples()[:1] * 2,
                 metrics=["context_precision"],
                 judge=judge,
-                judge_concurrency=1,
-                hold_s=60,
+                limits=Limits(judge_concurrency=1, hold_s=60),
             )
             statuses += [result.scores["context_precision"] for result in results]
         calls = len(server.requests)
@@ -374,8 +375,7 @@ def test_late_references_and_redaction_go_through_the_worker():
     with RagMeter(
         ["answer_overlap", question_length],
         exporters=[exporter],
-        scoring="process",
-        redact=lambda text: text.replace("Paris", "X"),
+        scoring=Scoring("process", redact=lambda text: text.replace("Paris", "X")),
     ) as meter:
         with meter.request("in Paris?") as request:
             request.retrieved(["Paris"])
@@ -405,7 +405,7 @@ SCRIPT = """
 print("main module runs")
 import os
 from fakes_worker import scorer_pid, workers_of
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 
@@ -414,7 +414,7 @@ class Printing(InMemoryExporter):
         for result in batch:
             print("scored by", int(result.scores["scorer_pid"].value))
 
-meter = RagMeter([scorer_pid], exporters=[Printing()], scoring="process", shutdown_timeout_s=60)
+meter = RagMeter([scorer_pid], exporters=[Printing()], scoring="process", limits=Limits(shutdown_timeout_s=60))
 print("workers:", len(workers_of(os.getpid())))
 meter.submit(RagSample(question="q"))
 """

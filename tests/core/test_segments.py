@@ -5,7 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from ragmeter import ConfigurationError, RagMeter, RagRun, RagSample, Reference, Retrieval, Score
+from ragmeter import (
+    ConfigurationError,
+    RagMeter,
+    RagRun,
+    RagSample,
+    Reference,
+    Retrieval,
+    Score,
+    Scoring,
+)
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.semconv import PAIR_SUMS
 from ragmeter.quality._parts import MOST_REMEMBERED, MOST_VALUES
@@ -332,10 +341,7 @@ def test_a_reference_that_comes_late_counts_in_the_segments_of_its_request():
 
 
 def test_a_value_is_told_as_the_redaction_hook_leaves_it():
-    with RagMeter(
-        metrics=["lexical_groundedness"], exporters=[InMemoryExporter()], segments=["tenant"],
-        redact=lambda text: text.replace("acme", "xxx"),
-    ) as meter:  # fmt: skip
+    with RagMeter(metrics=["lexical_groundedness"], exporters=[InMemoryExporter()], segments=["tenant"], scoring=Scoring(redact=lambda text: text.replace("acme", "xxx"))) as meter:  # fmt: skip
         with meter.request("q", metadata={"tenant": "acme"}) as request:
             request.retrieved(["a"])
             request.answered("a")

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import Metric, RagSample, Score, metric
@@ -64,16 +64,15 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
         exporters=[OpenTelemetryExporter(meter_provider=MeterProvider([reader])), memory],
         sample_rate=sample_rate,
         judge_sample_rate=judge_rate,
-        keep="worst",
-        queue_size=10_000,
-        hold_s=60,
+        sampling=Sampling(keep="worst"),
+        limits=Limits(queue_size=10_000, hold_s=60),
     )
     chance = random.Random(3)
     values = [round(chance.betavariate(4, 1.6), 6) for _ in range(4_000)]
     runs = iter(range(10**6))
     for value in values:
         run_id = f"{next(runs)}"
-        meter.offer(_built(value, run_id), run_id=run_id)
+        meter.port.offer(_built(value, run_id), run_id=run_id)
     assert meter.flush(120)
     stats, points = meter.stats(), _points(reader)
     meter.shutdown(60)
@@ -186,8 +185,7 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
         judge=FakeJudge(),
         exporters=[OpenTelemetryExporter(tracer_provider=provider)],
         judge_sample_rate=0.1,
-        queue_size=20_000,
-        hold_s=60,
+        limits=Limits(queue_size=20_000, hold_s=60),
     )
     tracer = provider.get_tracer("application")
     for _ in range(10_000):
@@ -215,7 +213,12 @@ def test_nothing_of_a_sampled_out_request_reaches_exporters_that_write_requests(
             self.told.append(scored)
 
     measuring, memory = Measuring(), InMemoryExporter()
-    meter = RagMeter(metrics=[free], exporters=[measuring, memory], sample_rate=0.0, keep="worst")
+    meter = RagMeter(
+        metrics=[free],
+        exporters=[measuring, memory],
+        sample_rate=0.0,
+        sampling=Sampling(keep="worst"),
+    )
     for number in range(100):
         meter.submit(RagSample(question=str(0.5 + number / 1_000), contexts=["c"]))
     meter.submit(RagSample(question="0.1", contexts=["c"]))
@@ -233,11 +236,13 @@ def test_threads_that_offer_at_once_change_no_choice():
     exported = []
     for _ in range(2):
         memory = InMemoryExporter()
-        meter = RagMeter(metrics=[free], exporters=[memory], sample_rate=0.3, queue_size=5_000)
+        meter = RagMeter(
+            metrics=[free], exporters=[memory], sample_rate=0.3, limits=Limits(queue_size=5_000)
+        )
 
         def offer(start, meter=meter):
             for number in range(start, start + 250):
-                meter.offer(_built(0.5, f"r{number}"), run_id=f"r{number}")
+                meter.port.offer(_built(0.5, f"r{number}"), run_id=f"r{number}")
 
         threads = [threading.Thread(target=offer, args=(n * 250,)) for n in range(4)]
         for thread in threads:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
-from ragmeter.quality.conversations import Conversation
+from ragmeter.quality.conversations import ConversationSums
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
@@ -383,7 +383,7 @@ def test_pair_sums_are_those_of_whole_conversations_however_they_are_cut(turns):
     for number, value, probability in turns:
         for sums in (one, processes[number % 2]):
             sums.judged(0.0, probability, value)
-        conversation = here.setdefault(number, (Conversation(), Conversation()))
+        conversation = here.setdefault(number, (ConversationSums(), ConversationSums()))
         for each, sums in zip(conversation, (one, processes[number % 2]), strict=True):
             each.add("all", 0, sums, 1 / probability, value, 0.0)
     whole = JudgedMoments()

@@ -4,7 +4,7 @@ import pytest
 from fakes_core import FakeJudge
 from openai_server import OpenAIServer
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference
 from ragmeter.metrics.judge import OpenAIJudge
@@ -25,7 +25,9 @@ def test_too_long_is_a_status(scoring):
     memory = InMemoryExporter()
     with OpenAIServer() as server:
         judge = OpenAIJudge(model="m", base_url=server.url, api_key="k")
-        meter = RagMeter(METRICS, judge, exporters=[memory], scoring=scoring, max_text_chars=1_000)
+        meter = RagMeter(
+            METRICS, judge, exporters=[memory], scoring=scoring, limits=Limits(max_text_chars=1_000)
+        )
         meter.submit(SAMPLE)
         assert meter.flush(timeout_s=60)
         meter.shutdown()
@@ -58,4 +60,4 @@ def test_the_bound_comes_from_the_environment(monkeypatch):
 @pytest.mark.parametrize("wrong", [0, -1])
 def test_a_bound_below_one_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="max_text_chars"):
-        RagMeter(judge=FakeJudge(), exporters=[], max_text_chars=wrong)
+        RagMeter(judge=FakeJudge(), exporters=[], limits=Limits(max_text_chars=wrong))

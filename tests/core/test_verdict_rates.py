@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmeter import RagMeter, RagSample, VerdictRules
+from ragmeter import RagMeter, RagSample, Scoring, VerdictRules
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.labels import Label, append_label
@@ -62,7 +62,9 @@ def test_from_fifty_labels_on_the_meter_says_the_rate_beside_the_word(tmp_path):
     path, taken = tmp_path / "labels.jsonl", InMemoryExporter()
     for number in range(50):
         append_label(path, _label(number, "bad", float(number < 20)))
-    with RagMeter(["support"], exporters=[taken], labels=path, verdict=VerdictRules()) as meter:
+    with RagMeter(
+        ["support"], exporters=[taken], scoring=Scoring(labels=path, verdict=VerdictRules())
+    ) as meter:
         for answer in ("Rivers of lava burn down every village.", "The moon is far away."):
             meter.submit(
                 RagSample(question="How far?", contexts=["The moon is far away."], answer=answer)
@@ -72,4 +74,4 @@ def test_from_fifty_labels_on_the_meter_says_the_rate_beside_the_word(tmp_path):
     assert said["bad"].rate == rate
     assert said["bad"].explanation.endswith(rate)
     with pytest.raises(ConfigurationError, match=r"none\.jsonl"):
-        RagMeter(["support"], exporters=[taken], labels=tmp_path / "none.jsonl")
+        RagMeter(["support"], exporters=[taken], scoring=Scoring(labels=tmp_path / "none.jsonl"))

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragmeter import ConfigurationError, RagMeter, RagSample, Verdict, VerdictRules
+from ragmeter import (
+    ConfigurationError,
+    Limits,
+    RagMeter,
+    RagSample,
+    Sampling,
+    Scoring,
+    Verdict,
+    VerdictRules,
+)
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, metric
 
@@ -86,7 +95,9 @@ def test_a_failed_request_is_not_good(memory):
 
 def test_thresholds_are_the_meters(memory):
     lenient = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
-    with RagMeter([groundedness, refusal], exporters=[memory], verdict=lenient) as meter:
+    with RagMeter(
+        [groundedness, refusal], exporters=[memory], scoring=Scoring(verdict=lenient)
+    ) as meter:
         meter.submit(BAD)
         assert meter.flush(60)
 
@@ -95,14 +106,14 @@ def test_thresholds_are_the_meters(memory):
 
 def test_what_is_no_rules_is_refused():
     with pytest.raises(ConfigurationError, match="VerdictRules"):
-        RagMeter(verdict={"unsupported_below": 0.4})
+        RagMeter(scoring=Scoring(verdict={"unsupported_below": 0.4}))
 
 
 def test_judged_scores_in_time_are_part_of_the_only_verdict(memory):
     gate = threading.Event()
     gate.set()
     with RagMeter(
-        [groundedness, refusal, Sufficiency(gate)], exporters=[memory], hold_s=60
+        [groundedness, refusal, Sufficiency(gate)], exporters=[memory], limits=Limits(hold_s=60)
     ) as meter:
         meter.submit(GOOD)
         assert meter.flush(60)
@@ -116,7 +127,7 @@ def test_a_late_result_carries_the_verdict_when_it_changed(memory, value, codes)
     """What is known from the first result counts; what was said is not said again."""
     gate = threading.Event()
     metrics = [groundedness, refusal, Sufficiency(gate, value)]
-    with RagMeter(metrics, exporters=[memory], hold_s=0) as meter:
+    with RagMeter(metrics, exporters=[memory], limits=Limits(hold_s=0)) as meter:
         meter.submit(GOOD)
         (first,) = memory.wait_for(1)
         gate.set()
@@ -148,7 +159,10 @@ def test_a_late_reference_is_judged_with_what_was_known(memory):
 def test_a_bad_verdict_is_kept(memory):
     """Whatever its place: the good one is sampled out."""
     with RagMeter(
-        [groundedness, refusal], exporters=[memory], sample_rate=0.0, keep="worst"
+        [groundedness, refusal],
+        exporters=[memory],
+        sample_rate=0.0,
+        sampling=Sampling(keep="worst"),
     ) as meter:
         meter.submit(GOOD)
         meter.submit(BAD)
@@ -173,7 +187,10 @@ def test_what_is_measured_only_has_a_verdict_too():
 
     measuring = Measuring()
     with RagMeter(
-        [groundedness, refusal], exporters=[measuring], sample_rate=0.0, keep="worst"
+        [groundedness, refusal],
+        exporters=[measuring],
+        sample_rate=0.0,
+        sampling=Sampling(keep="worst"),
     ) as meter:
         meter.submit(GOOD)
         assert meter.flush(60)
@@ -191,7 +208,7 @@ def test_the_free_verdict_is_worked_out_once_for_all_who_read_it(memory, monkeyp
         "of_values",
         lambda self, values, status="ok": asked.append(values) or of_values(self, values, status),
     )
-    options = {"sample_rate": rate, "keep": "worst", "exporters": [memory]}
+    options = {"sample_rate": rate, "sampling": Sampling(keep="worst"), "exporters": [memory]}
     with RagMeter([groundedness, refusal], **options) as meter:
         meter.submit(BAD)
         assert meter.flush(timeout_s=5)
@@ -208,7 +225,7 @@ def test_redaction_leaves_the_verdict_alone(memory):
     def one(sample):
         return 0.2
 
-    with RagMeter([one], exporters=[memory], redact=lambda _: "***") as meter:
+    with RagMeter([one], exporters=[memory], scoring=Scoring(redact=lambda _: "***")) as meter:
         meter.submit(BAD)
         assert meter.flush(60)
 

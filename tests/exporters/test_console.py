@@ -278,9 +278,9 @@ def test_no_standard_error_at_all_is_told_to_the_meter(bad, monkeypatch):
 
 
 APP = """
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
 
-    meter = RagMeter(exporters="console", shutdown_timeout_s=60)
+    meter = RagMeter(exporters="console", limits=Limits(shutdown_timeout_s=60))
     with meter.request("When was the bridge opened?", name="qa") as request:
         request.retrieved(["The bridge was opened in 1932."])
         request.answered("It was opened in 1932.")
@@ -333,11 +333,11 @@ def test_lines_of_forked_children_stay_whole(tmp_path):
     """Each request is told by the process it ran in, once."""
     code = """
         import os, warnings
-        from ragmeter import RagMeter
+        from ragmeter import Limits, RagMeter
 
         # Since Python 3.12 every fork beside threads is warned of, on standard error.
         warnings.simplefilter("ignore", DeprecationWarning)
-        meter = RagMeter(exporters="console", shutdown_timeout_s=60)
+        meter = RagMeter(exporters="console", limits=Limits(shutdown_timeout_s=60))
 
         def ask(name):
             for _ in range(20):

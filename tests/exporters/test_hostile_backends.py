@@ -21,7 +21,7 @@ from ragmeter.watch.change import Change
 pytest.importorskip("uvicorn")
 
 from ragmeter.serve._endpoint import Endpoint
-from ragmeter.serve._patience import watched_session
+from ragmeter.serve._otlp_outbox import watched_session
 from ragmeter.serve._sender import OtlpSender
 
 KEY = "sk-very-secret-key"

@@ -2,14 +2,14 @@
 
 import os
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 
 meter = RagMeter(
     metrics=["retrieval_health"],
     exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)],
     scoring=os.environ.get("SCORING", "thread"),
-    shutdown_timeout_s=20,
+    limits=Limits(shutdown_timeout_s=20),
 )
 
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from rag_chain import rag_chain
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.metrics import RagSample, metric
@@ -29,7 +29,7 @@ def late(sample: RagSample) -> float:
 meter = RagMeter(
     ["retrieval_health", late],
     exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)],
-    shutdown_timeout_s=20,
+    limits=Limits(shutdown_timeout_s=20),
 )
 meter.submit.__doc__  # noqa: B018 -- touch it: the meter is alive in the parent
 handler = RagMeterCallbackHandler(meter)

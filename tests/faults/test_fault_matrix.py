@@ -15,7 +15,7 @@ from openai_server import Misbehaviour, OpenAIServer, error
 from otlp_receiver import OtlpReceiver
 from rag_chain import ANSWER, QUESTION, rag_chain
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
@@ -53,8 +53,7 @@ def _judged(url, **changes):
         metrics=["context_relevancy", "retrieval_health"],
         judge=judge,
         exporters=[memory],
-        hold_s=0.05,
-        **changes,
+        **{"limits": Limits(hold_s=0.05), **changes},
     )
     return meter, memory
 
@@ -79,7 +78,7 @@ def test_the_judge_is_down():
 
 def test_the_judge_is_slower_than_the_deadline():
     with OpenAIServer(latency_s=30) as server:
-        meter, memory = _judged(server.url, judge_deadline_s=0.3)
+        meter, memory = _judged(server.url, limits=Limits(hold_s=0.05, judge_deadline_s=0.3))
 
         _check(meter, _ask(meter, 5))
 
@@ -200,7 +199,7 @@ def test_ten_times_more_than_can_be_scored():
         return 1.0
 
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[slow], exporters=[memory], queue_size=20)
+    meter = RagMeter(metrics=[slow], exporters=[memory], limits=Limits(queue_size=20))
 
     answers = _ask(meter, 300)
     asked.set()
@@ -241,7 +240,7 @@ def test_the_worker_thread_is_killed():
 
 APP = """
 import sys, time, threading
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.metrics import RagSample, metric
 from ragmeter.exporters.jsonl import JsonlExporter
 @metric
@@ -249,7 +248,7 @@ def slow(sample):
     time.sleep(0.002)
     return 1.0
 meter = RagMeter(
-    metrics=[slow], exporters=[JsonlExporter(sys.argv[1])], shutdown_timeout_s=60
+    metrics=[slow], exporters=[JsonlExporter(sys.argv[1])], limits=Limits(shutdown_timeout_s=60)
 )
 print("ready", flush=True)
 for number in range(100000):

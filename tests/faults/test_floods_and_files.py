@@ -21,7 +21,7 @@ import pytest
 from openai_server import OpenAIServer
 from rag_chain import ANSWER, QUESTION, rag_chain
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -92,7 +92,7 @@ def test_a_backend_rejects_everything():
 FULL_DISK = """
 import json, resource, sys
 from openai_server import OpenAIServer
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.judge import OpenAIJudge
@@ -100,7 +100,7 @@ from ragmeter.metrics.judge import OpenAIJudge
 with OpenAIServer() as server:
     memory = InMemoryExporter()
     judge = OpenAIJudge("m", server.url, "k", cache=sys.argv[1])
-    meter = RagMeter(metrics=["context_relevancy"], judge=judge, exporters=[memory], hold_s=90)
+    meter = RagMeter(metrics=["context_relevancy"], judge=judge, exporters=[memory], limits=Limits(hold_s=90))
     # No file may grow beyond this: what a full disk does, for this process alone.
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
     for number in range(300):
@@ -174,7 +174,9 @@ def test_a_flood_of_ten_times_what_can_be_scored():
         return 1.0
 
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=[slow], exporters=[memory], queue_size=20, late_window=0)
+    meter = RagMeter(
+        metrics=[slow], exporters=[memory], limits=Limits(queue_size=20, late_window=0)
+    )
     chain = rag_chain()
     config = {"callbacks": [RagMeterCallbackHandler(meter)]}
     answers = Counter()
@@ -216,9 +218,7 @@ def test_a_judge_ten_times_too_slow_leaves_the_free_metrics_complete():
             metrics=["context_relevancy", "retrieval_health"],
             judge=judge,
             exporters=[memory],
-            hold_s=0.05,
-            judge_concurrency=2,
-            queue_size=40,
+            limits=Limits(hold_s=0.05, judge_concurrency=2, queue_size=40),
         )
         answers = []
         while len(answers) < 400:

@@ -37,12 +37,12 @@ SCRIPT = """
 import faulthandler, sys
 faulthandler.dump_traceback_later(90, exit=True)
 from fakes_worker import EchoJudge
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.metrics import RagSample
 meter = RagMeter(
     metrics=["retrieval_health", "context_utilization"], judge=EchoJudge(), scoring=sys.argv[2],
-    exporters=[JsonlExporter(sys.argv[1], include_content=True)], shutdown_timeout_s=60,
+    exporters=[JsonlExporter(sys.argv[1], include_content=True)], limits=Limits(shutdown_timeout_s=60),
 )
 def ask(number):
     meter.submit(RagSample(question=f"question {number}", contexts=["a"], answer="b"))

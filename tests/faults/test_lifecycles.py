@@ -81,12 +81,12 @@ def test_uvicorn_alone_under_sigterm(tmp_path):
 FROZEN = """
 import json, sys
 from rag_chain import ANSWER, rag_chain
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 
 meter = RagMeter(
-    exporters=[JsonlExporter(sys.argv[1], include_content=True)], shutdown_timeout_s=60
+    exporters=[JsonlExporter(sys.argv[1], include_content=True)], limits=Limits(shutdown_timeout_s=60)
 )
 config = {"callbacks": [RagMeterCallbackHandler(meter)]}
 chain = rag_chain()
@@ -169,7 +169,7 @@ CELERY_APP = """
 import os
 from celery import Celery
 from rag_chain import rag_chain
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 
@@ -181,7 +181,7 @@ app.conf.broker_transport_options = {
 app.conf.broker_connection_retry_on_startup = True
 # Built in the parent; the pool's processes are forked from it.
 meter = RagMeter(
-    exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)], shutdown_timeout_s=60
+    exporters=[JsonlExporter(os.environ["SCORES"], include_content=True)], limits=Limits(shutdown_timeout_s=60)
 )
 handler = RagMeterCallbackHandler(meter)
 chain = rag_chain()
@@ -235,8 +235,8 @@ def test_no_reason_is_ever_silent(caplog):
     with caplog.at_level(logging.WARNING, "ragmeter"):
         for reason in ("queue_full", "shutdown", "evicted", "detached", "error"):
             for _ in range(3):
-                meter.count_lost(reason)
-        meter.count_lost("sampled_out")
+                meter.port.count_lost(reason)
+        meter.port.count_lost("sampled_out")
 
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 5

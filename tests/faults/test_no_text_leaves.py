@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -102,7 +102,7 @@ class _Telemetry:
 
 COMPONENTS = {
     "references": {"references": _references},
-    "redact": {"redact": _redact},
+    "redact": {"scoring": Scoring(redact=_redact)},
     "metric": {"metrics": [_metric, "retrieval_health"]},
     "exporter": {},
     "judge": {"metrics": ["faithfulness", "retrieval_health"], "judge": _Judge()},
@@ -151,7 +151,9 @@ def test_what_the_error_is_can_still_be_found(caplog):
     """The class at ERROR, the file and line where it was raised at DEBUG."""
     with caplog.at_level(logging.DEBUG, "ragmeter"):
         meter = RagMeter(
-            metrics=["retrieval_health"], exporters=[InMemoryExporter()], redact=_redact
+            metrics=["retrieval_health"],
+            exporters=[InMemoryExporter()],
+            scoring=Scoring(redact=_redact),
         )
         meter.submit(RagSample(question=MARKER, contexts=("c",)))
         meter.flush(30)

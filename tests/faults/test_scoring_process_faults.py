@@ -21,8 +21,9 @@ from fakes_worker import (
     workers_of,
 )
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics import RagSample
 from ragmeter.pipeline.process import judging, supervision, worker
 
@@ -113,7 +114,7 @@ def test_workers_that_all_crash_are_not_started_one_upon_another(build, monkeypa
 
     [statuses] = {tuple(r.scores["misbehave"].status for r in exporter.results)}
     assert statuses == ("metric_error",) * 4
-    assert meter._pipeline._computes._not_before > 0.0
+    assert meter.port.pipeline._computes._not_before > 0.0
     assert asked(meter, exporter)["misbehave"].value == 1.0
 
 
@@ -121,7 +122,9 @@ def test_workers_that_all_crash_are_not_started_one_upon_another(build, monkeypa
 def test_a_judged_request_that_crashes_its_worker_takes_no_other_along(build):
     """Those that were with the worker are judged one at a time then, and only one is to blame."""
     meter, exporter = build(
-        [question_length, "context_utilization"], judge=EchoJudge("crash on poison"), hold_s=60
+        [question_length, "context_utilization"],
+        judge=EchoJudge("crash on poison"),
+        limits=Limits(hold_s=60),
     )
 
     for question in ("one", "two", "poison", "three", "four"):
@@ -148,7 +151,9 @@ def test_a_worker_that_hangs_is_ended_and_the_next_request_is_scored(build, monk
 @pytest.mark.contains_errors
 def test_judging_goes_on_with_the_next_worker(build, tmp_path):
     judge = EchoJudge("crash", str(tmp_path / "done"))
-    meter, exporter = build([question_length, "context_utilization"], judge=judge, hold_s=60)
+    meter, exporter = build(
+        [question_length, "context_utilization"], judge=judge, limits=Limits(hold_s=60)
+    )
 
     scores = asked(meter, exporter)
 
@@ -177,7 +182,9 @@ def test_what_no_worker_lives_to_judge_is_a_judge_error(build):
 def test_a_frozen_worker_misses_its_deadline_and_is_ended(build, monkeypatch):
     monkeypatch.setattr(judging, "GRACE_S", 0.5)
     meter, exporter = build(
-        [question_length, "context_utilization"], judge=EchoJudge("freeze"), judge_deadline_s=0.5
+        [question_length, "context_utilization"],
+        judge=EchoJudge("freeze"),
+        limits=Limits(judge_deadline_s=0.5),
     )
 
     meter.submit(SAMPLE)
@@ -221,7 +228,9 @@ def test_one_failed_start_costs_no_request_its_scores(build, monkeypatch):
         return start(*arguments, **options)
 
     monkeypatch.setattr(subprocess, "Popen", refuse_once)
-    meter, exporter = build([question_length, "context_utilization"], judge=EchoJudge(), hold_s=60)
+    meter, exporter = build(
+        [question_length, "context_utilization"], judge=EchoJudge(), limits=Limits(hold_s=60)
+    )
 
     scores = asked(meter, exporter)
 
@@ -267,7 +276,7 @@ def test_two_meters_have_a_worker_each(build):
 
 
 def test_many_threads_at_once_and_a_small_queue(build):
-    meter, exporter = build([question_length], queue_size=64)
+    meter, exporter = build([question_length], limits=Limits(queue_size=64))
 
     def send(start):
         for number in range(100):
@@ -288,10 +297,70 @@ def test_many_threads_at_once_and_a_small_queue(build):
     )
 
 
+class Fickle(InMemoryExporter):
+    """Takes some runs at once, has some offered again, refuses some for good and loses some."""
+
+    def __init__(self):
+        super().__init__()
+        self.again = set()
+
+    def export(self, batch):
+        for number, one in enumerate(batch):
+            kind = one.sample.question
+            if kind == "later" and one.run.run_id not in self.again:
+                self.again.add(one.run.run_id)
+                raise TryLaterError("not now", batch[number:])
+            if kind == "refused":
+                raise RunsLostError("never", len(batch) - number)
+            if kind == "lost":
+                raise OSError("gone")
+            super().export([one])
+
+    @property
+    def backlog(self):
+        return sum(one.sample.question == "held" for one in self.results)
+
+    def flush(self, timeout_s):
+        return not self.backlog
+
+
+@pytest.mark.contains_errors
+@pytest.mark.parametrize("patience_s", [0.0, 60.0])
+@pytest.mark.parametrize("kind", ["taken", "later", "refused", "lost", "crash", "held"])
+def test_what_a_flush_returns_is_what_is_counted(kind, patience_s, monkeypatch):
+    """Two workers, one of which is killed: what is neither exported nor dropped is named as pending, and after
+    True nothing is."""
+    monkeypatch.setattr(supervision, "PATIENCE_S", 0.2)
+    exporters, count = (Fickle(), Fickle()), 2 if kind == "crash" else 8
+    meters = [
+        RagMeter([misbehave, scorer_pid], exporters=[one], scoring="process") for one in exporters
+    ]
+    for meter, exporter in zip(meters, exporters, strict=True):
+        assert asked(meter, exporter)["misbehave"].value == 1.0
+    os.kill(int(exporters[0].results[0].scores["scorer_pid"].value), signal.SIGKILL)
+    for meter in meters:
+        for _ in range(count):
+            meter.submit(SAMPLE.model_copy(update={"question": kind}))
+    for meter in meters:
+        done = meter.flush(patience_s)
+        stats = meter.stats()
+        pending = stats.captured - stats.exported - sum(stats.dropped.values())
+        assert pending == stats.in_flight
+        if done:
+            assert (pending, stats.export_backlog) == (0, {"Fickle": 0})
+        assert meter.flush(60) is (kind != "held")
+        stats = meter.stats()
+        lost = count if kind in {"refused", "lost"} else 0
+        assert (stats.captured, stats.exported, stats.in_flight) == (count + 1, count + 1 - lost, 0)
+        assert stats.dropped == ({"export": lost} if lost else {})
+        assert stats.export_backlog == {"Fickle": count if kind == "held" else 0}
+        meter.shutdown(60)
+
+
 PREAMBLE = """
 import os, signal, sys, time
 from fakes_worker import AskedPid, EchoJudge, scorer_pid, workers_of
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.metrics import RagSample
 SAMPLE = RagSample(question="q", contexts=["a"])
 class Printing:
@@ -304,7 +373,7 @@ class Printing:
         pass
 meter = RagMeter(
     [scorer_pid, AskedPid()], EchoJudge(), exporters=[Printing()], scoring="process",
-    shutdown_timeout_s=60,
+    limits=Limits(shutdown_timeout_s=60),
 )
 """
 
@@ -365,3 +434,42 @@ def test_a_worker_ends_with_a_killed_application_also_when_a_child_of_it_lives_o
         assert is_running(child)
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_after_three_hundred_interrupts_nothing_is_in_flight():
+    with start_python(
+        """
+        import threading
+        from random import Random
+        from ragmeter.exporters.memory import InMemoryExporter
+        meter = RagMeter(
+            [scorer_pid, AskedPid()], EchoJudge(), exporters=[InMemoryExporter()], scoring="process"
+        )
+        chance, struck, over = Random(27), 0, False
+        meter.submit(SAMPLE)
+        assert meter.flush(60)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+        def strike():
+            while not over:
+                time.sleep(0.004 * chance.random())
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        threading.Thread(target=strike, daemon=True).start()
+        while not over:
+            try:
+                while struck < 300:
+                    meter.submit(SAMPLE)
+                    meter.flush(0.002 * chance.random())
+                over = True
+                time.sleep(0.1)
+            except KeyboardInterrupt:
+                struck += 1
+        assert meter.flush(60)
+        stats = meter.stats()
+        meter.shutdown(60)
+        print("in flight", stats.in_flight, struck, stats.captured - stats.exported, stats.dropped)
+        """
+    ) as process:
+        out, err = process.communicate(timeout=120)
+
+    assert err == ""
+    assert out.splitlines()[-1] in {f"in flight 0 {struck} 0 {{}}" for struck in range(300, 310)}

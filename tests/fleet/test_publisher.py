@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import RagMeter, RagSample, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import RagRun, RunsLostError, ScoredRun
 from ragmeter.fleet.payload import unpack
@@ -87,7 +87,7 @@ def test_redaction_and_references_come_before():
         metrics=[],
         exporters=[FleetPublisher(queue, linger_s=0)],
         references={"my name is Ann": "I know"},
-        redact=lambda text: text.replace("Ann", "***"),
+        scoring=Scoring(redact=lambda text: text.replace("Ann", "***")),
     )
     meter.submit(RagSample(question="my name is Ann", answer="hello Ann"))
     assert meter.flush(60)

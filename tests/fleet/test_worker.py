@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fakes_core import FakeJudge
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.fleet import payload
@@ -371,7 +371,7 @@ def test_a_judge_that_fails_or_hangs_is_a_status_and_the_message_is_done(answers
         meter={
             "metrics": ["context_relevancy"],
             "judge": Broken(answers=answers),
-            "judge_deadline_s": 0.2,
+            "limits": Limits(judge_deadline_s=0.2),
         },
         judge_deadline_s=0.2,
     )
@@ -400,7 +400,7 @@ def test_a_run_sent_by_hand_needs_no_more_than_a_run():
     """What `take_over` is given is a result without scores."""
     memory = InMemoryExporter()
     meter = RagMeter(metrics=[judged_by_a_friend], exporters=[memory])
-    meter.take_over(ScoredRun(run=sent(1).run, scores={}))
+    meter.port.take_over(ScoredRun(run=sent(1).run, scores={}))
     assert meter.flush(60)
     meter.shutdown()
 

@@ -61,7 +61,7 @@ def pytest_configure() -> None:
     """Attach before the first module of the suite is imported, as ``sitecustomize`` would."""
     if not ATTACH:
         return
-    from ragmeter import RagMeter
+    from ragmeter import Limits, RagMeter
     from ragmeter._runtime.guard import observed_errors
     from ragmeter.exporters.memory import InMemoryExporter
 
@@ -74,7 +74,9 @@ def pytest_configure() -> None:
     _attached["observing"].__enter__()
     # A few bytes are remembered: leaks of ours would be found by what stays open, not by this.
     memory = InMemoryExporter()
-    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], queue_size=100_000)
+    meter = RagMeter(
+        metrics=["retrieval_health"], exporters=[memory], limits=Limits(queue_size=100_000)
+    )
     _attached["meter"], _attached["memory"] = meter, memory
     if "langchain" in ATTACH:
         from ragmeter.adapters import instrument

@@ -13,7 +13,7 @@ from stored import kept_at
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve._claiming import SharedClaims
+from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve.store import Store, StoreOptions
 from ragmeter.watch.change import Change
 from ragmeter.watch.notify import Notifier

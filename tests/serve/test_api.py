@@ -314,7 +314,10 @@ def test_changes_stand_beside_the_overview(filled):
     still = change("still", now - 90_000)
     all_ = [still, change("new", now - 5), change("old", now - 90_000), change("else", now, "shop")]
     routes = api_routes(
-        server.reader, lambda *, on: [still] if on else all_, list, server.meter.guard("serve.api")
+        server.reader,
+        lambda *, on: [still] if on else all_,
+        list,
+        server.meter.port.guard("serve.api"),
     )
     with TestClient(Starlette(routes=routes)) as client:
         found = client.get("/api/overview?workflow=museum").json()["changes"]
@@ -359,6 +362,7 @@ def test_the_description_is_exact(filled):
         {"verdict": "bad"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
         {"grouped": "true"}, {"grouped": "0"}, {"cursor": ask(client, "/api/requests", limit=1)["next"]},
     ]  # fmt: skip
+    turns = [{"limit": "1"}, {"conversation_id": "c"}]
     answered = {
         "/api/overview": [ask(client, "/api/overview", **one) for one in filters],
         "/api/requests": [ask(client, "/api/requests", **one) for one in filters + lists],
@@ -367,6 +371,8 @@ def test_the_description_is_exact(filled):
             ask(client, one, span_id=row["span_id"]),
             ask(client, f"/api/requests/{row['run_id']}"),
         ],
+        "/api/conversations": [ask(client, "/api/conversations", **one) for one in filters + turns],
+        "/api/gaps": [ask(client, "/api/gaps", **one) for one in filters],
     }
 
     assert document["openapi"].startswith("3.1")
@@ -379,13 +385,15 @@ def test_the_description_is_exact(filled):
         "/api/overview": {name for one in filters for name in one},
         "/api/requests": {name for one in filters + lists for name in one},
         "/api/requests/{trace_id}": {"trace_id", "span_id"},
+        "/api/conversations": {name for one in filters + turns for name in one},
+        "/api/gaps": {name for one in filters for name in one},
     }
     for path, names in tried.items():
         assert {one["name"] for one in document["paths"][path]["get"]["parameters"]} == names
     text = json.dumps(document)
     assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
     operations = [one for how in document["paths"].values() for one in how.values()]
-    assert len({one["operationId"] for one in operations}) == len(operations) == 5
+    assert len({one["operationId"] for one in operations}) == len(operations) == 7
     assert {"type": "http", "scheme": "bearer"}.items() <= (
         document["components"]["securitySchemes"]["token"].items()
     )
@@ -604,7 +612,7 @@ def test_a_request_says_what_people_make_of_its_word(filled):
     server, *_ = filled
     rate = VerdictRate("bad", 0.6, 0.46, 0.72, 50)
     routes = api_routes(
-        server.reader, list, list, server.meter.guard("serve.api"),
+        server.reader, list, list, server.meter.port.guard("serve.api"),
         lambda word: rate if word == "bad" else None,
     )  # fmt: skip
     with TestClient(Starlette(routes=routes)) as client:

@@ -7,7 +7,7 @@ from fakes_core import SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 from stored import told
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import RagMeter, RagSample, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.metrics.judge import CountingJudge
@@ -29,7 +29,9 @@ def _detect(question, contexts, answer):
 def measured():
     memory, chance, truths = InMemoryExporter(), random.Random(3), []
     metrics = [first_number, SpanSupport(InProcessSpanDetector(_detect)), SecondNumber()]
-    with RagMeter(metrics, judge=Judge(), exporters=[memory], cascade=0.2) as meter:
+    with RagMeter(
+        metrics, judge=Judge(), exporters=[memory], sampling=Sampling(cascade=0.2)
+    ) as meter:
         for number in range(1, 301):
             truth = chance.choice((0.0, 0.5, 1.0, 1.0))
             answer = f"{min(1.0, max(0.0, truth + chance.gauss(0, 0.2))):.3f} {truth}"

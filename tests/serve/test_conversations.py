@@ -1,17 +1,23 @@
 """Turns of one conversation count together in the store, too, however its time is cut."""
 
 import random
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 
 import pytest
 from frozen_page import client
+from json_schema import wrong
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 from stored import scored, told
 
 from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.sums import QualityTable
-from ragmeter.serve.store import Store
+from ragmeter.serve._api import api_routes
+from ragmeter.serve._openapi import description
+from ragmeter.serve.store import Filters, Store
 
 NOW_S = 1_760_000_400.0
 """A whole hour."""
@@ -73,3 +79,72 @@ def test_the_page_says_where_a_mean_rests_on_few_conversations(conversations):
     page = client(kept.reader(), clock=lambda: NOW_S, changes=tuple)
     assert "few conversations: 12" in page.get("/").text
     kept.close()
+
+
+def turns(name, words, *, began=0.0, workflow="qa"):
+    """A conversation whose turns have these verdicts, a minute apart."""
+    kinds = {word: one for one in scored(12) if one.verdict for word in (one.verdict.word,)}
+    for number, word in enumerate(words):
+        at_ns = int((NOW_S - 3000 + began + 60 * number) * 1e9)
+        kind = kinds["bad" if word == "bad" else "good"]
+        run = replace(
+            kind.run, run_id=f"{name} {number}", conversation_id=name, sample=kind.run.sample.model_copy(update={"name": workflow}), retrievals=(),
+            started_ns=at_ns, ended_ns=at_ns + 10**6, target=None,
+        )  # fmt: skip
+        yield replace(kind, run=run, verdict=None if word is None else kind.verdict)
+
+
+@pytest.fixture(scope="module")
+def talked():
+    kept = Store(clock=lambda: NOW_S)
+    kept.export(
+        [
+            *turns("fine", ["good", "good"], began=5),
+            *turns("ends badly", ["good", "bad"]),
+            *turns("was bad", ["good", "bad", "bad", "good"], began=30, workflow="shop"),
+            *turns("unknown", [None], began=60),
+        ]
+    )
+    yield kept
+    kept.close()
+
+
+def test_conversations_are_listed_with_their_turns_in_order_and_the_first_bad_one(talked):
+    found = talked.reader().conversations()
+
+    assert [(one.conversation_id, one.verdict, one.first_bad) for one in found.conversations] == [
+        ("ends badly", "bad", 2), ("was bad", "suspect", 2), ("fine", "good", None), ("unknown", None, None),
+    ]  # fmt: skip
+    assert [turn.run_id for turn in found.conversations[1].turns] == [
+        f"was bad {n}" for n in range(4)
+    ]
+    assert (found.total, found.with_bad, found.share, found.complete) == (4, 2, 2 / 3, True)
+    assert found.lower < 2 / 3 < found.upper
+    [one] = talked.reader().conversations(Filters(workflow="shop"), limit=1).conversations
+    assert (one.workflow, len(one.turns)) == ("shop", 4)
+    alone = talked.reader().conversations(conversation_id="fine")
+    assert (alone.total, alone.share, alone.with_bad) == (1, 0.0, 0)
+    nothing = talked.reader().conversations(conversation_id="no such")
+    assert (nothing.total, nothing.share, nothing.lower) == (0, None, None)
+
+
+def test_the_api_answers_what_it_describes(talked):
+    routes = api_routes(talked.reader(), lambda *, on: [], list, nullcontext())
+    answers = TestClient(Starlette(routes=routes))
+    told_all = answers.get("/api/conversations", params={"limit": 2, "range": "24h"})
+    assert told_all.status_code == 200, told_all.text
+    page = told_all.json()
+    schemas = description()["components"]["schemas"]
+    assert wrong(page, schemas["ConversationPage"], schemas, "page") == []
+    assert [one["conversation_id"] for one in page["conversations"]] == ["ends badly", "was bad"]
+    assert page["total"] == 4
+    one = answers.get("/api/conversations", params={"conversation_id": "was bad"}).json()
+    assert [turn["verdict"] for turn in one["conversations"][0]["turns"]] == [
+        "good",
+        "bad",
+        "bad",
+        "good",
+    ]
+    for asked, why in (({"limit": 0}, "limit"), ({"verdict": "bad"}, "unknown parameter")):
+        refused = answers.get("/api/conversations", params=asked)
+        assert (refused.status_code, why in refused.json()["error"]) == (400, True)

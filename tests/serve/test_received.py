@@ -10,7 +10,7 @@ from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
-from ragmeter.serve._claiming import SharedClaims
+from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store import Filters
 from ragmeter.watch.alarming import Alarming
@@ -84,6 +84,32 @@ def test_a_fall_is_told_of_the_service_and_workflow_that_fell_and_of_no_other(we
     assert change.now.mean < 0.4
     assert change.at - fell_at <= 6 * HOUR
     assert "shop" in said
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        ("framing 4, facts 1", "framing words 0.400: mostly manner, not truth"),
+        ("facts 4, framing 1", "absent numbers and names 0.400: mostly what no chunk says"),
+        ("sentences 4, framing 0.5, facts 0.5", "unsupported sentences 0.400"),
+    ],
+)
+def test_a_fall_of_groundedness_says_of_which_words_it_consists(weeks, kept, lacking, said):
+    def shop(value, lacking):
+        score = {"summary": f"{value * 10:g} of 10 words; lacking: {lacking}"}
+        run_id = lacking.partition(" ")[0] + str(value)
+        tell = one("lexical_groundedness", value, run_id=run_id, score=score)
+        return Traffic(tell, "shop")
+
+    usual = lacking.partition(", ")[2]
+    before, since = shop(0.9, usual), shop(0.5, lacking)
+    with watching(weeks, kept) as seen:
+        weeks.pass_(HISTORY_H, kept, [(before, 8, None)], seen.look)
+        since.sent = before.sent
+        weeks.pass_(8, kept, [(since, 20, None)], seen.look)
+        ((change, _, _),) = seen.told
+    assert change.score == "lexical_groundedness"
+    assert f"of groundedness' fall of 0.400, {said}" in change.note
 
 
 def test_of_two_servers_on_one_store_both_show_a_fall_and_its_end_and_one_tells(weeks, kept):

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otlp_receiver import attributes_of
 from served import PATIENCE_S, served, until
 
-from ragmeter import RagMeter
+from ragmeter import Alarms, RagMeter
 from ragmeter.exporters.changes import ChangeEvidence
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import QualitySums
@@ -129,7 +129,7 @@ def test_changes_are_told_under_the_name_of_the_service_they_are_about(backend):
 def watching():
     """A server with the shop under watch, and how it is spoken to."""
     watch, (change, _) = _fallen()
-    meter = RagMeter(exporters=[InMemoryExporter()], alarms=True)
+    meter = RagMeter(exporters=[InMemoryExporter()], alarms=Alarms())
     meter._alarming.watch.restore(watch.state())
     server = Server(ServeOptions(http_port=0, grpc_port=0), meter=meter)
     server.start()

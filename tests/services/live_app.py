@@ -11,7 +11,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import start_http_server
 from rag_apps import QUESTION, TEXTS, langchain_chain
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
 
@@ -60,16 +60,9 @@ class LiveApp:
         later(server.server_close)
         later(server.shutdown)
         self.port = server.server_port
-        self._meter = RagMeter(
-            metrics=["precision_recall_f1", "lexical_context_recall", "retrieval_health",
-                     "context_relevancy", "id_precision_recall", "lexical_groundedness", "refusal"],
-            judge=OpenAIJudge("scripted", base_url=self._server.url, api_key="none", max_retries=0,
-                              budget=JudgeBudget(input_price=0.15, output_price=0.6)),
-            exporters=[OpenTelemetryExporter(meter_provider=provider), Unreachable()],
-            sample_rate=0.9,
-            judge_sample_rate=0.9,
-            objectives="tides:lexical_context_recall>=0.5 for 90%",
-        )  # fmt: skip
+        self._meter = RagMeter(metrics=["precision_recall_f1", "lexical_context_recall", "retrieval_health",
+                     "context_relevancy", "id_precision_recall", "lexical_groundedness", "refusal"], judge=OpenAIJudge("scripted", base_url=self._server.url, api_key="none", max_retries=0,
+                              budget=JudgeBudget(input_price=0.15, output_price=0.6)), exporters=[OpenTelemetryExporter(meter_provider=provider), Unreachable()], sample_rate=0.9, judge_sample_rate=0.9, scoring=Scoring(objectives="tides:lexical_context_recall>=0.5 for 90%"))  # fmt: skip
         later(self._meter.shutdown, 5)
         self._retriever = SwitchableRetriever(found=TEXTS)
         self._ask = langchain_chain(self._retriever, self._meter)
@@ -86,7 +79,7 @@ class LiveApp:
         while not self._stop.wait(0.2):
             self.asked += 1
             if self.state == "unscorable":
-                self._meter.offer(lambda: 1 / 0, run_id=f"broken-{self.asked}")
+                self._meter.port.offer(lambda: 1 / 0, run_id=f"broken-{self.asked}")
                 continue
             bad = self.state == "bad"
             self._retriever.found = (OFF_TOPIC,) if bad else TEXTS
@@ -97,4 +90,4 @@ class LiveApp:
             # Some questions come again: their verdicts are in the judge's cache.
             self._ask(f"{QUESTION} ({self.asked if self.asked % 3 else 'again'})")
             if self.asked % 10 == 0:
-                self._meter.count_lost("evicted")
+                self._meter.port.count_lost("evicted")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.service
 SKIPPED = shutil.ignore_patterns(".git", ".venv*", "build", "*.egg-info", "__pycache__", "tests")
 
 
-@pytest.mark.parametrize("form", ["checkout", "editable", "wheel"])
+@pytest.mark.parametrize("form", ["checkout", "editable", "wheel", "wheel that is gone"])
 def test_the_command_that_a_message_names_mends_it(form, tmp_path):
     source, place = tmp_path / "my checkout", tmp_path / "venv"
     shutil.copytree(ROOT, source, ignore=SKIPPED)
@@ -34,9 +34,11 @@ def test_the_command_that_a_message_names_mends_it(form, tmp_path):
         "checkout": f"pip install -q '{source}'",
         "editable": f"pip install -q -e '{source}'",
         "wheel": f"pip wheel -q --no-deps -w '{wheels}' '{source}' && pip install -q '{wheels}'/*.whl",
-    }[form]
+    }[form.removesuffix(" that is gone")]
     done = run(install)
     assert done.returncode == 0, done.stderr
+    if form.endswith("gone"):
+        shutil.rmtree(wheels)
 
     lacking = run("ragmeter --version")
     assert lacking.returncode == 2

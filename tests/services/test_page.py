@@ -9,6 +9,8 @@ from page_server import shown
 from page_traffic import NEW_VERSION, fall, runs
 from processes import wait_until
 
+from ragmeter.cli.demo._page import server_with
+from ragmeter.cli.demo.run import DemoOptions, run_demo, worst_request
 from ragmeter.requests.references import load_references
 from ragmeter.serve.page import GoldenSet, Labels, Sources, Standing
 from ragmeter.serve.store import Store, StoreOptions
@@ -55,7 +57,23 @@ def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
 
     assert NEW_VERSION in text
     assert page.evaluate("document.querySelectorAll('.chunk.off').length") == 3
-    keep_picture(page, "page-request")
+
+
+def test_the_demos_page_marks_the_sentence_that_was_made_up(tabs, keep_picture):
+    """``ragmeter demo --page``: the request that its report shows, on the page."""
+    outcome = run_demo(DemoOptions(offline=True))
+    server = server_with(outcome)
+    server.start()
+    try:
+        page = tabs(server.url, width=1180, height=820)
+        page.wait_for(r"demo", r"bad")
+        worst = worst_request(outcome.asked).run.run
+        page = tabs(f"{server.url}trace/{worst.trace_id:032x}", width=1180, height=820)
+        page.wait_for("Ottokar Lindqvist", "not found in any context")
+        assert page.evaluate("document.querySelectorAll('.chunk').length") == 3
+        keep_picture(page, "page-request")
+    finally:
+        server.stop(10)
 
 
 def test_the_bad_retrieval_is_found_with_two_keys(tabs, fallen):

@@ -546,3 +546,31 @@ def test_who_reads_while_the_database_is_away_is_told_so(runs, postgresql):
         until(lambda: client.get("/api/overview").status_code == 200)
         until(lambda: client.post("/v1/traces", content=spans, headers=PROTOBUF).status_code == 200)
         assert client.get("/api/overview").json()["requests"] == 8
+
+
+def test_conversations_and_gaps_are_those_of_a_file(address, tmp_path):
+    """The questions of every fifth request are about one topic, and are bad; three requests are a conversation."""
+    found = []
+    for number, run in enumerate(scored(240)):
+        text = (
+            f"How are solar panels on roof {number} cleaned?"
+            if number % 15 == 0
+            else f"Where is part {number}?"
+        )
+        moved = at(run, number, NOW_S - 60 * number)
+        sample = moved.run.sample.model_copy(update={"question": text})
+        conversation = f"c{number // 3}" if number < 90 else None
+        found.append(
+            replace(moved, run=replace(moved.run, sample=sample, conversation_id=conversation))
+        )
+    wanted = Filters(range_s=14 * DAY_S)
+    told_by = []
+    for place in (tmp_path / "serve.db", address):
+        with store(place, clock=lambda: NOW_S) as kept:
+            kept.export(found)
+            reader = kept.reader()
+            told_by.append((reader.conversations(wanted, limit=500), reader.gaps(wanted)))
+    assert told_by[0] == told_by[1]
+    conversations, gaps = told_by[0]
+    assert (conversations.total, len(conversations.conversations[0].turns)) == (30, 3)
+    assert gaps.n_requests == 240

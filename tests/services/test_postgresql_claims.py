@@ -12,9 +12,9 @@ from shared_claims import NOW, Clock, Teller, fall, killed_before_it_told, serve
 from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
-from ragmeter.serve._claiming import SharedClaims
+from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve._watch import ScoredElsewhere
-from ragmeter.serve.store._claims import LEASE_S
+from ragmeter.serve.store._alert_claims import LEASE_S
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 

@@ -9,7 +9,7 @@ import yaml
 
 from ragmeter.cli.dashboards import RuleSettings, rules_text
 from ragmeter.exporters.semconv import PAIR_SUMS
-from ragmeter.quality.conversations import Conversation
+from ragmeter.quality.conversations import ConversationSums
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
@@ -66,7 +66,7 @@ class Process:
     @staticmethod
     def add(requests, judged, free, conversations):
         for at, x, y, probability, chosen, kind, name in requests:
-            conversation = conversations.setdefault(name, Conversation())
+            conversation = conversations.setdefault(name, ConversationSums())
             judged.add_request(x)
             free.add_value(x)
             conversation.add("all", 0, free, 1.0, x, at)

@@ -279,3 +279,38 @@ def test_interrupted_or_with_a_full_disk_a_run_ends_as_without_ray_and_goes_on_f
     found = run.ended("out", "ray")
     assert sorted(run.asked()[0]) == list(range(300, ROWS))
     assert (found["rows"], found["resumed"]) == (ROWS + 1, 301)
+
+
+@pytest.mark.long_form
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_in_a_terminal_ends_the_command_and_leaves_no_process(python, tmp_path, presses):
+    """A second one ends the command as it is; two agents of Ray see within two minutes that their node is gone."""
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\n"
+        "from ragmeter.metrics import metric\n"
+        "@metric(needs=('question',))\n"
+        "def slow(sample):\n"
+        f"    pathlib.Path({str(tmp_path / 'reached')!r}).touch()\n"
+        "    time.sleep(60)\n"
+    )
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row(n)) + "\n" for n in range(ROWS)))
+    program = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom ragmeter.cli.main import run\nrun()"
+    asked = ("evaluate", "data.jsonl", "--metrics", "slow.py:slow", "--engine", "ray", "--out", "o")
+    with subprocess.Popen(
+        [python, "-c", program, *asked],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        wait_until(lambda: (tmp_path / "reached").exists() or process.poll() is not None, 120)
+        others = descendants(process.pid)
+        for _ in range(presses):
+            os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "interrupted; the same command continues from o" in said
+    assert "Traceback" not in said
+    assert others
+    wait_until(lambda: gone(others), 240, "processes of Ray are left")

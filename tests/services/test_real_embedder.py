@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from processes import free_port, listening_addresses, running
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import evaluate
 from ragmeter.metrics.embedder import InProcessEmbedder, OpenAIEmbedder
@@ -83,7 +83,10 @@ def test_the_same_behind_an_endpoint_and_through_a_meter(tmp_path):
     memory = InMemoryExporter()
     with server(tmp_path) as url:
         meter = RagMeter(
-            metrics=[NAME], embedder=OpenAIEmbedder("e5-query", url), exporters=[memory], hold_s=120
+            metrics=[NAME],
+            embedder=OpenAIEmbedder("e5-query", url),
+            exporters=[memory],
+            limits=Limits(hold_s=120),
         )
         for sample in samples():
             meter.submit(sample)
@@ -110,7 +113,7 @@ def test_it_works_in_the_worker_process(tmp_path):
         memory = InMemoryExporter()
         meter = ragmeter.RagMeter(
             metrics=[{NAME!r}], embedder=embedding_here.embed, exporters=[memory],
-            hold_s=120, scoring="process"
+            limits=ragmeter.Limits(hold_s=120), scoring="process"
         )
         meter.submit(ragmeter.RagSample(question="How tall?", contexts=["It is 31 metres tall."]))
         assert meter.flush(120)

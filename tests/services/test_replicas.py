@@ -3,9 +3,11 @@
 import os
 import time
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from kafka_traffic import messages_of, trace_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otel_collector import ARRIVED_S, collecting, listening_here, shown_on, spans_of
@@ -42,6 +44,18 @@ def balancing(servers):
     config["service"]["pipelines"] = {
         name: pipelines[name] for name in ("traces/applications", "logs/applications")
     }
+    return config, http, grpc
+
+
+def deployed(servers, folder):
+    """The configuration of examples/deploy, with these servers; its queue is in a folder."""
+    path = Path(__file__).parents[2] / "examples" / "deploy" / "collector.yaml"
+    config = yaml.safe_load(path.read_text("utf-8"))
+    http, grpc = listening_here(config, "otlp")
+    config["extensions"]["file_storage"]["directory"] = str(folder)
+    balancer = config["exporters"]["load_balancing"]
+    balancer["resolver"] = {"static": {"hostnames": [server.grpc for server in servers]}}
+    del balancer["protocol"]["otlp"]["headers"]
     return config, http, grpc
 
 
@@ -95,6 +109,40 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
         2
     }  # what came again has the same ids
     assert all(all(one == several[0] for one in several) for several in said.values())
+
+
+def test_what_waits_for_a_server_waits_on_the_collectors_disk(
+    collector_program, postgresql, tmp_path
+):
+    """As examples/deploy has it: server and Collector go away, and every request is shown once."""
+    receiver = OtlpReceiver()
+    store = {"RAGMETER_SERVE_STORE": postgresql.database(), **QUICK}
+    spools = [("--spool", str(tmp_path / f"spool-{number}")) for number in (1, 2)]
+    with (
+        serving(tmp_path / "1", receiver.url, *spools[0], **store) as one,
+        serving(tmp_path / "2", receiver.url, *spools[1], **store) as two,
+    ):
+        config, http, grpc = deployed([one, two], tmp_path / "queue")
+        with collecting(collector_program, config, tmp_path / "collector"):
+            ask_many(http, grpc, COUNT // 2)
+            two.process.kill()
+            two.process.wait(60)
+            ask_many(http, grpc, COUNT // 2)
+        ports = [
+            "--http-port", two.http.rpartition(":")[2], "--grpc-port", two.grpc.rpartition(":")[2],
+        ]  # fmt: skip
+        with (
+            collecting(collector_program, config, tmp_path / "collector-again"),
+            serving(tmp_path / "2b", receiver.url, *spools[1], *ports, **store) as again,
+        ):
+            for server in (one, again):
+                wait_until(
+                    lambda server=server: overview(server) == COUNT,
+                    ARRIVED_S,
+                    "a page does not show all requests",
+                )
+            assert [one.drain(), again.drain()] == [0, 0]
+    receiver.close()
 
 
 def overview(server):

@@ -17,7 +17,8 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ContextPrecision, RagSample, Reference, evaluate
 from ragmeter.metrics.judge import Answer, OpenAIJudge, SharedBudget, SharedCache
 from ragmeter.pipeline.process.payload import KeepsSecrets
-from ragmeter.settings.config import budget_and_cache, meter_arguments, read_settings
+from ragmeter.settings.config import read_settings
+from ragmeter.settings.from_settings import budget_and_cache, meter_arguments
 
 KEY = b"k" * 32
 TRUE = Answer(known=True, value=True, reason="it says so: 塔高 31 米")

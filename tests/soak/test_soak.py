@@ -18,7 +18,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from rag_chain import ANSWER, DOCUMENTS, QUESTION, ListRetriever, rag_chain
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
 COUNT = int(os.environ.get("RAGMETER_SOAK") or 1_000)
@@ -182,7 +182,7 @@ def _memory():
 def test_requests_of_all_endings_leave_nothing_behind():
     """Statuses are exact, counts reconcile, memory is flat after warm-up, the adapter's state is 0."""
     tally = Tally()
-    meter = RagMeter(exporters=[tally], late_window=10)
+    meter = RagMeter(exporters=[tally], limits=Limits(late_window=10))
     handler = RagMeterCallbackHandler(meter)
     app = Application(handler)
     state = handler._attachment
@@ -226,7 +226,10 @@ def test_llama_index_requests_leave_nothing_behind():
 
     tally = Tally()
     expected = Counter()
-    with RagMeter(exporters=[tally], late_window=10) as meter, RagMeterHandler(meter) as handler:
+    with (
+        RagMeter(exporters=[tally], limits=Limits(late_window=10)) as meter,
+        RagMeterHandler(meter) as handler,
+    ):
 
         def engine(streaming=False, **model):
             return index().as_query_engine(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.protocol import Judge
@@ -324,11 +325,16 @@ class ScoringProcess:
         worker = self._worker
         if worker is not None:
             worker.end(min(END_S, timeout_s))
-        with self._changed:
-            self._changed.notify_all()
+        # Not here, where Ctrl-C could come right after the condition's lock was taken, and keep it.
+        if not start_elsewhere(self._wake):
+            self._wake()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(min(END_S, timeout_s))  # what the worker said last is still taken
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def rest(self) -> None:
         """End the worker process for now; the next request starts another."""

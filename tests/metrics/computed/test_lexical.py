@@ -18,7 +18,6 @@ from ragmeter.metrics import (
     RagSample,
     Reference,
     default_metrics,
-    entity_recall,
     evaluate,
 )
 from ragmeter.metrics.text.named_entities import named_entities
@@ -205,23 +204,6 @@ def test_entity_tiers(entity, tier):
     )
     match = finder.find(entity)
     assert tier == (match and match.tier)
-
-
-@pytest.mark.parametrize("seed", ["seed000-1", "seed000-2", "seed004-entities"])
-def test_published_entity_examples(seed):
-    """4/6, 1/6 and 2/3, from the lists the examples print, in both readings."""
-    record = SEEDS[seed]
-    lists = record["input"]["reference_entities"], record["input"]["context_entities"]
-    for strict in (True, False):
-        assert entity_recall(*lists, strict=strict) == pytest.approx(record["expected"])
-
-
-def test_entity_recall_of_lists():
-    """Variants count unless strict; repeats never do; no entity is undefined."""
-    assert entity_recall(["Brasília", "1,000", "上海市"], ["brasilia", "1000", "上海"]) == 1.0
-    assert entity_recall(["Brasília"], ["brasilia"], strict=True) == 0.0
-    assert entity_recall(["a", "a", "b"], ["a"], strict=True) == 0.5
-    assert entity_recall([" "], ["a"]) is None
 
 
 def test_named_entities_in_three_languages():

@@ -4,13 +4,15 @@ import pytest
 from judging_tools import judge_at, sample
 from openai_server import Misbehaviour, OpenAIServer
 
-from ragmeter import RagMeter
+from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 
 
 def live(server, *, fused=False, **options):
     memory = InMemoryExporter()
-    meter = RagMeter(judge=judge_at(server, **options), exporters=[memory], fused=fused)
+    meter = RagMeter(
+        judge=judge_at(server, **options), exporters=[memory], scoring=Scoring(fused=fused)
+    )
     meter.submit(sample())
     assert meter.flush(60)
     stats = meter.stats()

@@ -16,7 +16,8 @@ pytest.importorskip("redis")
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import Answer, JudgeBudget, JudgeError, SharedBudget, SharedCache
-from ragmeter.settings.config import budget_and_cache, read_settings
+from ragmeter.settings.config import read_settings
+from ragmeter.settings.from_settings import budget_and_cache
 
 NOWHERE = "redis://:hidden@127.0.0.1:1/0"
 """Nobody listens there."""

@@ -6,7 +6,7 @@ import pytest
 from judging_tools import judge_at, sample, score
 from openai_server import error
 
-from ragmeter import RagMeter
+from ragmeter import Limits, RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import (
     ConfigurationError,
@@ -313,7 +313,10 @@ def test_a_reference_that_comes_later_has_the_fused_ones_asked(server):
     """The live questions are known by then."""
     server.answer = of_all
     meter = RagMeter(
-        judge=judge_at(server), fused=True, exporters=[memory := InMemoryExporter()], hold_s=60
+        judge=judge_at(server),
+        exporters=[memory := InMemoryExporter()],
+        scoring=Scoring(fused=True),
+        limits=Limits(hold_s=60),
     )
     try:
         with meter.request("How tall is the lighthouse?") as request:

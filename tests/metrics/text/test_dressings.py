@@ -6,13 +6,10 @@ import unicodedata
 from string import ascii_letters
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, evaluate, resolve_metrics
 from ragmeter.metrics.text import analyse
-from ragmeter.metrics.text.citations import without_marks
-from ragmeter.metrics.text.cleaning import Origins, clean
+from ragmeter.metrics.text.cleaning import clean
 from ragmeter.metrics.text.named_entities import named_entities
 
 METRICS = (
@@ -217,50 +214,6 @@ def test_the_same_decomposed_text_has_the_same_names():
 def test_what_is_cleaned(text, expected):
     """HTML is layout only in a text that has elements; the rest is what no reader sees."""
     assert clean(text) == (text if expected is None else expected)
-
-
-ODD = st.lists(
-    st.sampled_from(
-        [
-            *"aЭ中1. \n;&<>/pb`ﬁＡ９，\u00ad\u0308\u200b\ufeff\u1100\u1161क\u093c\u0958İ\U000e0100𝐓",
-            *"&amp; &shy; <b> </b> <p> &#776; <br>".split(),
-        ]
-    ),
-    max_size=40,
-).map("".join)
-
-
-@given(ODD | st.text(max_size=60))
-def test_every_character_is_traced_to_where_it_stood(text):
-    """In order, inside the text; and what stands at its origin cleans to it, where that stands alone."""
-    cleaned, origins = clean(text), Origins(text)
-    assert unicodedata.is_normalized("NFC", cleaned) or not unicodedata.is_normalized("NFC", text)
-    last = (0, 0)
-    for at in range(len(cleaned)):
-        place = origins.span(at, at + 1)
-        assert last[0] <= place[0] < place[1] <= len(text)
-        assert last[1] <= place[1]
-        last = place
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            ["Эйфель [1] спал.", "<b>The</b> tower [2].", "灯塔在。", "*So* it is, ﬁne!"]
-        )
-    )
-)
-@example(["<b>The</b> tower [2].", "Эйфель [1] спал."])
-def test_a_sentence_is_found_in_the_original(parts):
-    """With and without marks of citation; what stands there reads as the sentence does."""
-    text = unicodedata.normalize("NFD", " ".join(parts)).replace("a", "\u00ada")
-    for known in (analyse(text), without_marks(text)):
-        places = known.sentence_places
-        assert len(places) == len(known.sentences)
-        for (start, end), sentence in zip(places, known.sentences, strict=True):
-            there = clean(re.sub(r"</?b>|\[\d\]?", "", text[start:end]))
-            wanted = re.sub(r"\[\d\]?", "", sentence)
-            assert [c for c in there if c.isalnum()] == [c for c in wanted if c.isalnum()]
 
 
 def test_cleaning_takes_time_linear_in_the_text():

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from processes import wait_until
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.metrics import Reference, RetrievedContext
@@ -73,7 +73,7 @@ def expected(tmp_path):
     """What an application writes that scores by itself."""
     path = tmp_path / "here.jsonl"
     with RagMeter(
-        exporters=[JsonlExporter(path, include_content=True)], queue_size=REQUESTS
+        exporters=[JsonlExporter(path, include_content=True)], limits=Limits(queue_size=REQUESTS)
     ) as meter:
         for number in range(REQUESTS):
             meter.submit(a_sample(number))
@@ -82,7 +82,9 @@ def expected(tmp_path):
 
 
 def publish(fleet):
-    with RagMeter(metrics=[], exporters=[FleetPublisher(fleet.url)], queue_size=REQUESTS) as meter:
+    with RagMeter(
+        metrics=[], exporters=[FleetPublisher(fleet.url)], limits=Limits(queue_size=REQUESTS)
+    ) as meter:
         for number in range(REQUESTS):
             meter.submit(a_sample(number))
         assert meter.flush(120)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from processes import wait_until
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.fleet._rabbitmq._address import Address
 from ragmeter.fleet._rabbitmq._connection import reachable
 from ragmeter.fleet.payload import unpack
@@ -19,7 +19,7 @@ ROOM, OVERFLOW = 500, 4_000
 
 def application(fleet, spool=None):
     publisher = FleetPublisher(fleet.url, spool=spool, linger_s=0.0)
-    return RagMeter(metrics=[], exporters=[publisher], queue_size=ROOM)
+    return RagMeter(metrics=[], exporters=[publisher], limits=Limits(queue_size=ROOM))
 
 
 def ask(meter, name, count):

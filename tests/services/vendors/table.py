@@ -50,6 +50,8 @@ class Vendor:
     """The part of docs/backends.md whose snippet makes the meter, where `RagMeter()` would not do."""
     named: tuple[str, ...] = ()
     """What ``RAGMETER_DOCTOR=1`` says of it: provider, processors, exporters, instrumentations."""
+    unsent: str = ""
+    """The signal that has no backend here, of which the doctor says so."""
 
 
 _PHOENIX_PACKAGES = ("arize-phoenix-otel==0.17.2", _LANGCHAIN)
@@ -290,6 +292,7 @@ agentops.init(AGENTOPS_API_KEY)
             "AGENTOPS_API_ENDPOINT": "{url}",
             "AGENTOPS_EXPORTER_ENDPOINT": "{url}/v1/traces",
         },
+        unsent="metrics",
     ),
     "distro": Vendor(
         ("opentelemetry-distro==0.66b2", "opentelemetry-exporter-otlp-proto-http==1.45.2"),

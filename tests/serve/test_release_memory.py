@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from ragmeter.serve._freed import give_back_freed
+from ragmeter.serve._release_memory import give_back_freed
 
 
 def said(code):
@@ -27,7 +27,7 @@ def test_pages_below_what_still_lives_are_given_back():
     before, after = said(
         """
         from pathlib import Path
-        from ragmeter.serve._freed import give_back_freed
+        from ragmeter.serve._release_memory import give_back_freed
 
         def resident():
             return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -128,7 +128,7 @@ class Explains(ScoredElsewhere):
 def test_a_change_is_explained_when_it_is_told_and_told_all_the_same_where_it_cannot_be(fails):
     meter = RagMeter(exporters=[])
     told = []
-    alarming = Alarming(Watch(), lambda _: [], [], meter.guard, clock=lambda: NOW)
+    alarming = Alarming(Watch(), lambda _: [], [], meter.port.guard, clock=lambda: NOW)
     alarming.look_elsewhere(Explains(fails))
     alarming.on_change(told.append)
     alarming.tell(changed())

@@ -12,9 +12,9 @@ from shared_claims import NOW, Clock, fall, killed_before_it_told, server, telli
 from stored import earlier_version, store
 
 from ragmeter.exporters.changes import NotTakenError
-from ragmeter.serve._claiming import SharedClaims
+from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve.store import _schema
-from ragmeter.serve.store._claims import LEASE_S, SAME_S
+from ragmeter.serve.store._alert_claims import LEASE_S, SAME_S
 from ragmeter.watch.watch import ChangeNotice
 
 HOUR = 3_600.0

@@ -1,0 +1,58 @@
+"""The command ``ragmeter mcp`` and its options. `app` adds it to the others; `mcp` has the tools."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragmeter.metrics import ConfigurationError
+
+from ._ending import exit_with_line
+
+__all__ = ["mcp"]
+
+_TOKENS = ("RAGMETER_SERVE_VIEW_TOKEN", "RAGMETER_SERVE_TOKEN")
+
+
+def mcp(
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="The address of `ragmeter serve`.")
+    ] = "http://127.0.0.1:4318",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The token for viewers. (default: RAGMETER_SERVE_VIEW_TOKEN, else RAGMETER_SERVE_TOKEN)",
+        ),
+    ] = None,
+    texts: Annotated[
+        bool,
+        typer.Option(
+            "--texts",
+            help="Tell questions, answers and chunks, too: the assistant sends them to its model.",
+        ),
+    ] = False,
+) -> None:
+    """Let an assistant ask what is wrong: tools of the Model Context Protocol on standard input and output.
+
+    It reads the API of a running `ragmeter serve` and changes nothing. Needs the extra mcp.
+    """
+    with exit_with_line():
+        from .mcp._reading import Reading
+        from .mcp.server import tools
+
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"--url is {url!r}; write http://HOST:PORT")
+        tools(Reading(url, _token(token_file), texts=texts)).run(transport="stdio")
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return next((value for name in _TOKENS if (value := os.environ.get(name))), None)
+    try:
+        return file.read_text("utf-8").strip() or None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--token-file: cannot read {str(file)!r}: {error}") from None

@@ -1,0 +1,110 @@
+"""``--gaps``: the topics of a data set whose questions go worse than the others.
+
+Found as a meter finds those of its requests; a bounded sample of the rows is kept.  Called by `run`, shown by
+the reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from ragmeter.metrics import Score, Verdict
+from ragmeter.metrics._display.wording import percent
+from ragmeter.metrics._files.samples import Row
+from ragmeter.quality.gaps.gap import MOST_LOOKED_AT, Gap, GapList
+from ragmeter.quality.gaps.memory import GapMemory, asked_of, measured
+from ragmeter.quality.gaps.sample import Sample, rank_of
+
+__all__ = ["GAP_HEADS", "FoundGaps", "GapSearch"]
+
+GAP_HEADS = ("about", "not good", "share", "95 % interval", "elsewhere", "what it lacks")
+_WHY_EMPTY: Mapping[str, str] = {
+    "no_requests": "no row has a verdict",
+    "no_questions": "no bad row has a question with a topic word",
+    "too_many_bad": "so many rows are bad that no topic stands out",
+    "nothing_stands_out": "no topic goes worse than the others",
+}
+_ROWS = 5
+"""Places of rows that are named of each gap."""
+_OF_REQUESTS = ("ranks", "since", "workflow")
+"""What a row has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGaps:
+    """The gaps, and where their rows stand."""
+
+    found: GapList
+    rows: Mapping[str, tuple[str, ...]]
+    """The first rows of each, by its id."""
+
+    @property
+    def note(self) -> str:
+        """What the list rests on, in a line."""
+        found = self.found
+        why = _WHY_EMPTY.get(found.why_empty)
+        known = f"{found.n_bad} of {found.n_requests} rows are bad"
+        if found.without_topic:
+            known += f", {found.without_topic} of them without a topic word"
+        return f"Knowledge gaps: {f'none, {why}; ' if why else ''}{known}"
+
+    def cells(self, gap: Gap) -> tuple[str, ...]:
+        """Return what a table says of a gap under `GAP_HEADS`, but for what it is about."""
+        return (
+            f"{gap.n_bad} of {gap.n_requests}",
+            percent(gap.share),
+            f"{percent(gap.lower)} to {percent(gap.upper)}",
+            percent(gap.elsewhere),
+            gap.diagnosis,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the list as JSON-ready fields."""
+        gaps = [
+            {name: value for name, value in asdict(gap).items() if name not in _OF_REQUESTS}
+            | {"rows": list(self.rows[gap.id])}
+            for gap in self.found.gaps
+        ]
+        return self.found._asdict() | {"gaps": gaps}
+
+
+class _Placed(NamedTuple):
+    rank: int
+    place: tuple[str, int]
+
+
+class GapSearch:
+    """Keeps what rows tell of gaps."""
+
+    def __init__(self) -> None:
+        self._memory = GapMemory(MOST_LOOKED_AT)
+        # The same ranks as in the memory, so the same rows stay.
+        self._places: Sample[_Placed] = Sample(MOST_LOOKED_AT)
+
+    def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
+        """Take in a scored row."""
+        sample = row.sample
+        word = None if verdict is None else verdict.word
+        name = f"{row.file}:{row.line}"
+        asked, bad = asked_of(name, sample.searched_for, measured(scores), word)
+        if bad is None:
+            return
+        self._memory.add(asked, bad=bad)
+        self._memory.add_chunks(context.text for context in sample.contexts or ())
+        if bad:
+            self._places.add(_Placed(rank_of(name), (row.file, row.line)))
+
+    def found(self) -> FoundGaps:
+        """Return the gaps among the rows."""
+        listed = self._memory.gaps()
+        places = {one.rank: one.place for one in self._places.items()}
+        rows = {
+            gap.id: tuple(
+                f"{file}:{line}"
+                for file, line in sorted(places[rank] for rank in gap.ranks)[:_ROWS]
+            )
+            for gap in listed.gaps
+        }
+        return FoundGaps(listed, rows)

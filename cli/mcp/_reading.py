@@ -1,0 +1,178 @@
+"""Reads a server's API, and cuts what it says down to what an assistant needs to go on.
+
+An assistant sends what it reads to the provider of its model.  So texts of users (questions, answers,
+chunks, and what quotes them) are left out unless they are asked for at the command's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
+
+__all__ = ["Reading", "UnreadableServerError"]
+
+Said = Mapping[str, Any]
+_TIMEOUT_S = 30.0
+_CAUSES = {
+    401: "it wants a token: pass --token-file, or set RAGMETER_SERVE_VIEW_TOKEN",
+    403: "its token is another one: see --token-file and RAGMETER_SERVE_VIEW_TOKEN",
+    404: "it knows nothing of that",
+}
+
+
+class UnreadableServerError(RagmeterError):
+    """The server did not answer, or not with what was asked; the message says what helps."""
+
+
+class Reading:
+    """The API of one server.
+
+    Args:
+        url: The server's address.
+        token: What it asks readers for; None: nothing.
+        texts: Whether texts of users are told.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, texts: bool = False) -> None:
+        try:
+            import httpx  # noqa: PLC0415 -- an extra's
+        except ImportError:
+            raise MissingDependencyError("httpx", "mcp", "ragmeter mcp") from None
+
+        self._errors = (httpx.HTTPError, httpx.InvalidURL)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._url = url.rstrip("/")
+        self._get = httpx.Client(headers=headers, timeout=_TIMEOUT_S).get
+        self._texts = texts
+
+    def overview(self, **filters: str | None) -> dict[str, Any]:
+        """Return how many requests there were, how they were judged, every mean, and what has changed."""
+        said = self._ask("/api/overview", filters)
+        return {
+            "from": _time(said["from_ms"]),
+            "until": _time(said["until_ms"]),
+            **_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
+            "scores": [
+                {**_named(one, "name", "direction", "usual"), **_mean(one["estimate"])}
+                for one in said["scores"]
+                if one["estimate"] is not None and one["estimate"]["mean"] is not None
+            ],
+            "workflows": [
+                _named(one, "service", "workflow", "segment", "requests") for one in said["groups"]
+            ],
+            "changes": said["changes"],
+        }
+
+    def changes(self, **filters: str | None) -> list[Any]:
+        """Return the changes of quality in a stretch of time, with what was new when each began."""
+        return list(self._ask("/api/overview", filters)["changes"])
+
+    def worst_requests(self, **filters: str | None) -> list[dict[str, Any]]:
+        """Return the requests to look at first."""
+        said = self._ask("/api/requests", {"sort": "worst", **filters})
+        return [self._row(one) for one in said["requests"]]
+
+    def request(self, trace_id: str) -> dict[str, Any]:
+        """Return one request: its verdict with the reasons, each score, and what was missing."""
+        said = self._ask(f"/api/requests/{trace_id}", {})
+        quoting = ("summary", "explanation", "items") if self._texts else ()
+        found = {
+            **self._row(said),
+            **_named(said, "verdict_reasons", "missing", "metadata", "verdict_rate"),
+            "scores": [
+                _named(one, "name", "value", "status", "direction", "usual", *quoting)
+                for one in said["scores"]
+                if one["value"] is not None or one["status"] not in ("missing_input", "undefined")
+            ],
+            "contexts": [
+                _named(one, "number", "id", "score", *(("text",) if self._texts else ()))
+                for one in said["contexts"] or ()
+            ],
+        }
+        if self._texts:
+            found["answer"] = said["answer"]
+        else:
+            del found["metadata"]
+        return found
+
+    def conversations(self, **filters: str | None) -> dict[str, Any]:
+        """Return the conversations to look at first: verdict, first bad turn, and the turns in order."""
+        said = self._ask("/api/conversations", filters)
+        shown = ("question",) if self._texts else ()
+        return {
+            **_named(said, "total", "with_bad", "share", "lower", "upper"),
+            "conversations": [
+                {
+                    **_named(one, "conversation_id", "service", "workflow", "verdict", "first_bad"),
+                    "turns": [
+                        _named(turn, "trace_id", "verdict", "status", *shown)
+                        for turn in one["turns"]
+                    ],
+                }
+                for one in said["conversations"]
+            ],
+        }
+
+    def gaps(self, **filters: str | None) -> dict[str, Any]:
+        """Return the topics whose requests go badly; their names are words of questions."""
+        said = self._ask("/api/gaps", filters)
+        hidden = () if self._texts else ("name", "examples")
+        listed = [{key: one[key] for key in one if key not in hidden} for one in said["gaps"]]
+        return {**said, "gaps": listed}
+
+    def not_scored(self) -> dict[str, Any]:
+        """Return what was received and gave no score, or has not left, with the reasons that are counted."""
+        said = self._ask("/healthz", {})
+        return {key: value for key, value in said.items() if key != "uptime_s"}
+
+    def _row(self, said: Said) -> dict[str, Any]:
+        shown = ("question",) if self._texts else ()
+        return {
+            "at": _time(said["at_ms"]),
+            **_named(
+                said, "trace_id", "service", "workflow", "status", "duration_ms", "verdict", "verdict_codes",
+                "segments", "times", *shown,
+            ),
+        }  # fmt: skip
+
+    def _ask(self, path: str, asked: Mapping[str, str | None]) -> Said:
+        given = {name: value for name, value in asked.items() if value}
+        try:
+            answer = self._get(self._url + path, params=given)
+        except self._errors as error:
+            raise UnreadableServerError(
+                f"nothing answers at {self._url} ({type(error).__name__}): start `ragmeter serve --store FILE`"
+                ", or pass its address: ragmeter mcp --url URL"
+            ) from None
+        if answer.status_code != 200 and not (path == "/healthz" and answer.status_code == 503):
+            why = _CAUSES.get(answer.status_code) or _reason(answer.json)
+            raise UnreadableServerError(f"{self._url}{path} answered {answer.status_code}: {why}")
+        try:
+            said = answer.json()
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            raise UnreadableServerError(f"{self._url} is no `ragmeter serve`: it answers no JSON")
+        return said
+
+
+def _reason(read: Callable[[], Any]) -> str:
+    try:
+        return str(read()["error"])
+    except (ValueError, KeyError, TypeError):
+        return "without a reason"
+
+
+def _named(said: Said, *names: str) -> dict[str, Any]:
+    return {name: said[name] for name in names if said.get(name) is not None}
+
+
+def _mean(estimate: Said) -> dict[str, Any]:
+    return _named(estimate, "mean", "lower", "upper", "n_requests", "n_judged")
+
+
+def _time(at_ms: float) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,111 @@
+"""What is known of the chunks that requests got, to see whether one of them would have suited another request.
+
+Kept are the hashes of the words of each sentence, of a bounded number of distinct chunks; no text.  A lookup
+is the relevance of `ragmeter.metrics.computed.lexical_context_relevance`, on hashes.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+from zlib import crc32
+
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.question_words import topic_terms
+from ragmeter.metrics.text.terms import sentence_terms
+from ragmeter.metrics.text.tokens import is_han
+
+from .sample import rank_of
+
+__all__ = ["ChunkSearch", "ChunkTerms", "hash_of", "read_chunk", "topic_hashes"]
+
+_MOST_TERMS = 2_000
+"""Terms that are kept of a chunk."""
+_NEAREST = 8
+"""Chunks whose relevance is computed: those with most of the question's words, by their weights."""
+
+
+def hash_of(term: str) -> int:
+    """Return what stands for a term: 32 bits, in every process the same."""
+    return crc32(term.encode("utf-8", "replace"))
+
+
+def topic_hashes(question: str) -> array[int]:
+    """Return the hashes of the words that name a question's topic, in order."""
+    return array("I", sorted(set(map(hash_of, analyse(question).memoize(topic_terms)))))
+
+
+class ChunkTerms(NamedTuple):
+    """What is kept of a chunk."""
+
+    rank: int
+    """`rank_of` its text."""
+    sentences: tuple[array[int], ...]
+    """The hashes of the terms of each sentence, and of its single Han characters."""
+
+
+def read_chunk(text: str) -> ChunkTerms:
+    """Return what is kept of a chunk."""
+    kept: list[array[int]] = []
+    left = _MOST_TERMS
+    for terms in analyse(text).memoize(sentence_terms):
+        pairs = filter(is_han, terms[:left])
+        hashes = dict.fromkeys(map(hash_of, chain(terms[:left], chain.from_iterable(pairs))))
+        left -= len(hashes)
+        if hashes:
+            kept.append(array("I", hashes))
+        if left <= 0:
+            break
+    return ChunkTerms(rank_of(text), tuple(kept))
+
+
+class ChunkSearch:
+    """Finds the chunk that suits a question best.
+
+    Args:
+        chunks: Those that are known.
+    """
+
+    def __init__(self, chunks: Iterable[ChunkTerms]) -> None:
+        self._chunks = sorted(chunks, key=lambda chunk: chunk.rank)
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for place, chunk in enumerate(self._chunks):
+            for term in frozenset(chain.from_iterable(chunk.sentences)):
+                places[term].append(place)
+        self._places = dict(places)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def best_relevance(self, question: str) -> float:
+        """Return the relevance of the chunk that suits a question best, 0 to 1."""
+        topic = analyse(question).memoize(topic_terms)
+        wanted = [(hash_of(term), *(map(hash_of, term) if is_han(term) else ())) for term in topic]
+        weights: Counter[int] = Counter()
+        for term, *_ in wanted:
+            here = self._places.get(term, ())
+            weight = round(1000 * math.log1p(len(self._chunks) / len(here))) if here else 0
+            for place in here:
+                weights[place] += weight
+        nearest = sorted(weights, key=lambda place: (-weights[place], place))[:_NEAREST]
+        return max((_relevance(wanted, self._chunks[place]) for place in nearest), default=0.0)
+
+
+def _relevance(wanted: Sequence[Sequence[int]], chunk: ChunkTerms) -> float:
+    looked_for = frozenset(chain.from_iterable(wanted))
+    found = [looked_for.intersection(sentence) for sentence in chunk.sentences]
+    whole = _credit(wanted, frozenset[int]().union(*found))
+    pairs = zip(found, [*found[1:], frozenset[int]()], strict=True)
+    return (whole + max(_credit(wanted, one | other) for one, other in pairs)) / 2 / len(wanted)
+
+
+def _credit(wanted: Sequence[Sequence[int]], there: frozenset[int]) -> float:
+    """Return how many of the terms are there; a bigram of which only the characters are counts half."""
+    return sum(
+        1.0 if term in there else 0.5 if characters and there.issuperset(characters) else 0.0
+        for term, *characters in wanted
+    )

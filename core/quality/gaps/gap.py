@@ -1,0 +1,257 @@
+"""Knowledge gaps: groups of bad requests with a name, a share with its interval, and what they lack.
+
+`list_gaps` makes the list of the samples of `ragmeter.quality.gaps.memory`, or of those that the server reads
+from its store.  The same samples give the same list.  What it cannot see: topics of fewer than some ten bad
+requests, one meaning in different words, questions that only their conversation explains, and answers that are
+wrong and well supported.  About half of a topic's requests stay outside its group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ragmeter.metrics._display.wording import percent
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.question_words import topic_terms
+from ragmeter.metrics.text.terms import as_written
+from ragmeter.metrics.text.tokens import is_han
+
+from .chunks import ChunkSearch, ChunkTerms, hash_of
+from .grouping import Group, find_groups
+from .sample import WHOLE, Asked, Sample
+
+__all__ = ["Diagnosis", "Gap", "GapList", "list_gaps"]
+
+Diagnosis = Literal["missing_from_corpus", "retriever_misses", "refuses_although_found", "unclear"]
+"""What a group of bad requests lacks: the documents, a retriever that finds them, a model that reads them."""
+
+TOO_MANY = 0.4
+"""Share of bad requests from which on no topic stands out from the rest: then nothing is listed."""
+MOST_LOOKED_AT = 3_000
+"""Requests of each kind that a list is made of."""
+_LEAST_MEMBERS = 5
+"""Bad requests from which on a group has a diagnosis."""
+_ON_TOPIC = 0.60
+"""Relevance from which on a refusal had the documents it needed, as `VerdictRules.on_topic_from`."""
+_ENOUGH_REFUSED = 0.35
+"""Share of the members from which on the model is at fault."""
+_ENOUGH_SUITED = 0.25
+"""Share of the members from which on the retriever is."""
+_SUITS = 0.60
+"""Relevance of a chunk that other requests got, from which on it would have suited."""
+_BETTER = 0.10
+"""How much more that is than what the request got."""
+_MOST_MEMBERS = 60
+"""Members that are looked up, and read for the name."""
+_NAME_WORDS = 4
+_EXAMPLES = 3
+_EXAMPLE_CHARS = 300
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A topic whose requests go badly more often than the others."""
+
+    id: str
+    """Stays as long as the group begins with the same word: eight hex digits, without any text."""
+    name: str
+    """The words that its questions have in common and the others have not; empty: texts are not kept."""
+    workflow: str
+    """That most of its requests ran in; empty: not known."""
+    language: str | None
+    """Of most of its questions."""
+    n_bad: int
+    """Its bad requests; about half of a topic's requests stay outside its group, so say "at least"."""
+    n_requests: int
+    """Its requests, bad or not."""
+    share: float
+    """Of its requests that are bad, 0 to 1."""
+    lower: float
+    """The ends of the share's 95 % interval."""
+    upper: float
+    elsewhere: float
+    """Share of bad requests among all others."""
+    since: float
+    """The first time in the longest row of days with a bad request of it, in seconds since the epoch."""
+    diagnosis: Diagnosis
+    """What it lacks."""
+    refused: float
+    """Share of its bad requests that were refused although a chunk was on topic."""
+    suited: float | None
+    """Share of them for which a chunk that other requests got suits better; None: no chunks are known."""
+    examples: tuple[str, ...] = ()
+    """Questions of it, the most typical first."""
+    ranks: tuple[int, ...] = ()
+    """`rank_of` the ids of its bad requests."""
+
+    def __str__(self) -> str:
+        return (
+            f"at least {self.n_bad} questions about {self.name or self.id}: {percent(self.share)} "
+            f"[{percent(self.lower)}, {percent(self.upper)}] not good, elsewhere {percent(self.elsewhere)}; "
+            f"{self.diagnosis}"
+        )
+
+
+class GapList(NamedTuple):
+    """The groups that there are, and what they rest on."""
+
+    gaps: tuple[Gap, ...]
+    """Most bad requests first."""
+    n_bad: int
+    """Bad requests that were looked at, and those that they stand for."""
+    n_requests: int
+    """All requests, likewise."""
+    without_topic: int = 0
+    """Bad requests whose questions have no topic word that is known."""
+    why_empty: str = ""
+    """Why there is none: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
+
+
+def list_gaps(
+    bad: Sample[Asked], good: Sample[Asked], chunks: Sample[ChunkTerms] | None = None
+) -> GapList:
+    """Return the gaps among requests.
+
+    Args:
+        bad: Those with the verdict ``bad`` or ``suspect``, empty retrievals and refusals.
+        good: All others that have a verdict.
+        chunks: What requests got; None or empty: it is not known.
+    """
+    weights = WHOLE / bad.limit, WHOLE / good.limit
+    sides = [sorted(side.items(), key=lambda one: one.rank) for side in (bad, good)]
+    n_bad, n_good = (round(weight * len(side)) for weight, side in zip(weights, sides, strict=True))
+    without = round(weights[0] * sum(not one.terms for one in sides[0]))
+    empty = GapList((), n_bad, n_bad + n_good, without)
+    if not sides[0]:
+        return empty._replace(why_empty="nothing_stands_out" if n_good else "no_requests")
+    if not any(one.terms for one in sides[0]):
+        return empty._replace(why_empty="no_questions")
+    if n_bad >= TOO_MANY * (n_bad + n_good):
+        return empty._replace(why_empty="too_many_bad")
+    groups = find_groups(
+        [one.terms for one in sides[0]], [one.terms for one in sides[1]],
+        bad_weight=weights[0], good_weight=weights[1],
+    )  # fmt: skip
+    knows_all = chunks is not None and chunks.limit == WHOLE
+    search = ChunkSearch(chunks.items()) if groups and chunks is not None else None
+    found = [
+        _gap(
+            group,
+            [sides[0][place] for place in group.bad],
+            weights,
+            n_bad,
+            n_good,
+            search,
+            knows_all,
+        )
+        for group in groups
+    ]
+    found.sort(key=lambda gap: (-gap.n_bad, gap.id))
+    return empty._replace(gaps=tuple(found), why_empty="" if found else "nothing_stands_out")
+
+
+def _gap(
+    group: Group,
+    members: Sequence[Asked],
+    weights: tuple[float, float],
+    n_bad: int,
+    n_good: int,
+    search: ChunkSearch | None,
+    knows_all: bool,
+) -> Gap:
+    bad, good = weights[0] * len(members), weights[1] * len(group.good)
+    others = n_bad + n_good - bad - good
+    refused = sum(
+        one.refused and one.relevance is not None and one.relevance >= _ON_TOPIC for one in members
+    ) / len(members)
+    suited = _suited(members, search)
+    diagnosis: Diagnosis
+    if len(members) < _LEAST_MEMBERS:
+        diagnosis = "unclear"
+    elif refused >= _ENOUGH_REFUSED:
+        diagnosis = "refuses_although_found"
+    elif suited is not None and suited >= _ENOUGH_SUITED:
+        diagnosis = "retriever_misses"
+    else:
+        # Of some of the chunks nothing follows about those that are not known.
+        diagnosis = "missing_from_corpus" if suited is not None and knows_all else "unclear"
+    languages = Counter(one.language for one in members if one.language)
+    workflows = Counter(one.workflow for one in members)
+    order = {term: at for at, term in enumerate(group.profile)}
+    typical = sorted(
+        (one for one in members if one.question),
+        key=lambda one: (-sum(1.0 / (1 + order[t]) for t in one.terms if t in order), one.rank),
+    )
+    return Gap(
+        id=f"{group.seed:08x}",
+        name=_name(group.profile[:_NAME_WORDS], typical[:_MOST_MEMBERS]),
+        workflow=_commonest(workflows) or "",
+        language=_commonest(languages),
+        n_bad=round(bad),
+        n_requests=round(bad + good),
+        share=group.share,
+        lower=group.lower,
+        upper=group.upper,
+        elsewhere=max(0.0, n_bad - bad) / others if others > 0 else 0.0,
+        since=_since(members),
+        diagnosis=diagnosis,
+        refused=refused,
+        suited=suited,
+        examples=tuple((one.question or "")[:_EXAMPLE_CHARS] for one in typical[:_EXAMPLES]),
+        ranks=tuple(one.rank for one in members),
+    )
+
+
+def _suited(members: Sequence[Asked], search: ChunkSearch | None) -> float | None:
+    """Return the share of members for which a chunk that other requests got suits better than their own."""
+    looked_up = [one for one in members if one.terms and one.question][:_MOST_MEMBERS]
+    if search is None or not len(search) or not looked_up:
+        return None
+    return sum(
+        search.best_relevance(one.question or "") >= max(_SUITS, (one.relevance or 0.0) + _BETTER)
+        for one in looked_up
+    ) / len(looked_up)
+
+
+def _commonest(counts: Counter[str]) -> str | None:
+    return min(counts, key=lambda one: (-counts[one], one)) if counts else None
+
+
+def _since(members: Sequence[Asked]) -> float:
+    """Return when the longest row of days with a member began."""
+    first: dict[int, float] = {}
+    for one in members:
+        day = math.floor(one.at / _DAY_S)
+        first[day] = min(one.at, first.get(day, one.at))
+    longest = begun = best = 0
+    for day in sorted(first):
+        if day - 1 not in first:
+            begun = day
+        if day - begun + 1 > longest:
+            longest, best = day - begun + 1, begun
+    return first[best]
+
+
+def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
+    """Return the words of a profile as most of the questions write them."""
+    written: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for one in members:
+        known = analyse(one.question or "")
+        terms = [term for term in known.memoize(topic_terms) if hash_of(term) in profile]
+        runs = as_written([term for term in terms if is_han(term)], known)
+        for term in terms:
+            if is_han(term):
+                written[hash_of(term)].update(run for run in runs if term in run)
+            else:
+                written[hash_of(term)].update(as_written([term], known))
+    name: list[str] = []
+    for stands_for in profile:
+        word = _commonest(written[stands_for])
+        if word and not any(word in earlier for earlier in name):
+            name = [earlier for earlier in name if earlier not in word] + [word]
+    return " ".join(name)

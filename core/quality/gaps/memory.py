@@ -1,0 +1,185 @@
+"""What a meter or a server keeps to list knowledge gaps: two samples of requests a day, and one of chunks.
+
+Bounded: `DAYS` days of `REQUESTS` bad requests and as many others, and `CHUNKS` chunks; some 10 MB at most.
+Two memories merge into the one of all their requests, so processes, servers and days give one list.  Locked:
+scores come on one thread, people look on another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.metrics import Score
+from ragmeter.metrics._process import fork
+from ragmeter.metrics.text.languages import language_of
+
+from .chunks import ChunkTerms, read_chunk, topic_hashes
+from .gap import MOST_LOOKED_AT, GapList, list_gaps
+from .sample import Asked, Sample, rank_of
+
+__all__ = ["READ", "GapMemory", "asked_of", "is_bad", "measured"]
+
+DAYS = 14
+REQUESTS = 500
+CHUNKS = 2_000
+_DAY_S = 86_400
+_QUESTION_CHARS = 500
+READ = ("lexical_context_relevance", "empty_retrieval", "refusal")
+"""Scores that are read beside the verdict."""
+_BAD = frozenset({"bad", "suspect"})
+
+
+def is_bad(word: str | None, *, empty: bool = False, refused: bool = False) -> bool | None:
+    """Return whether a request counts as bad; None: nothing about it is known.
+
+    Args:
+        word: Its verdict.
+        empty: Whether nothing was retrieved.
+        refused: Whether the answer refuses.
+    """
+    return True if word in _BAD or empty or refused else None if word is None else False
+
+
+def asked_of(
+    run_id: str,
+    question: str | None,
+    values: Mapping[str, float | None],
+    word: str | None,
+    *,
+    at: float = 0.0,
+    workflow: str = "",
+) -> tuple[Asked, bool | None]:
+    """Return what is kept of a request, and whether it counts as bad; None: nothing about it is known.
+
+    Args:
+        run_id: Its id.
+        question: What was searched for.
+        values: Of `READ`, those that were measured.
+        word: Its verdict.
+        at: When it came, in seconds since the epoch.
+        workflow: What it ran in.
+    """
+    refused = values.get("refusal") == 1.0
+    bad = is_bad(word, empty=values.get("empty_retrieval") == 1.0, refused=refused)
+    text = question or ""
+    return (
+        Asked(
+            rank=rank_of(run_id),
+            at=at,
+            terms=topic_hashes(text),
+            question=text[:_QUESTION_CHARS] if bad else None,
+            language=language_of(text) if bad else None,
+            refused=refused,
+            relevance=values.get("lexical_context_relevance"),
+            workflow=workflow,
+        ),
+        bad,
+    )
+
+
+def measured(scores: Mapping[str, Score]) -> dict[str, float | None]:
+    """Return the values of `READ` that were measured."""
+    found = ((name, scores.get(name)) for name in READ)
+    return {name: one.value for name, one in found if one is not None and one.status == "ok"}
+
+
+class GapMemory:
+    """Requests of the last days, sampled, and the chunks that they got.
+
+    Args:
+        requests: How many bad requests of a day are kept, and how many others; None: `REQUESTS`.
+    """
+
+    def __init__(self, requests: int | None = None) -> None:
+        self._requests = REQUESTS if requests is None else requests
+        self._days: dict[int, tuple[Sample[Asked], Sample[Asked]]] = {}
+        self._chunks: Sample[ChunkTerms] = Sample(CHUNKS)
+        self._lock = fork.lock()
+
+    def add(self, asked: Asked, *, bad: bool) -> None:
+        """Keep a request, unless others of its day come before it by hash.
+
+        What was kept of it before goes: a judge that comes late may have changed its verdict.
+        """
+        with self._lock:
+            day = math.floor(asked.at / _DAY_S)
+            newest = max(self._days, default=day)
+            if day <= newest - DAYS:
+                return
+            here = self._days.get(day)
+            if here is None:
+                here = self._days[day] = (Sample(self._requests), Sample(self._requests))
+                for old in [one for one in self._days if one <= day - DAYS]:
+                    del self._days[old]
+            for earlier in filter(None, [side.discard(asked.rank) for side in here]):
+                # Late results bring the late scores alone.
+                if asked.relevance is None:
+                    asked = asked._replace(relevance=earlier.relevance)
+                if earlier.refused:
+                    asked, bad = asked._replace(refused=True), True
+            here[0 if bad else 1].add(asked)
+
+    def add_chunks(self, texts: Iterable[str]) -> None:
+        """Keep what chunks are about, unless others come before them by hash."""
+        for text in texts:
+            rank = rank_of(text)
+            if rank >= self._chunks.limit or self._chunks.has(rank):
+                continue
+            chunk = read_chunk(text)
+            with self._lock:
+                self._chunks.add(chunk)
+
+    def add_run(self, scored: ScoredRun) -> None:
+        """Keep what a scored request tells."""
+        run, sample = scored.run, scored.sample
+        asked, bad = asked_of(
+            run.run_id,
+            sample.searched_for,
+            measured(scored.scores),
+            None if scored.verdict is None else scored.verdict.word,
+            at=run.started_ns / 1e9,
+            workflow=run.name or "",
+        )
+        if bad is None:
+            return
+        self.add(asked, bad=bad)
+        self.add_chunks(context.text for context in sample.contexts or ())
+
+    def merge(self, other: GapMemory) -> None:
+        """Take in what another process or server has kept; of what requests no order plays a part."""
+        with other._lock:
+            theirs, chunks = dict(other._days), other._chunks
+        with self._lock:
+            for day, sides in theirs.items():
+                own = self._days.get(day, (Sample[Asked](REQUESTS), Sample[Asked](REQUESTS)))
+                self._days[day] = (
+                    Sample.union((own[0], sides[0]), REQUESTS),
+                    Sample.union((own[1], sides[1]), REQUESTS),
+                )
+            newest = max(self._days, default=0)
+            for old in [one for one in self._days if one <= newest - DAYS]:
+                del self._days[old]
+            self._chunks = Sample.union((self._chunks, chunks), CHUNKS)
+
+    def gaps(
+        self, *, workflow: str | None = None, since: float = -math.inf, until: float = math.inf
+    ) -> GapList:
+        """Return the gaps among the requests that are kept.
+
+        Args:
+            workflow: Of this workflow; None: of all.
+            since: Of requests from then on, in seconds since the epoch.
+            until: Of requests before then.
+        """
+
+        def wanted(asked: Asked) -> bool:
+            return since <= asked.at < until and workflow in (None, asked.workflow)
+
+        with self._lock:
+            days = list(self._days.values())
+            bad, good = (
+                Sample.union((day[side] for day in days), MOST_LOOKED_AT, wanted) for side in (0, 1)
+            )
+            return list_gaps(bad, good, self._chunks)

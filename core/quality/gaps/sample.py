@@ -1,0 +1,128 @@
+"""A bounded sample of requests that does not depend on the order in which they came.
+
+Kept are the requests with the smallest hashes of their ids, so two samples merge into the one of all their
+requests: those of threads, processes, servers and days.  `ragmeter.quality.gaps.memory` holds one of the bad
+requests and one of the others for each day.  Not locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+__all__ = ["WHOLE", "Asked", "Ranked", "Sample", "rank_of"]
+
+WHOLE = 1 << 64
+"""Ranks are below it: a sample with this limit has everything that was added."""
+
+
+def rank_of(name: str) -> int:
+    """Return where an id or a text stands in the order by hash: from 0 to below `WHOLE`, in every process."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+
+
+class Ranked(Protocol):
+    """What a sample holds."""
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order by hash."""
+        ...
+
+
+class Asked(NamedTuple):
+    """What is kept of a request."""
+
+    rank: int
+    """`rank_of` its id."""
+    at: float
+    """When it came, in seconds since the epoch."""
+    terms: Sequence[int]
+    """The hashes of its question's topic words, in order; none: no topic word is known."""
+    question: str | None = None
+    """The question; None: texts are not kept, and neither name nor examples show it."""
+    language: str | None = None
+    """Of the question."""
+    refused: bool = False
+    """Whether the answer refuses."""
+    relevance: float | None = None
+    """Of its best chunk, 0 to 1; None: not known."""
+    workflow: str = ""
+    """What it ran in."""
+
+
+T = TypeVar("T", bound=Ranked)
+
+
+class Sample(Generic[T]):
+    """Those of what was added that have the smallest ranks.
+
+    Args:
+        size: How many are kept.
+    """
+
+    __slots__ = ("_kept", "_limit", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: dict[int, T] = {}
+        self._limit = WHOLE
+
+    @property
+    def limit(self) -> int:
+        """All that was added with a rank below it is here, and nothing else: limit / `WHOLE` of all."""
+        self._shrink()
+        return self._limit
+
+    def add(self, item: T) -> None:
+        """Take in an item; of two with one rank the first stays."""
+        if item.rank < self._limit and item.rank not in self._kept:
+            self._kept[item.rank] = item
+            if len(self._kept) > self._size * 5 // 4:
+                self._shrink()
+
+    def discard(self, rank: int) -> T | None:
+        """Take out the item with a rank and return it; None: it is not here."""
+        return self._kept.pop(rank, None)
+
+    def has(self, rank: int) -> bool:
+        """Return whether the item with a rank is here."""
+        return rank in self._kept
+
+    def items(self) -> Collection[T]:
+        """Return what is kept."""
+        self._shrink()
+        return self._kept.values()
+
+    def _shrink(self) -> None:
+        # Late, so that most items cost a comparison: how late plays no part in what stays.
+        if len(self._kept) > self._size:
+            ranks = sorted(self._kept)
+            self._limit = ranks[self._size]
+            for rank in ranks[self._size :]:
+                del self._kept[rank]
+
+    @classmethod
+    def union(
+        cls,
+        samples: Iterable[Sample[T]],
+        size: int,
+        wanted: Callable[[T], bool] = lambda _: True,
+    ) -> Sample[T]:
+        """Return the sample of everything that was added to any of them.
+
+        Args:
+            samples: Each is cut to the share of its items that the fullest of them still has.
+            size: What the union keeps at most.
+            wanted: Says which items count.
+        """
+        every = list(samples)
+        limit = min((one.limit for one in every), default=WHOLE)
+        held = sorted(chain.from_iterable(one.items() for one in every), key=lambda item: item.rank)
+        merged = cls(size)
+        merged._limit = limit
+        for item in filter(wanted, held):
+            merged.add(item)
+        return merged

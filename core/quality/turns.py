@@ -1,0 +1,143 @@
+"""Conversations turn by turn: what `ragmeter.RagMeter.conversations` lists, and the exporter that keeps it.
+
+A mean hides where a conversation went wrong.  Here are its turns in order with their verdicts, the first bad
+one, and a verdict of the whole.  Whether someone asked the same again is not told: by words in common that is
+wrong four times of five.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.metrics import VerdictWord
+from ragmeter.metrics._process import fork
+
+__all__ = ["Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
+
+MOST_CONVERSATIONS = 5_000
+"""The one that was silent longest goes first."""
+MOST_TURNS = 200
+"""The last ones of each."""
+_WORST = {"bad": 0, "suspect": 1}
+
+
+def first_bad(words: Sequence[str | None]) -> int | None:
+    """Return which turn is the first bad one, counted from 1; None: none is."""
+    return list(words).index("bad") + 1 if "bad" in words else None
+
+
+def verdict_of_turns(words: Sequence[str | None]) -> str | None:
+    """Return the verdict of a conversation; None: no turn has one.
+
+    ``bad`` where the last turn with a verdict is, ``suspect`` where another one is bad, else the last one's.
+    """
+    last = next((word for word in reversed(words) if word), None)
+    return "suspect" if "bad" in words and last != "bad" else last
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A request of a conversation."""
+
+    run_id: str
+    """Its id."""
+    trace_id: str | None
+    """Its trace, 32 hex digits; None: it has none."""
+    at: float
+    """When it began, in seconds since the epoch."""
+    status: str
+    """How it ended."""
+    verdict: VerdictWord | None
+    """Its word; None: not yet, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The requests of one conversation, session or thread."""
+
+    id: str
+    """As the application tells it."""
+    workflow: str
+    """Of its first turn; empty: it has no name."""
+    turns: tuple[Turn, ...]
+    """In order of time."""
+
+    @property
+    def verdict(self) -> str | None:
+        """The word of the whole; see `verdict_of_turns`."""
+        return verdict_of_turns([turn.verdict for turn in self.turns])
+
+    @property
+    def first_bad(self) -> int | None:
+        """Which turn is the first bad one, counted from 1; None: none is."""
+        return first_bad([turn.verdict for turn in self.turns])
+
+    def __str__(self) -> str:
+        bad = "" if self.first_bad is None else f", first bad turn {self.first_bad}"
+        return f"{self.id}: {len(self.turns)} turns{bad}, verdict {self.verdict or 'unknown'}"
+
+
+class ConversationExporter:
+    """The exporter ``"conversations"``: keeps ids, times and verdicts of turns in this process, and no text.
+
+    Attributes:
+        conversation_memory: Itself, by which a meter finds it.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[str, dict[str, Turn]]] = OrderedDict()
+        self._lock = fork.lock()
+        self.conversation_memory = self
+
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Keep these turns; a late result changes the verdict of one that is known."""
+        with self._lock:
+            for scored in batch:
+                if scored.run.conversation_id is not None:
+                    self._add(scored.run.conversation_id, scored)
+
+    def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
+        """Return what is known, the bad ones first, then the suspect ones; of each the newest first."""
+        with self._lock:
+            found = [
+                Conversation(name, where, tuple(sorted(turns.values(), key=lambda one: one.at)))
+                for name, (where, turns) in self._known.items()
+                if workflow in (None, where)
+            ]
+        return tuple(
+            sorted(found, key=lambda one: (_WORST.get(one.verdict or "", 2), -one.turns[-1].at))
+        )
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return True: nothing waits here."""
+        del timeout_s
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Keep what there is: it can still be listed."""
+        del timeout_s
+
+    def _add(self, name: str, scored: ScoredRun) -> None:
+        run = scored.run
+        word = None if scored.verdict is None else scored.verdict.word
+        _, turns = self._known.setdefault(name, (run.name or "", {}))
+        self._known.move_to_end(name)
+        known = turns.get(run.run_id)
+        if known is not None:
+            turns[run.run_id] = replace(known, verdict=word or known.verdict)
+            return
+        trace_id = run.trace_id
+        turns[run.run_id] = Turn(
+            run_id=run.run_id,
+            trace_id=None if trace_id is None else f"{trace_id:032x}",
+            at=run.started_ns / 1e9,
+            status=run.sample.status,
+            verdict=word,
+        )
+        if len(turns) > MOST_TURNS:
+            del turns[min(turns, key=lambda one: turns[one].at)]
+        if len(self._known) > MOST_CONVERSATIONS:
+            self._known.popitem(last=False)

@@ -1,0 +1,292 @@
+"""What the settings describe: the arguments of a meter, with its judge, embedder and exporters.
+
+`RagMeter.from_env`, the zero-code entry points, the server and the workers call it.  What a setting means
+stands in `config`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ragmeter.exporters.protocol import Exporter
+from ragmeter.metrics import ConfigurationError, Metric, VerdictRules
+from ragmeter.metrics.embedder import Embedder
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.quality.objectives import Objective, parse_objectives
+from ragmeter.quality.segments import parse_segments
+from ragmeter.requests.references import ReferenceSource, load_references
+
+from .config import Settings, argument_of, fields_of, naming, read_settings, variable_of
+from .destinations import exporters_of
+from .options import Alarms, Limits, Sampling, Scoring
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.judge import JudgeBudget, JudgeCache
+
+__all__ = [
+    "budget_and_cache",
+    "embedder_of",
+    "meter_arguments",
+    "scoring_arguments",
+    "spans_exporter",
+    "worker_arguments",
+]
+
+T = TypeVar("T")
+
+
+_CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", "late_window_s")
+"""The limits that a meter reads that scores nothing itself."""
+
+
+def _group(settings: Settings, kind: type[T], *fields: str) -> T:
+    """Return a value that groups arguments, of the settings that name it; `fields`: of these only."""
+    named = fields or fields_of(kind.__name__)
+    return kind(
+        **{argument_of(one).partition("(")[2][:-1]: getattr(settings, one) for one in named}
+    )
+
+
+def meter_arguments() -> dict[str, Any]:
+    """Return keyword arguments for `ragmeter.RagMeter`.
+
+    Raises:
+        ConfigurationError: A value is not allowed; names the variable, the value and what is
+            allowed.
+        MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
+    """
+    settings = read_settings()
+    if settings.scoring == "queue":
+        # What is about scores is the worker's, which may well share these variables.
+        return {
+            "scoring": "queue",
+            "sample_rate": settings.sample_rate,
+            "judge_sample_rate": settings.judge_sample_rate,
+            "references": _references(settings),
+            "sampling": _group(settings, Sampling, "keep"),
+            "limits": _group(settings, Limits, *_CAPTURING),
+        }
+    return _scoring_arguments(settings)
+
+
+def _scoring_arguments(settings: Settings) -> dict[str, Any]:
+    embedder = embedder_of(settings)
+    return {
+        "metrics": _metrics(settings, embedder),
+        "judge": _judge(settings),
+        "references": _references(settings),
+        "exporters": _exporters(settings),
+        "sample_rate": settings.sample_rate,
+        "judge_sample_rate": settings.judge_sample_rate,
+        "embedder": embedder,
+        "segments": _segments(settings),
+        "sampling": _group(settings, Sampling),
+        "limits": _group(settings, Limits),
+        "alarms": _alarms(settings),
+        "scoring": Scoring(
+            settings.scoring,
+            fused=settings.fused,
+            verdict=_verdict(settings),
+            labels=settings.labels,
+            objectives=_objectives(settings),
+        ),
+    }
+
+
+def _alarms(settings: Settings) -> Alarms | None:
+    url = settings.change_webhook
+    alarms = replace(
+        _group(settings, Alarms), webhook=None if url is None else url.get_secret_value()
+    )
+    if settings.alarms:
+        return alarms
+    if replace(alarms, check_every_s=Alarms.check_every_s) != Alarms():
+        variables = ", ".join(map(variable_of, ("change_webhook", "judge_check", "alarms_state")))
+        raise ConfigurationError(f"{variables} are for changes; set RAGMETER_ALARMS=true, too")
+    return None
+
+
+def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
+    if settings.metrics is None:
+        return None
+    with naming("metrics"):
+        metrics = resolve_metrics(
+            settings.metrics,
+            judged=settings.judge_model is not None,
+            fused=settings.fused,
+            embedder=embedder,
+        )
+        judged = ", ".join(metric.name for metric in metrics if metric.judged)
+        if judged and settings.judge_model is None:
+            raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
+        lacking = ", ".join(metric.name for metric in metrics if metric.lacks_embedder)
+        if lacking:
+            variable = variable_of("embedding_model")
+            raise ConfigurationError(f"{lacking} ask an embedder; set {variable}")
+        return metrics
+
+
+def _references(settings: Settings) -> ReferenceSource | None:
+    with naming("references"):
+        return load_references(settings.references)
+
+
+def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
+    with naming("objectives"):
+        return None if settings.objectives is None else parse_objectives(settings.objectives)
+
+
+def _segments(settings: Settings) -> Sequence[str] | None:
+    with naming("segments"):
+        return None if settings.segments is None else parse_segments(settings.segments)
+
+
+def _verdict(settings: Settings) -> VerdictRules:
+    named = fields_of("VerdictRules")
+    given = {field.removeprefix("verdict_"): getattr(settings, field) for field in named}
+    try:
+        return VerdictRules(**given)
+    except ConfigurationError as error:
+        # Each threshold was allowed by itself: two are out of order.
+        variables = [variable_of(field) for field in named]
+        shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
+        raise ConfigurationError(f"{shown}: {error}") from error
+
+
+def _judge(settings: Settings) -> Judge | None:
+    if settings.judge_model is None:
+        return None
+    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- loads when wanted
+
+    key = settings.judge_api_key
+    budget, cache = budget_and_cache(settings)
+    return OpenAIJudge(
+        settings.judge_model,
+        base_url=settings.judge_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        concurrency=settings.judge_concurrency,
+        budget=budget,
+        cache=cache,
+    )
+
+
+def budget_and_cache(
+    settings: Settings, *, waits: bool = False
+) -> tuple[JudgeBudget, JudgeCache | str | bool]:
+    """Return the judge's limits and cache as the settings describe them: its own, or those of many processes.
+
+    Args:
+        settings: The settings.
+        waits: Whether to wait for room, as offline runs do.
+
+    Raises:
+        ConfigurationError: A limit lacks its price, or the URL is none; its password is not shown.
+        MissingDependencyError: The limits are shared but ``redis`` is not installed.
+    """
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
+
+    limits = {
+        field.removeprefix("judge_"): getattr(settings, field) for field in fields_of("JudgeBudget")
+    }
+    limits["when_exhausted"] = "wait" if waits else "skip"
+    cache = settings.judge_cache
+    if settings.judge_shared_url is None:
+        return JudgeBudget(**limits), True if cache is None else cache
+    from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
+
+    url = settings.judge_shared_url.get_secret_value()
+    name, share = settings.judge_shared_name, settings.judge_budget_share
+    try:
+        budget = SharedBudget(url, name=name, share=share, **limits)
+        return budget, SharedCache(url) if cache is None else cache
+    except ConfigurationError as error:
+        variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
+        raise ConfigurationError(f"{variables}: {error}") from error
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Return the embedder that the settings describe; None: they describe none.
+
+    Raises:
+        ConfigurationError: There is neither key nor address, or no client can be made with them.
+        MissingDependencyError: ``openai`` is not installed.
+    """
+    if settings.embedding_model is None:
+        return None
+    from ragmeter.metrics.embedder import OpenAIEmbedder  # noqa: PLC0415 -- loads when wanted
+    from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
+
+    key = settings.embedding_api_key
+    calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
+    return OpenAIEmbedder(
+        settings.embedding_model,
+        base_url=settings.embedding_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
+        budget=None if calls is None and tokens is None else JudgeBudget(calls, tokens),
+    )
+
+
+def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
+    """Return the exporter of spans, events and metrics; `below`: of requests that were captured elsewhere."""
+    from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
+
+    mode = settings.span_mode
+    return OpenTelemetryExporter(
+        span_mode="evaluation" if below and mode != "off" else mode,
+        events=settings.events,
+        captured_elsewhere=below,
+    )
+
+
+def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
+    """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
+    names = list(settings.exporters or ("otel",))
+    if settings.console:
+        names.append("console")
+    with naming("exporters"):
+        exporters = exporters_of(names, partial(spans_exporter, settings, below=below))
+    if settings.jsonl is not None:
+        from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
+
+        exporters += (JsonlExporter(settings.jsonl),)
+    return exporters
+
+
+def scoring_arguments(*, watches: bool = False) -> dict[str, Any]:
+    """Return keyword arguments for a meter that scores here, whatever ``RAGMETER_SCORING`` has applications do.
+
+    Args:
+        watches: Whether it watches for changes, whatever ``RAGMETER_ALARMS`` says.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: As above.
+    """
+    settings = read_settings()
+    scoring = "thread" if settings.scoring == "queue" else settings.scoring
+    alarms = watches or settings.alarms
+    return _scoring_arguments(settings.model_copy(update={"scoring": scoring, "alarms": alarms}))
+
+
+def worker_arguments() -> dict[str, Any]:
+    """Return keyword arguments for the meter of ``ragmeter worker``.
+
+    What comes is chosen already, and waits for its judged scores as long as they take: no one waits for it.
+
+    Raises:
+        ConfigurationError: See `meter_arguments`.
+        MissingDependencyError: As above.
+    """
+    settings = read_settings()
+    hold_s = settings.judge_deadline_s + 60.0
+    settings = settings.model_copy(
+        update={"scoring": "thread", "sample_rate": 1.0, "hold_s": hold_s}
+    )
+    return _scoring_arguments(settings) | {"exporters": _exporters(settings, below=True)}

@@ -1,0 +1,248 @@
+"""What belongs together among `RagMeter`'s arguments: one frozen value a group, checked when it is made.
+
+Whoever builds a meter makes them, in code or from the environment (`config`).  They hold what was asked for
+and load nothing: files are read and threads started by the meter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from ragmeter.metrics import ConfigurationError, VerdictRules
+
+from .arguments import at_least, more_than_0, one_of, probability, whole
+
+if TYPE_CHECKING:
+    from ragmeter.quality.objectives import Objective
+
+__all__ = ["Alarms", "Cascade", "Limits", "Sampling", "Scoring", "as_group"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cascade:
+    """Asks the detector where the words are undecided, and the judge where the detector is.
+
+    Applies to `span_support` and to all scores that the judge is asked for; the words say `support`, or
+    `lexical_groundedness`. Without a detector the judge is asked where the words are undecided. A value that is
+    missing, as when the detector failed, decides nothing.
+
+    Args:
+        least: Probability with which a request that is decided is asked about all the same, above 0.0.
+            Smaller ones cost less and widen the intervals: each such request stands for 1 / `least`.
+        words: Support from the first up to below the second is undecided.
+        detector: The same of `span_support`: with the default every answer of which more than half has no
+            support, and every one without an unsupported span, is decided.
+
+    Raises:
+        ConfigurationError: A number is out of range, or no value would be undecided.
+    """
+
+    least: float = 0.1
+    words: tuple[float, float] = (0.4, 0.8)
+    detector: tuple[float, float] = (0.5, 1.0)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.least <= 1.0:
+            raise ConfigurationError(
+                f"Cascade: least is {self.least!r}; it is a probability above 0.0: with none the means "
+                "would be those of undecided requests"
+            )
+        for name, (lower, upper) in (("words", self.words), ("detector", self.detector)):
+            if not 0.0 <= lower < upper <= 1.0:
+                raise ConfigurationError(
+                    f"Cascade: {name} is {(lower, upper)!r}; pass two numbers from 0 to 1, rising"
+                )
+
+    def probability(self, value: float | None, undecided: tuple[float, float]) -> float:
+        """Return the probability with which the next one is asked.
+
+        Args:
+            value: What the one before says; None: nothing.
+            undecided: From where to where it is undecided.
+        """
+        lower, upper = undecided
+        return 1.0 if value is None or lower <= value < upper else self.least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Which requests are scored, and which of these are judged.
+
+    Args:
+        rate: Probability, by a hash of the trace id, that a request is scored; `RagMeter(sample_rate=...)` says
+            the same.
+        judge_rate: Probability that a scored request is judged, too; a judge's budget lowers it. The same as
+            `RagMeter(judge_sample_rate=...)`.
+        keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
+            retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
+        cascade: Ask judge and detector where something cheaper is undecided, else with a small probability; a
+            number is that of a `Cascade`.
+
+    Raises:
+        ConfigurationError: A value is not allowed.
+    """
+
+    rate: float = 1.0
+    judge_rate: float = 1.0
+    keep: Literal["none", "worst"] = "none"
+    cascade: Cascade | float | None = None
+
+    def __post_init__(self) -> None:
+        probability("rate", self.rate)
+        probability("judge_rate", self.judge_rate)
+        one_of("keep", self.keep, "none", "worst")
+        if type(self.cascade) in (int, float):
+            object.__setattr__(self, "cascade", Cascade(least=float(self.cascade)))  # type: ignore[arg-type]
+        elif not (self.cascade is None or isinstance(self.cascade, Cascade)):
+            raise ConfigurationError(
+                f"cascade is {self.cascade!r}; pass a Cascade, or a probability"
+            )
+
+    def with_rates(self, sample_rate: float, judge_sample_rate: float) -> Sampling:
+        """Return the same with the rates that were passed beside it.
+
+        Raises:
+            ConfigurationError: One is no probability, or both places name one.
+        """
+        given = {
+            "rate": probability("sample_rate", sample_rate),
+            "judge_rate": probability("judge_sample_rate", judge_sample_rate),
+        }
+        named = {name: value for name, value in given.items() if value != 1.0}
+        for name in named:
+            if getattr(self, name) != 1.0:
+                raise ConfigurationError(
+                    f"Sampling({name}=...) and an argument of the meter name the same rate; pass one of them"
+                )
+        return replace(self, **named)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much waits, for how long, and how much is done at a time.
+
+    Args:
+        hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
+            span. Without meaning for ``scoring="queue"``, where spans leave at once.
+        queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
+        queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
+        max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``
+            (too long): nothing else bounds how long one call holds the interpreter lock.
+        judge_concurrency: Requests judged at the same time.
+        judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
+        shutdown_timeout_s: Seconds that the exit of the process, or the end of a ``with`` block, may be
+            held up. None: 10, and of the exit of a process only 1.5 in which neither judge nor
+            exporters get anything done.
+        late_window: Requests remembered for `RagMeter.attach_reference` and `RagMeter.feedback`; 0: none.
+        late_window_s: Seconds for which they are remembered.
+
+    Raises:
+        ConfigurationError: A number is out of range.
+    """
+
+    hold_s: float = 5.0
+    queue_size: int = 2048
+    queue_bytes: int = 64 * 1024 * 1024
+    max_text_chars: int = 300_000
+    judge_concurrency: int = 16
+    judge_deadline_s: float = 60.0
+    shutdown_timeout_s: float | None = None
+    late_window: int = 512
+    late_window_s: float = 900.0
+
+    def __post_init__(self) -> None:
+        at_least(0, "hold_s", self.hold_s)
+        if self.shutdown_timeout_s is not None:
+            at_least(0, "shutdown_timeout_s", self.shutdown_timeout_s)
+        for name in ("judge_deadline_s", "late_window_s"):
+            more_than_0(name, getattr(self, name))
+        for name in ("queue_size", "queue_bytes", "max_text_chars", "judge_concurrency"):
+            object.__setattr__(self, name, whole(name, at_least(1, name, getattr(self, name))))
+        late_window = whole("late_window", at_least(0, "late_window", self.late_window))
+        object.__setattr__(self, "late_window", late_window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarms:
+    """Watch the scores for changes and tell of them; for the only process of a service.
+
+    Of several, each would see a part and raise false alarms of its own: ``ragmeter serve`` sees all.
+
+    Args:
+        webhook: Address that changes are posted to, as JSON that chats show, too.
+        check: Path of a frozen set of judged requests, as ``JsonlExporter(path, include_content=True)`` wrote
+            them: the judge is asked again, past its cache and inside its budget, to see whether it still
+            judges as it did.
+        check_every_s: Seconds between two rounds over it, at least 60; the first begins with the first request.
+        state: File that what is usual is kept in, so that a restart does not learn it again.
+
+    Raises:
+        ConfigurationError: `check_every_s` is too small.
+    """
+
+    webhook: str | None = None
+    check: str | os.PathLike[str] | None = None
+    check_every_s: float = 604_800.0
+    state: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        at_least(60, "check_every_s", self.check_every_s)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Where requests are scored, what may be seen of them, and what is good.
+
+    Args:
+        mode: ``"thread"`` scores on a thread of this process. ``"process"`` scores and judges in ragmeter's own
+            worker process, so that it does not hold this process's interpreter lock; metrics, judge and
+            embedder must be importable there. See ``docs/production.md``. ``"queue"`` publishes requests where
+            ``RAGMETER_QUEUE_URL`` says, to be scored by ``ragmeter worker`` with metrics, judge and exporters
+            of its own; the requests' spans are written here, at once. See ``docs/configuration.md``.
+        redact: Sees every text first, before metrics, judge, cache and exporters, and returns what
+            they may see. When it raises, the request is dropped and counted.
+        fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
+            default and presets only.
+        verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
+            see ``docs/verdict.md``. None: the default ones.
+        labels: File of ``ragmeter label``: from 50 on, verdicts say which share of their word people call bad.
+        objectives: How good scores are to be and for which share of requests, e.g.
+            ``"shop_qa:faithfulness>=0.8 for 95%"``; see `RagMeter.objective`.
+
+    Raises:
+        ConfigurationError: A value is not allowed.
+    """
+
+    mode: Literal["thread", "process", "queue"] = "thread"
+    redact: Callable[[str], str] | None = None
+    fused: bool = False
+    verdict: VerdictRules | None = None
+    labels: str | os.PathLike[str] | None = None
+    objectives: str | Iterable[str | Objective] | None = None
+
+    def __post_init__(self) -> None:
+        one_of("scoring", self.mode, "thread", "process", "queue")
+        if self.redact is not None and not callable(self.redact):
+            raise ConfigurationError(f"redact is {self.redact!r}; pass a function str -> str")
+        if not isinstance(self.verdict, (VerdictRules, type(None))):
+            raise ConfigurationError(
+                f"verdict is {self.verdict!r}; pass ragmeter.VerdictRules(...)"
+            )
+
+
+def as_group(name: str, given: object, kind: type[T]) -> T:
+    """Return the value that an argument of the meter is; None, True: the default one.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if given is None or given is True:
+        return kind()
+    if not isinstance(given, kind):
+        raise ConfigurationError(f"{name} is {given!r}; pass ragmeter.{kind.__name__}(...)")
+    return given

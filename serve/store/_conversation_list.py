@@ -1,0 +1,82 @@
+"""Conversations of a stretch of time: their turns in order, and which of them went badly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragmeter.metrics._display.mean_interval import wilson_interval
+from ragmeter.quality.turns import first_bad, verdict_of_turns
+
+from ._database import Database
+from ._lists import MAX_LIMIT, where_of
+from .views import ConversationPage, ConversationView, Filters, TurnView
+
+__all__ = ["conversations"]
+
+_MOST_TURNS = 20_000
+"""Requests that are read."""
+_WORST: Mapping[str | None, int] = {"bad": 0, "suspect": 1}
+
+
+def conversations(
+    database: Database,
+    filters: Filters,
+    bounds: tuple[int, int],
+    *,
+    limit: int,
+    conversation_id: str | None,
+) -> ConversationPage:
+    """Return the conversations to look at first; see `Reader.conversations`."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
+    where, given = where_of(filters, bounds, database.has_word)
+    if conversation_id is not None:
+        where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]
+    rows = database.execute(
+        "SELECT r.conversation_id, r.service, r.workflow, r.trace_id, r.span_id, r.run_id, r.at, r.status, "
+        "r.verdict, q.body FROM request r LEFT JOIN text q ON q.id = r.question "
+        f"WHERE {where} AND r.conversation_id IS NOT NULL ORDER BY r.at DESC, r.id DESC LIMIT ?",
+        (*given, _MOST_TURNS + 1),
+    ).fetchall()
+    told: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+    for row in reversed(rows[:_MOST_TURNS]):
+        told.setdefault((row[1] or "", row[0]), []).append(row)
+    found = [_conversation(name, service, turns) for (service, name), turns in told.items()]
+    found.sort(key=lambda one: (_WORST.get(one.verdict, 2), -one.turns[-1].at_ms))
+    judged = sum(any(turn.verdict for turn in one.turns) for one in found)
+    with_bad = sum(one.first_bad is not None for one in found)
+    interval = wilson_interval(with_bad / judged, judged) if judged else None
+    return ConversationPage(
+        conversations=tuple(found[:limit]),
+        total=len(found),
+        with_bad=with_bad,
+        share=with_bad / judged if judged else None,
+        lower=None if interval is None else interval[0],
+        upper=None if interval is None else interval[1],
+        complete=len(rows) <= _MOST_TURNS,
+    )
+
+
+def _conversation(name: str, service: str, rows: Sequence[tuple[Any, ...]]) -> ConversationView:
+    turns = tuple(
+        TurnView(
+            trace_id=trace_id and trace_id.hex(),
+            span_id=span_id and span_id.hex(),
+            run_id=run_id,
+            at_ms=at,
+            status=status,
+            verdict=verdict,
+            question=question,
+        )
+        for _, _, _, trace_id, span_id, run_id, at, status, verdict, question in rows
+    )
+    words = [turn.verdict for turn in turns]
+    return ConversationView(
+        conversation_id=name,
+        service=service,
+        workflow=rows[0][2] or "",
+        verdict=verdict_of_turns(words),
+        first_bad=first_bad(words),
+        turns=turns,
+    )

@@ -1,0 +1,76 @@
+"""Knowledge gaps among stored requests: what a meter keeps while it scores is read here from their rows."""
+
+from __future__ import annotations
+
+from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
+
+from ._database import Database
+from ._lists import where_of
+from .views import Filters, GapPage, GapView
+
+__all__ = ["GAPS_RANGE_S", "gaps"]
+
+GAPS_RANGE_S = 14 * 86_400.0
+"""Seconds that a list looks back, unless it is asked for less."""
+_MOST_REQUESTS = 20_000
+_MOST_CHUNKS = 4_000
+
+
+def gaps(database: Database, filters: Filters, bounds: tuple[int, int]) -> GapPage:
+    """Return the topics whose requests go badly more often than the others; see `Reader.gaps`."""
+    where, given = where_of(filters, bounds, database.has_word)
+    rows = database.execute(
+        "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow FROM request r "
+        f"LEFT JOIN text q ON q.id = r.question WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",
+        (*given, _MOST_REQUESTS + 1),
+    ).fetchall()
+    read = rows[:_MOST_REQUESTS]
+    values: dict[int, dict[str, float | None]] = {}
+    named = ", ".join(f"'{name}'" for name in READ)
+    for number, name, value in database.among(
+        f"SELECT request, name, value FROM score WHERE name IN ({named}) AND coalesce(status, 'ok') = 'ok' "
+        "AND request IN (these)",
+        [row[0] for row in read],
+    ):
+        values.setdefault(number, {})[name] = value
+    memory = GapMemory(_MOST_REQUESTS)
+    for number, run_id, question, word, at, workflow in read:
+        asked, bad = asked_of(
+            run_id, question, values.get(number, {}), word, at=at / 1000, workflow=workflow or ""
+        )
+        if bad is not None:
+            memory.add(asked, bad=bad)
+    memory.add_chunks(
+        body
+        for (body,) in database.execute(
+            "SELECT t.body FROM text t WHERE t.id IN (SELECT text FROM chunk WHERE text IS NOT NULL "
+            "AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?)",
+            (*bounds, _MOST_CHUNKS),
+        ).fetchall()
+    )
+    found = memory.gaps()
+    return GapPage(
+        gaps=tuple(
+            GapView(
+                id=one.id,
+                name=one.name,
+                workflow=one.workflow,
+                language=one.language,
+                n_bad=one.n_bad,
+                n_requests=one.n_requests,
+                share=one.share,
+                lower=one.lower,
+                upper=one.upper,
+                elsewhere=one.elsewhere,
+                since_ms=int(one.since * 1000),
+                diagnosis=one.diagnosis,
+                examples=one.examples,
+            )
+            for one in found.gaps
+        ),
+        n_bad=found.n_bad,
+        n_requests=found.n_requests,
+        without_topic=found.without_topic,
+        why_empty=found.why_empty,
+        complete=len(rows) <= _MOST_REQUESTS,
+    )

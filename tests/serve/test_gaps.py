@@ -1,0 +1,106 @@
+"""Knowledge gaps of what the server keeps: the same topics as a meter that scored it lists."""
+
+from dataclasses import replace
+
+import pytest
+from stored import scored
+
+from ragmeter.metrics import RagSample, Verdict
+from ragmeter.quality.gaps.memory import GapMemory
+from ragmeter.serve.store import Filters, Store
+
+NOW_S = 1_760_000_400.0
+PLACES = (
+    "roof barn garage shed porch terrace balcony hangar boat caravan bridge tower church school hotel "
+    "stadium"
+).split()
+SUBJECTS = (
+    "invoice refund delivery password account voucher newsletter address phone warranty tax discount "
+    "parcel subscription basket receipt catalogue branch courier deposit"
+).split()
+
+
+def request(number, question, word, *, chunk="A text about something else.", workflow="shop"):
+    (kind,) = scored(1)
+    at_ns = int((NOW_S - 86_400 * (number % 9) - 60 - number) * 1e9)
+    sample = RagSample(question=question, contexts=[chunk], answer="Nobody knows.", name=workflow)
+    run = replace(
+        kind.run, run_id=f"r{number}", sample=sample, started_ns=at_ns, ended_ns=at_ns + 10**6,
+        target=None, retrievals=(), metadata={},
+    )  # fmt: skip
+    value = 0.1 if word == "bad" else 0.9
+    relevance = kind.scores["lexical_context_relevance"].model_copy(update={"value": value})
+    return replace(kind, run=run, scores={relevance.name: relevance}, verdict=Verdict(word=word))
+
+
+@pytest.fixture(scope="module")
+def traffic():
+    """Sixteen bad requests about solar panels among 200 others, of which one in twelve is bad."""
+    topic = [
+        request(n, f"How are solar panels on the {place} cleaned?", "bad")
+        for n, place in enumerate(PLACES)
+    ]
+    others = [
+        request(
+            100 + n,
+            f"Where is the {SUBJECTS[n % 20]} of my {SUBJECTS[(n * 7 + n // 20) % 20]}?",
+            "good" if n % 12 else "bad",
+            workflow="office",
+        )
+        for n in range(200)
+    ]
+    return topic + others
+
+
+@pytest.fixture
+def kept(traffic):
+    store = Store(clock=lambda: NOW_S)
+    store.export(traffic)
+    yield store
+    store.close()
+
+
+FORTNIGHT = Filters(range_s=14 * 86_400.0)
+
+
+def test_the_store_lists_what_a_meter_lists(traffic, kept):
+    memory = GapMemory()
+    for one in traffic:
+        memory.add_run(one)
+    [of_meter] = memory.gaps().gaps
+    found = kept.reader().gaps(FORTNIGHT)
+    [gap] = found.gaps
+
+    assert (gap.id, gap.name, gap.n_bad, gap.n_requests) == (
+        of_meter.id, of_meter.name, of_meter.n_bad, of_meter.n_requests,
+    )  # fmt: skip
+    assert (gap.lower, gap.upper, gap.elsewhere) == (
+        of_meter.lower,
+        of_meter.upper,
+        of_meter.elsewhere,
+    )
+    assert gap.since_ms == int(of_meter.since * 1000)
+    assert {"solar", "panels"} <= set(gap.name.split())
+    assert gap.diagnosis == of_meter.diagnosis
+    assert all("solar" in one for one in gap.examples)
+    assert (found.n_requests, found.complete, found.why_empty) == (216, True, "")
+
+
+def test_parts_are_listed_alone_and_an_empty_list_says_why(kept):
+    reader = kept.reader()
+    assert reader.gaps(replace(FORTNIGHT, workflow="shop")).why_empty == "too_many_bad"
+    assert reader.gaps(replace(FORTNIGHT, workflow="office")).gaps == ()
+    assert reader.gaps(Filters(range_s=1.0)).why_empty == "no_requests"
+
+
+def test_a_list_is_kept_for_a_minute(traffic):
+    now = [NOW_S]
+    store = Store(clock=lambda: now[0])
+    store.export(traffic[16:])
+    reader = store.reader()
+    assert reader.gaps(FORTNIGHT).gaps == ()
+    store.export(traffic[:16])
+    assert reader.gaps(FORTNIGHT).gaps == ()
+    now[0] += 61.0
+    assert len(reader.gaps(FORTNIGHT).gaps) == 1
+    store.close()
