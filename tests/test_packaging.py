@@ -211,3 +211,13 @@ def test_every_issue_form_asks_for_what_is_needed_to_help():
         ids = [part["id"] for part in form["body"]]
         assert len(ids) == len(set(ids))
         assert any(part.get("validations", {}).get("required") for part in form["body"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_first_installation_that_a_page_names_brings_what_its_commands_need(page):
+    """`ragmeter run`, named next, shows the requests on the page: the extra `serve`, which brings `cli`."""
+    text = (ROOT / page).read_text("utf-8")
+    named = re.search(r'pip install "ragmeter-otel\[([\w,-]+)\] @', text)
+    assert named is not None
+    assert "ragmeter run" in text[named.end() :]
+    assert {"langchain", "serve"} <= set(named[1].split(","))
