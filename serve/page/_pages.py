@@ -48,6 +48,10 @@ RETRY_AFTER_S = 5
 LIGHT_MS = 60_000
 """Milliseconds without a request after which the page says that nothing comes."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+NAVIGATION = (("/", "overview"), ("/requests", "requests"))
+"""The pages that the head leads to, and the words they are called by."""
+RANGED = ("/", "/requests", "/scoring")
+"""The pages of a stretch of time: they have its choice, a choice of the service, and renew themselves."""
 _COOKIE_S = 365 * 86_400
 
 
@@ -367,7 +371,10 @@ class Pages:
             "keys": _setting(request, "keys") != "off",
             "light": light_kind,
             "light_text": light_text,
-            "lively": here in ("/", "/requests", "/scoring"),
+            "navigation": NAVIGATION,
+            "lively": here in RANGED,
+            "ranged": here in RANGED,
+            "services": self._views.services(asked) if here in RANGED else {},
             "when": lambda at_ms: timestamp(at_ms, now_ms),
             "time": lambda at_ms: clock(at_ms, now_ms),
             "zone": zone_name(now_ms),

@@ -61,6 +61,12 @@ class Views:
         found: float | None = self._snapshots.get("last", self._sources.reader.last_ms)
         return found
 
+    def services(self, asked: PageQuery) -> Mapping[str, int]:
+        """Return the services of that time, with how many requests each had."""
+        return self._read(
+            replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None)
+        ).services
+
     def path_of(self, row: RequestRow) -> str:
         """Return the address of a request."""
         return request_path(row.trace_id, row.span_id, row.run_id)

@@ -13,7 +13,7 @@ from importlib import resources
 
 __all__ = ["LANGUAGES", "Words", "chosen_language", "words_in"]
 
-LANGUAGES = {"en": "EN", "ru": "РУ", "zh": "中文"}
+LANGUAGES = {"en": "English", "ru": "Русский", "zh": "中文"}
 """Codes, and what the switch says."""
 
 

@@ -159,7 +159,7 @@ def test_on_paper_there_is_what_was_found_and_no_control(tabs, sites):
         )
         assert (
             page.evaluate("getComputedStyle(document.getElementById('main')).color")
-            == "rgb(27, 31, 36)"
+            == "rgb(20, 24, 31)"
         )
     page.wait_for("not found", "lexical_groundedness")
 
