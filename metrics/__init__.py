@@ -15,7 +15,8 @@ from .errors import (
     ReferenceFileError,
     UnknownMetricError,
 )
-from .metric import ComputedMetric, FunctionMetric, Metric, metric
+from .function_metric import FunctionMetric, metric
+from .metric import ComputedMetric, Metric
 from .sample import RagSample, Reference, RetrievalStage, RetrievedContext, SampleStatus
 from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
 from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord

@@ -10,15 +10,15 @@ whatever the metric raises and turns it into a `Score` with a status; the meter 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._display.wording import number_of
 from .errors import ConfigurationError, TooLongError, loggable
@@ -38,17 +38,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ComputedMetric",
-    "FunctionMetric",
     "Metric",
     "compute_metric",
     "failed_scores",
     "is_measurable",
-    "metric",
     "missing_field",
     "run_metric",
     "scores_without_value",
     "too_long_scores",
 ]
+
+
+FIELDS = (
+    "question",
+    "contexts",
+    "answer",
+    "reference.answer",
+    "reference.contexts",
+    "reference.context_ids",
+)
+"""What `Metric.needs` may name."""
+
+_PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 class Metric(ABC):
@@ -154,25 +165,45 @@ class Metric(ABC):
         """Return this metric with `prefix` before its name and its scores' names.
 
         So two of a kind can live side by side: ``PrecisionRecallF1(...).prefixed("sentence_")``.
-        """
-        from ._renamed import prefixed  # noqa: PLC0415 -- built upon this module
 
-        return prefixed(self, prefix)
+        Raises:
+            ConfigurationError: The prefix is not snake case.
+        """
+        if not _PREFIX.match(prefix):
+            raise ConfigurationError(f"prefix {prefix!r} is not snake case, e.g. 'sentence_'")
+        return _wrap(self, prefix=prefix)
 
     def passing(self, *, at_least: float) -> Metric:
-        """Return this metric with its scores labelled ``pass`` from `at_least` on, else ``fail``."""
-        from ._renamed import passing  # noqa: PLC0415 -- built upon this module
+        """Return this metric with its scores labelled ``pass`` from `at_least` on, else ``fail``.
 
-        return passing(self, at_least)
+        Raises:
+            ConfigurationError: `at_least` lies outside the metric's range.
+        """
+        lowest, highest = self.range
+        if (
+            math.isnan(at_least)
+            or (lowest is not None and at_least < lowest)
+            or (highest is not None and at_least > highest)
+        ):
+            raise ConfigurationError(
+                f"at_least is {at_least!r}, but {self.name!r} ranges from {lowest} to {highest}"
+            )
+        return _wrap(self, at_least=at_least)
 
     def needing(self, *fields: str) -> Metric:
         """Return this metric, measured only where a request has `fields`, too, spelled as in `needs`.
 
         So what costs a call can be kept to requests with a reference: elsewhere it is ``missing_input``.
-        """
-        from ._renamed import needing  # noqa: PLC0415 -- built upon this module
 
-        return needing(self, *fields)
+        Raises:
+            ConfigurationError: A field is none that a metric can need.
+        """
+        for option in (option for name in fields for option in name.split("|")):
+            if option not in FIELDS:
+                raise ConfigurationError(
+                    f"{option!r} is no field of a sample; a metric needs some of {', '.join(FIELDS)}"
+                )
+        return _wrap(self, more_needs=fields)
 
 
 class ComputedMetric(Metric):
@@ -193,6 +224,99 @@ class ComputedMetric(Metric):
         """Do the same as `compute`; `judge` is not asked."""
         del judge
         return self.compute(sample)
+
+
+@dataclass(frozen=True)
+class _Wrapping:
+    """What is changed about `metric`; the same for computed and judged metrics."""
+
+    metric: Metric
+    """The metric that measures."""
+    prefix: str = ""
+    """Put before its name and the names of its scores."""
+    at_least: float | None = None
+    """Values from here on are labelled ``pass``, lower ones ``fail``; None: labels stay."""
+    more_needs: tuple[str, ...] = ()
+    """What a request must have besides what `metric` needs."""
+
+    def __post_init__(self) -> None:
+        inner = self.metric
+        for attribute in (
+            "method", "target", "definition", "range", "reads_texts", "direction", "lacks_embedder",
+        ):  # fmt: skip
+            object.__setattr__(self, attribute, getattr(inner, attribute))
+        object.__setattr__(self, "needs", (*inner.needs, *self.more_needs))
+        targets = {self.prefix + name: judged for name, judged in inner.targets.items()}
+        object.__setattr__(self, "targets", targets)
+        directions = {self.prefix + name: way for name, way in inner.directions.items()}
+        object.__setattr__(self, "directions", directions)
+        object.__setattr__(self, "name", self.prefix + inner.name)
+        object.__setattr__(
+            self, "score_names", tuple(self.prefix + name for name in inner.score_names)
+        )
+
+    def _wrap(self, scores: Sequence[Score]) -> tuple[Score, ...]:
+        adjusted: list[Score] = []
+        for score in scores:
+            changes: dict[str, object] = {}
+            if self.prefix:
+                changes["name"] = self.prefix + score.name
+            if self.at_least is not None and score.value is not None:
+                changes["label"] = "pass" if score.value >= self.at_least else "fail"
+            adjusted.append(score.model_copy(update=changes) if changes else score)
+        return tuple(adjusted)
+
+
+@dataclass(frozen=True)
+class _WrappedComputedMetric(_Wrapping, ComputedMetric):
+    """A metric without a judge, under other names or with a pass mark."""
+
+    def compute(self, sample: RagSample) -> Sequence[Score]:
+        """Compute the wrapped metric, then rename and label its scores."""
+        return self.compute_within(sample, None)
+
+    def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
+        """Do the same, with texts up to that length."""
+        if not isinstance(self.metric, ComputedMetric):
+            raise TypeError(f"{self.metric.name!r} is not a ComputedMetric")
+        return self._wrap(self.metric.compute_within(sample, max_text_chars))
+
+
+@dataclass(frozen=True)
+class _WrappedMetric(_Wrapping, Metric):
+    """A judged metric under other names or with a pass mark."""
+
+    async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
+        """Measure with the wrapped metric, then rename and label its scores."""
+        return self._wrap(await self.metric.measure(sample, judge))
+
+    def asking(self, embedder: Embedder | None) -> Metric:
+        """Return this metric with the wrapped one asking `embedder`."""
+        return replace(self, metric=self.metric.asking(embedder))
+
+    async def aclose(self) -> None:
+        """Release what the wrapped metric has on the running event loop."""
+        await self.metric.aclose()
+
+
+@dataclass(frozen=True)
+class _WrappedUnjudgedMetric(_WrappedMetric):
+    """As `_WrappedMetric`, for a metric that awaits something other than a judge."""
+
+    judged: ClassVar[bool] = False
+
+
+def _wrap(
+    metric: Metric,
+    prefix: str = "",
+    at_least: float | None = None,
+    more_needs: tuple[str, ...] = (),
+) -> Metric:
+    if isinstance(metric, ComputedMetric):
+        return _WrappedComputedMetric(metric, prefix, at_least, more_needs)
+    if metric.judged:
+        return _WrappedMetric(metric, prefix, at_least, more_needs)
+    return _WrappedUnjudgedMetric(metric, prefix, at_least, more_needs)
 
 
 def reads_reference(metric: Metric) -> bool:
@@ -463,138 +587,3 @@ async def run_metric(
         return _orient(metric, await metric.measure(sample, judge))
     except Exception as error:  # noqa: BLE001 -- what a metric raises is data: a score with a status
         return _failure_scores(metric, error)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FunctionMetric(ComputedMetric):
-    """A plain function ``(RagSample) -> float | None`` as a metric; made by `metric`."""
-
-    function: Callable[[RagSample], float | None]
-    name: str
-    needs: tuple[str, ...] = ()
-    target: ScoreTarget = "retrieval"
-    method: ScoreMethod = "exact"
-    range: tuple[float | None, float | None] = (0.0, 1.0)
-    direction: ScoreDirection = "higher"
-    definition: str = "1"
-    score_names: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "score_names", (self.name,))
-
-    def __call__(self, sample: RagSample) -> float | None:
-        """Call the function itself."""
-        return self.function(sample)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Pickle a decorated function by its name: in its module the name means the metric."""
-        module = str(getattr(self.function, "__module__", None))
-        path = str(getattr(self.function, "__qualname__", None))
-        if module != "__main__" and module in sys.modules and _object_at(module, path) is self:
-            return _object_at, (module, path)
-        return super().__reduce_ex__(protocol)
-
-    def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Wrap the function's number; None is ``undefined``, NaN and infinities are errors."""
-        value = self.function(sample)
-        if value is None:
-            return scores_without_value(self, "undefined", "the function returned None")
-        value = float(value)
-        lowest, highest = self.range
-        if (
-            not math.isfinite(value)
-            or (lowest is not None and value < lowest)
-            or (highest is not None and value > highest)
-        ):
-            raise ValueError(f"{self.name!r} returned {value!r}, outside {self.range!r}")
-        return (
-            Score(
-                name=self.name,
-                value=value,
-                status="ok",
-                method=self.method,
-                definition=self.definition,
-                target=self.target,
-                range=self.range,
-                direction=self.direction,
-            ),
-        )
-
-
-def _object_at(module: str, path: str) -> Any:
-    """Return what is called `path` in `module`; None where there is no such thing."""
-    found: Any = import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
-
-
-@overload
-def metric(function: Callable[[RagSample], float | None], /) -> FunctionMetric: ...
-
-
-@overload
-def metric(
-    *,
-    name: str | None = None,
-    needs: Sequence[str] = (),
-    target: ScoreTarget = "retrieval",
-    method: ScoreMethod = "exact",
-    range: tuple[float | None, float | None] = (0.0, 1.0),
-    direction: ScoreDirection = "higher",
-    definition: str = "1",
-) -> Callable[[Callable[[RagSample], float | None]], FunctionMetric]: ...
-
-
-def metric(
-    function: Callable[[RagSample], float | None] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    needs: Sequence[str] = (),
-    target: ScoreTarget = "retrieval",
-    method: ScoreMethod = "exact",
-    range: tuple[float | None, float | None] = (0.0, 1.0),  # noqa: A002 -- the public word for it
-    direction: ScoreDirection = "higher",
-    definition: str = "1",
-) -> FunctionMetric | Callable[[Callable[[RagSample], float | None]], FunctionMetric]:
-    """Make a metric of a plain function ``(RagSample) -> float | None``.
-
-    Use it bare (``@metric``) or with arguments (``@metric(needs=("answer",))``).
-
-    Args:
-        function: The function; returns a finite number within `range`, or None for "undefined".
-        name: The score's name; default: the function's.
-        needs: Fields it reads, as `Metric.needs`; when one is missing the function is not called.
-        target: What the score judges.
-        method: How it is computed.
-        range: Smallest and largest possible value; a result outside is a ``metric_error``.
-        direction: Which way is better: ``higher``, ``lower`` or, for a plain measurement, ``none``.
-        definition: Version of the formula; change it whenever scores can move.
-
-    Raises:
-        ConfigurationError: The name is not snake case, or there is no such direction.
-    """
-    if direction not in get_args(ScoreDirection):
-        raise ConfigurationError(
-            f"direction={direction!r} is unknown; allowed: {', '.join(get_args(ScoreDirection))}"
-        )
-
-    def decorate(wrapped: Callable[[RagSample], float | None]) -> FunctionMetric:
-        metric_name = str(name or getattr(wrapped, "__name__", ""))
-        if not metric_name.isidentifier() or metric_name != metric_name.lower():
-            raise ConfigurationError(
-                f"metric name {metric_name!r} is not snake case; pass name='my_metric'"
-            )
-        return FunctionMetric(
-            function=wrapped,
-            name=metric_name,
-            needs=tuple(needs),
-            target=target,
-            method=method,
-            range=range,
-            direction=direction,
-            definition=definition,
-        )
-
-    return decorate if function is None else decorate(function)

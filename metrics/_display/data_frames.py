@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics.errors import MissingDependencyError
-from ragmeter.metrics.score import Score
 
 from .html import ShownRow
 from .summary import ScoreSummary
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.score import Score
 
 __all__ = ["frame_of_fields", "frame_of_rows", "frame_of_scores", "frame_of_summaries"]
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import NamedTuple
-
-from ragmeter.metrics.score import Score, ScoreDirection
-from ragmeter.metrics.verdict import Verdict
+from typing import TYPE_CHECKING, NamedTuple
 
 from .drawings import distribution, verdict_bar
 from .summary import ScoreSummary, standing, valued_first
 from .wording import SHORT_STATUSES, STATUS_MEANINGS, number_of, percent, value_text
+
+if TYPE_CHECKING:  # what is shown imports this room when it is looked at
+    from ragmeter.metrics.score import Score, ScoreDirection
+    from ragmeter.metrics.verdict import Verdict
 
 __all__ = [
     "DARK",

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, repeat
-from typing import Any, Literal
-
-from ragmeter.metrics.score import Score, ScoreDirection
+from typing import TYPE_CHECKING, Any, Literal
 
 from .mean_interval import interval_of_sums, mean_interval
 from .score_values import ScoreValues
+
+if TYPE_CHECKING:
+    from ragmeter.metrics.score import Score, ScoreDirection
 
 __all__ = [
     "ScoreSummary",
