@@ -162,7 +162,9 @@ def chunk_verdicts(
     said: set[tuple[tuple[int, bool | None, float | None], ...]] = set()
     room = MAX_CHUNK_ANNOTATIONS
     for score in scored.scores.values():
-        items = chunk_items(score) if score.items and _speaks_of_chunks(score, chosen) else None
+        # Which chunks the answer used is worth knowing although using more of them is neither better nor worse.
+        wanted = score.name not in HEALTH if chosen is None else score.name in chosen
+        items = chunk_items(score) if score.items and wanted and score.value is not None else None
         if not items or len(items) > room:
             continue
         same = tuple([(place, item.verdict, item.value) for place, item in items.items()])
@@ -170,10 +172,3 @@ def chunk_verdicts(
             said.add(same)
             room -= len(items)
             yield score, items
-
-
-def _speaks_of_chunks(score: Score, chosen: AbstractSet[str] | None) -> bool:
-    if score.value is None:
-        return False
-    # Which chunks the answer used is worth knowing although using more of them is neither better nor worse.
-    return score.name not in HEALTH if chosen is None else score.name in chosen

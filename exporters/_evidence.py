@@ -26,6 +26,7 @@ MAX_ID_CHARS = 64
 MAX_NAMES_CHARS = 256
 """Characters of an item's evidence, where that is names."""
 _NAME = r"chunk-[1-9]\d{0,8}(?:#[1-9]\d{0,8})?"
+_NAME_ONLY = re.compile(_NAME, re.ASCII)
 _NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*", re.ASCII)
 _ENVELOPE = len('{"items":[],"left_out":999999999}')
 _CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
@@ -72,7 +73,13 @@ def _item(item: ScoreItem) -> str:
     # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
     if item.evidence and len(item.evidence) <= MAX_NAMES_CHARS and _NAMES.fullmatch(item.evidence):
         pieces = f',"evidence":{json.dumps(item.evidence.split(", "), separators=(",", ":"))}'
-    return f'{{"id":{json.dumps(clean(item.id, MAX_ID_CHARS))},"verdict":{verdict}{value}{pieces}}}'
+    # A name of ours is plain JSON as it stands; an application's id is cleaned and escaped.
+    name = (
+        f'"{item.id}"'
+        if _NAME_ONLY.fullmatch(item.id)
+        else json.dumps(clean(item.id, MAX_ID_CHARS))
+    )
+    return f'{{"id":{name},"verdict":{verdict}{value}{pieces}}}'
 
 
 def chunk_items(score: Score) -> dict[int, ScoreItem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from ragmeter.metrics import RagSample, Score
@@ -19,6 +20,7 @@ from .protocol import ScoredRun
 __all__ = [
     "annotator_kind",
     "clean",
+    "clean_name",
     "explanation",
     "identifier",
     "missing_inputs",
@@ -38,6 +40,10 @@ def clean(text: str, limit: int = MAX_NAME_CHARS) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+clean_name = lru_cache(maxsize=1024)(clean)
+"""The same for what metrics call themselves and their values: few and short, so each is cleaned once."""
 
 
 def outgoing(text: str) -> str:
@@ -82,7 +88,7 @@ def identifier(score: Score) -> str:
 def explanation(score: Score, *, texts: bool) -> str | None:
     """Return what a score says for itself: its explanation where texts may leave, else its summary."""
     if texts and score.explanation:
-        return outgoing(score.explanation)
+        return clean(score.explanation, MAX_TEXT_CHARS)
     return clean(score.summary) if score.summary else None
 
 

@@ -150,14 +150,14 @@ class Metric(ABC):
         if (span := self.range if range is None else range) != (0.0, 1.0):
             given["range"] = span
         if self.direction != "higher" or self.directions:
-            given["direction"] = self.direction_of(name)
+            given["direction"] = self.directions.get(name, self.direction)
         return Score(
             name=name,
             value=value,
             status="undefined" if value is None else "ok",
             method=self.method,
             definition=self.definition,
-            target=self.target_of(name),
+            target=self.targets.get(name, self.target),
             **given,
         )
 
@@ -350,16 +350,14 @@ def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
     """
     for need in needs:
-        if not any(_is_given(sample, option) for option in need.split("|")):
+        for option in need.split("|"):
+            whole, _, part = option.partition(".")
+            given = getattr(sample, whole)
+            if given is not None and (not part or given.supplies(part)):
+                break
+        else:
             return need
     return None
-
-
-def _is_given(sample: RagSample, name: str) -> bool:
-    if name.startswith("reference."):
-        reference = sample.reference
-        return reference is not None and reference.supplies(name.removeprefix("reference."))
-    return getattr(sample, name) is not None
 
 
 def scores_without_value(
@@ -388,10 +386,10 @@ def scores_without_value(
             status,
             metric.method,
             metric.definition,
-            metric.target_of(name),
+            metric.targets.get(name, metric.target),
             explanation,
             metric.range,
-            metric.direction_of(name),
+            metric.directions.get(name, metric.direction),
             missing,
             error_type,
         )

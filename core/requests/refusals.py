@@ -6,7 +6,7 @@ By shape and name only: no provider's package is imported.  Such a request ends 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -40,25 +40,30 @@ _CODES = frozenset({"content_filter", "content_policy_violation"})
 _MAX_DEPTH = 4
 
 
-def _field(value: object, name: str) -> Any:
+def _fields(value: object) -> Callable[[str], Any]:
+    """Return what looks a field of a mapping or an object up; None where it has none of that name."""
     if type(value) is dict or isinstance(value, Mapping):
-        return value.get(name)
+        return value.get
     fields = getattr(value, "__dict__", None)
     if fields is None:
-        return getattr(value, name, None)
+        return lambda name: getattr(value, name, None)
     # Asking a pydantic object for an attribute that it lacks is slow.
-    return fields.get(name) or (getattr(value, "__pydantic_extra__", None) or {}).get(name)
+    more = getattr(value, "__pydantic_extra__", None)
+    return (
+        fields.get
+        if not more
+        else {**more, **{name: field for name, field in fields.items() if field}}.get
+    )
 
 
 def refusal_part(part: object) -> str | None:
     """Return the words of a part of a message that is a refusal, perhaps none; None: it is another part."""
-    kind = _field(part, "type")
-    if kind == "non_standard":
-        part = _field(part, "value")
-        kind = _field(part, "type")
-    if kind != "refusal":
+    of = _fields(part)
+    if of("type") == "non_standard":
+        of = _fields(of("value"))
+    if of("type") != "refusal":
         return None
-    words = (_field(part, name) for name in ("refusal", "content", "text"))
+    words = (of(name) for name in ("refusal", "content", "text"))
     return next((text for text in words if isinstance(text, str)), "")
 
 
@@ -79,13 +84,13 @@ def ends_refused(value: object, depth: int = 0) -> bool:
     if isinstance(value, (list, tuple)):
         return any(ends_refused(item, depth + 1) for item in value[:1])
     # Most that is asked is not there, and this is asked on a request's own path: one look each.
-    plain = value if type(value) is dict else None
+    of = _fields(value)
     for key in _REASON_KEYS_BELOW if depth else _REASON_KEYS:
-        reason = _field(value, key) if plain is None else plain.get(key)
+        reason = of(key)
         if reason is not None and is_refusal_reason(getattr(reason, "name", reason)):
             return True
     for key in _HOLDERS:
-        held = _field(value, key) if plain is None else plain.get(key)
+        held = of(key)
         if held is not None and ends_refused(held, depth + 1):
             return True
     return False
@@ -99,14 +104,18 @@ def refusal_of(message: object, *beside: object) -> str | None:
         beside: What stands beside it and may tell how it ended.
     """
     if message is not None and not isinstance(message, str):
+        of = _fields(message)
         for name in ("content", "blocks"):
-            content = _field(message, name)
+            content = of(name)
             if isinstance(content, Sequence) and not isinstance(content, str):
                 words = [text for part in content if (text := refusal_part(part)) is not None]
                 if words:
                     return "".join(words)
-        for holder in (message, _field(message, "additional_kwargs")):
-            words_or_none = None if holder is None else _field(holder, "refusal")
+        beyond = of("additional_kwargs")
+        for words_or_none in (
+            of("refusal"),
+            None if beyond is None else _fields(beyond)("refusal"),
+        ):
             if isinstance(words_or_none, str) and words_or_none:
                 return words_or_none
     return "" if any(map(ends_refused, (message, *beside))) else None

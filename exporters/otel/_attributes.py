@@ -27,6 +27,7 @@ from ragmeter.exporters._evidence import items_attribute, score_metadata
 from ragmeter.exporters._format import (
     annotator_kind,
     clean,
+    clean_name,
     explanation,
     identifier,
     missing_inputs,
@@ -102,13 +103,14 @@ def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
     come last: their status explains an absence, the others are what people came for.
     """
     said = [score for score in scores if score.status != "missing_input"]
-    for score in sorted(said, key=lambda score: score.status == "skipped"):
-        name = clean(score.name)
+    skipped = [score for score in said if score.status == "skipped"]
+    for score in (*[score for score in said if score.status != "skipped"], *skipped):
+        name = clean_name(score.name)
         group: Group = {}
         if score.value is not None:
             group[semconv.SPAN_SCORE_PREFIX + name] = float(score.value)
         if score.label is not None:
-            group[semconv.SPAN_LABEL_PREFIX + name] = clean(score.label)
+            group[semconv.SPAN_LABEL_PREFIX + name] = clean_name(score.label)
         if score.status != "ok":
             group[semconv.SPAN_STATUS_PREFIX + name] = score.status
         if group:
@@ -117,7 +119,7 @@ def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
         ("lower", semconv.SPAN_LOWER_IS_BETTER),
         ("none", semconv.SPAN_NEITHER_IS_BETTER),
     ):
-        names = [clean(score.name) for score in said if score.direction == direction]
+        names = [clean_name(score.name) for score in said if score.direction == direction]
         if names:
             yield {key: names}
 
@@ -138,7 +140,7 @@ def request_essentials(scored: ScoredRun) -> Group:
     run = scored.run
     group: Group = {
         semconv.REQUEST_STATUS: run.sample.status,
-        semconv.FRAMEWORK: clean(run.framework),
+        semconv.FRAMEWORK: clean_name(run.framework),
         semconv.RUN_ID: clean(run.run_id),
     }
     if run.sample.contexts is not None:
@@ -158,7 +160,7 @@ def request_essentials(scored: ScoredRun) -> Group:
     missing = missing_inputs(scored)
     if missing:
         group[semconv.MISSING] = ",".join(missing)
-    lacking = [clean(s.name) for s in scored.scores.values() if s.status == "missing_input"]
+    lacking = [clean_name(s.name) for s in scored.scores.values() if s.status == "missing_input"]
     if lacking:
         group[semconv.MISSING_SCORES] = lacking
     return group
@@ -288,9 +290,11 @@ def shown_evaluation_groups(
         index = 1
     of_chunks = {score.name for score, _ in chunk_verdicts(scored)} if scores else ()
     for score in scores:
-        why = explanation(score, texts=content.on_spans)
         found = items_attribute(score.items) if score.name in of_chunks else None
-        if found is None and not (is_shown(score) and (why or score.label)):
+        if found is None and not is_shown(score):
+            continue
+        why = explanation(score, texts=content.on_spans)
+        if found is None and not (why or score.label):
             continue
         prefix = f"{semconv.EVALUATIONS}.{index}."
         group = _brief(prefix, score, why)
@@ -314,13 +318,13 @@ def _verdict_evaluation(said: Annotation) -> Group:
 
 def _brief(prefix: str, score: Score, why: str | None) -> Group:
     group: Group = {
-        prefix + semconv.EVALUATION_NAME: clean(score.name),
+        prefix + semconv.EVALUATION_NAME: clean_name(score.name),
         prefix + semconv.EVALUATION_ANNOTATOR_KIND: annotator_kind(score),
     }
     if score.value is not None:
         group[prefix + semconv.EVALUATION_SCORE] = float(score.value)
     if score.label is not None:
-        group[prefix + semconv.EVALUATION_LABEL] = clean(score.label)
+        group[prefix + semconv.EVALUATION_LABEL] = clean_name(score.label)
     if why is not None:
         group[prefix + semconv.EVALUATION_EXPLANATION] = why
     return group
@@ -329,7 +333,7 @@ def _brief(prefix: str, score: Score, why: str | None) -> Group:
 def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
     prefix = f"{semconv.EVALUATIONS}.{index}."
     group = _brief(prefix, score, explanation(score, texts=content.on_spans))
-    group[prefix + semconv.EVALUATION_IDENTIFIER] = clean(identifier(score))
+    group[prefix + semconv.EVALUATION_IDENTIFIER] = clean_name(identifier(score))
     group[prefix + semconv.EVALUATION_METADATA] = json.dumps(score_metadata(score))
     return group
 

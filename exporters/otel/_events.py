@@ -21,7 +21,7 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters import semconv
 from ragmeter.exporters._evidence import items_attribute
 from ragmeter.exporters._foreign import attribute_of
-from ragmeter.exporters._format import clean, explanation
+from ragmeter.exporters._format import clean, clean_name, explanation
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, Verdict, VerdictRules
@@ -44,9 +44,9 @@ def event_attributes(
 ) -> dict[str, AttributeValue]:
     """Return the event's attributes; an undefined or failed score has no value among them."""
     attributes: dict[str, AttributeValue] = {
-        semconv.GEN_AI_EVALUATION_NAME: clean(score.name),
+        semconv.GEN_AI_EVALUATION_NAME: clean_name(score.name),
         semconv.EVALUATOR_TYPE: _EVALUATOR_TYPES.get(score.method, "deterministic"),
-        semconv.EVALUATOR_VERSION: clean(score.definition),
+        semconv.EVALUATOR_VERSION: clean_name(score.definition),
         semconv.SCORE_METHOD: score.method,
         semconv.SCORE_TARGET: score.target,
         semconv.SCORE_DIRECTION: score.direction,
@@ -58,7 +58,7 @@ def event_attributes(
     if score.value is not None:
         attributes[semconv.GEN_AI_EVALUATION_SCORE_VALUE] = float(score.value)
     if score.label is not None:
-        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = clean(score.label)
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = clean_name(score.label)
     elif score.status == "undefined":
         attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = str(semconv.LABEL_NOT_APPLICABLE)
     if score.lower is not None:
@@ -134,7 +134,7 @@ def _of_request(scored: ScoredRun) -> dict[str, AttributeValue]:
         attributes[semconv.SAMPLE_RATE] = scored.sample_rate
     if scored.alarms:
         attributes[semconv.ALARMS] = True
-    spared = [clean(one.name) for one in scored.scores.values() if one.asked_with == 0.0]
+    spared = [clean_name(one.name) for one in scored.scores.values() if one.asked_with == 0.0]
     if spared:
         attributes[semconv.SPARED_SCORES] = spared
     return attributes
@@ -201,7 +201,7 @@ class EventWriter:
             context=self._context_of(judged.carrier(score.target)),
             severity_number=SeverityNumber.WARN if failed else SeverityNumber.INFO,
             severity_text="WARN" if failed else "INFO",
-            body=f"{clean(score.name)}={said}",
+            body=f"{clean_name(score.name)}={said}",
             attributes={**event_attributes(scored, score, self._content), **self._service(scored)},
             event_name=str(semconv.EVENT_EVALUATION_RESULT),
         )

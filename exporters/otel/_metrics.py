@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
-from opentelemetry.metrics import Counter, Histogram, Meter
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
@@ -23,7 +23,7 @@ from ragmeter.exporters._format import clean, missing_inputs
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
-from ragmeter.metrics import Score
+from ragmeter.metrics import Score, ScoreTarget
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
@@ -111,7 +111,7 @@ class MetricWriter:
         run_id = scored.run.run_id
         known = (self._recorded.peek(run_id) if scored.late else None) or _NONE
         self._record(scored, judged, known)
-        valued = frozenset(s.name for s in scored.scores.values() if s.value is not None)
+        valued = frozenset([s.name for s in scored.scores.values() if s.value is not None])
         if scored.verdict is not None:
             valued |= {semconv.VERDICT}
         # Most requests have the same scores: one set for all of them.
@@ -127,7 +127,7 @@ class MetricWriter:
         """Count a request that gave no score, as its retrieval was not seen."""
         attributes: dict[str, AttributeValue] = {semconv.REASON: reason}
         self._add(attributes, semconv.FRAMEWORK, framework)
-        self._count(semconv.REQUESTS, 1, attributes)
+        self._measure(semconv.REQUESTS, 1, attributes)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
@@ -135,19 +135,19 @@ class MetricWriter:
         self._add(base, semconv.GEN_AI_EVALUATION_NAME, call.metric)
         self._add(base, semconv.GEN_AI_REQUEST_MODEL, call.model)
         if call.cached:
-            self._count(semconv.JUDGE_CACHE_HITS, 1, base)
+            self._measure(semconv.JUDGE_CACHE_HITS, 1, base)
             return
         outcome = dict(base)
         self._add(outcome, semconv.ERROR_TYPE, call.error_type)
-        self._count(semconv.JUDGE_CALLS, call.calls, outcome)
-        self._observe(semconv.JUDGE_DURATION, max(0.0, call.duration_s), outcome)
+        self._measure(semconv.JUDGE_CALLS, call.calls, outcome)
+        self._measure(semconv.JUDGE_DURATION, max(0.0, call.duration_s), outcome)
         for token_type, count in (("input", call.input_tokens), ("output", call.output_tokens)):
             if count > 0:
-                self._count(
+                self._measure(
                     semconv.JUDGE_TOKENS, count, {**base, semconv.GEN_AI_TOKEN_TYPE: token_type}
                 )
         if call.cost is not None:
-            self._count(semconv.JUDGE_COST, max(0.0, call.cost), base)
+            self._measure(semconv.JUDGE_COST, max(0.0, call.cost), base)
 
     def _record(self, scored: ScoredRun, judged: JudgedSpans, known: frozenset[str]) -> None:
         if semconv.OVERFLOW.name not in self._instruments:
@@ -164,20 +164,25 @@ class MetricWriter:
             for name in missing_inputs(scored):
                 missing = dict(base)
                 self._add(missing, semconv.MISSING, name)
-                self._count(semconv.MISSING_INPUTS, 1, missing)
+                self._measure(semconv.MISSING_INPUTS, 1, missing)
         if self._captured_elsewhere:
             base = dict(base)
             self._add(base, semconv.SERVICE, scored.run.resource.get("service.name"))
             if not scored.late:
                 waited_ns = max(0, self._clock_ns() - scored.run.ended_ns)
-                self._observe(semconv.EVALUATION_DELAY, waited_ns / 1e9, base)
+                self._measure(semconv.EVALUATION_DELAY, waited_ns / 1e9, base)
         if scored.verdict is not None and semconv.VERDICT not in known:
             counted: dict[str, AttributeValue] = {**base, semconv.VERDICT: scored.verdict.word}
             self._add(counted, semconv.VERDICT_CODE, next(iter(scored.verdict.codes), None))
-            self._count(semconv.VERDICTS, 1, counted)
+            self._measure(semconv.VERDICTS, 1, counted)
+        contexts: dict[ScoreTarget, Context] = {}
         for score in scored.scores.values():
             if score.status != "missing_input" and score.name not in known:
-                self._write_score(scored, score, judged, base)
+                context = contexts.get(score.target)
+                if context is None:
+                    context = self._context_of(judged.carrier(score.target))
+                    contexts[score.target] = context
+                self._write_score(scored, score, base, context)
 
     def _write_request(
         self, scored: ScoredRun, judged: JudgedSpans, base: dict[str, AttributeValue]
@@ -188,9 +193,9 @@ class MetricWriter:
             attributes[semconv.VERDICT] = scored.verdict.word
         self._add(attributes, semconv.FRAMEWORK, run.framework)
         self._add(attributes, semconv.ERROR_TYPE, run.error_type)
-        self._count(semconv.REQUESTS, 1, attributes)
+        self._measure(semconv.REQUESTS, 1, attributes)
         if run.sample.contexts is not None:
-            self._observe(
+            self._measure(
                 semconv.CONTEXT_COUNT,
                 len(run.sample.contexts),
                 base,
@@ -205,7 +210,7 @@ class MetricWriter:
                 attributes = dict(base)
                 attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, item.id)
                 self._add(attributes, semconv.STAGE_KIND, kind)
-                self._count(semconv.DOCUMENTS, item.value, attributes)
+                self._measure(semconv.DOCUMENTS, item.value, attributes)
 
     def _write_fates(self, loss: Score, base: dict[str, AttributeValue]) -> None:
         """Count what became of right documents."""
@@ -216,23 +221,23 @@ class MetricWriter:
             self._add(attributes, semconv.FATE, fate)
             if stage:
                 attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, stage)
-            self._count(semconv.RIGHT_DOCUMENTS, count, attributes)
+            self._measure(semconv.RIGHT_DOCUMENTS, count, attributes)
 
     def _write_score(
         self,
         scored: ScoredRun,
         score: Score,
-        judged: JudgedSpans,
         base: dict[str, AttributeValue],
+        context: Context,
     ) -> None:
-        named = dict(base)
-        self._add(named, semconv.GEN_AI_EVALUATION_NAME, score.name)
+        name = self._limiter.admit(semconv.GEN_AI_EVALUATION_NAME, score.name)
+        named = {**base, semconv.GEN_AI_EVALUATION_NAME: name}
         result = {**named, semconv.SCORE_STATUS: score.status}
         if score.label:
             self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
         if score.error_type:
             self._add(result, semconv.ERROR_TYPE, score.error_type)
-        self._count(semconv.RESULTS, 1, result)
+        self._measure(semconv.RESULTS, 1, result)
         if score.name == _LOSS:
             self._write_fates(score, base)
         lowest, highest = score.range
@@ -250,8 +255,7 @@ class MetricWriter:
         selection = scored.selection_of(score)
         if selection is not None:
             named[semconv.SELECTION] = selection
-        context = self._context_of(judged.carrier(score.target))
-        self._observe(semconv.EVALUATION_SCORE_HISTOGRAM, score.value, named, context)
+        self._measure(semconv.EVALUATION_SCORE_HISTOGRAM, score.value, named, context)
 
     def _add(
         self, attributes: dict[str, AttributeValue], key: semconv.Term, value: str | None
@@ -259,37 +263,27 @@ class MetricWriter:
         if value:
             attributes[key] = self._limiter.admit(key, value)
 
-    def _count(
-        self, instrument: Instrument, amount: float, attributes: dict[str, AttributeValue]
-    ) -> None:
-        counter: Counter = self._instrument(instrument)
-        counter.add(amount, self._fit(instrument, attributes))
-
-    def _observe(
+    def _measure(
         self,
         instrument: Instrument,
-        value: float,
+        amount: float,
         attributes: dict[str, AttributeValue],
         context: Context | None = None,
     ) -> None:
-        histogram: Histogram = self._instrument(instrument)
-        histogram.record(value, self._fit(instrument, attributes), context)
-
-    def _fit(
-        self, instrument: Instrument, attributes: dict[str, AttributeValue]
-    ) -> dict[str, AttributeValue]:
+        """Add to a counter, or record in a histogram in a span's context."""
+        made = self._instruments.get(instrument.name)
+        if made is None:
+            made = self._make(instrument)
         fitted = self._bound.fit(instrument.name, attributes)
         if OTHER in fitted.values():
             self._overflow(instrument, 1)
-        return fitted
+        if instrument.kind == "counter":
+            made.add(amount, fitted)
+        else:
+            made.record(amount, fitted, context)
 
     def _overflow(self, instrument: Instrument, measurements: int) -> None:
-        counter: Counter = self._instrument(semconv.OVERFLOW)
-        counter.add(measurements, {semconv.INSTRUMENT: str(instrument.name)})
-
-    def _instrument(self, instrument: Instrument) -> Any:
-        made = self._instruments.get(instrument.name)
-        return self._make(instrument) if made is None else made
+        self._make(semconv.OVERFLOW).add(measurements, {semconv.INSTRUMENT: str(instrument.name)})
 
     def _make(self, instrument: Instrument) -> Any:
         with self._lock:

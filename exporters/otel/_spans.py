@@ -324,22 +324,22 @@ class SpanWriter:
                 )
 
 
-def _fill(span: Span, groups: Iterable[Group], room: int) -> int:
+def _fill(span: Span, groups: Iterable[Group], room: int, *, listed: bool = False) -> int:
+    fitting: Group = {}  # the span takes its lock once for all of them
     for group in groups:
         if len(group) <= room:
-            span.set_attributes(group)
+            fitting.update(group)
             room -= len(group)
+        elif listed:
+            break
+    if fitting:
+        span.set_attributes(fitting)
     return room
 
 
 def _fill_list(span: Span, groups: Iterable[Group], room: int) -> int:
-    # Readers take an index that is missing for the end, so nothing may follow it.
-    for group in groups:
-        if len(group) > room:
-            break
-        span.set_attributes(group)
-        room -= len(group)
-    return room
+    """Stop at the first that has no room: readers take an index that is missing for the end."""
+    return _fill(span, groups, room, listed=True)
 
 
 def _attribute_limit(tracer: Tracer) -> int:
