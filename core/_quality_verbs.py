@@ -13,8 +13,9 @@ from ragmeter.metrics import ConfigurationError
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
-    from .quality.gaps.gap import GapList
-    from .quality.gaps.memory import GapMemory
+    from ._port import MeterPort
+    from .quality.gaps.exporter import GapExporter
+    from .quality.gaps.gap import Gap, GapList
     from .quality.turns import Conversation, ConversationExporter
     from .watch.alarming import Alarming
     from .watch.change import Change
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["QualityVerbs"]
 
 C = TypeVar("C", bound="Callable[[Change], object]")
+G = TypeVar("G", bound="Callable[[Gap], object]")
 
 
 class QualityVerbs:
@@ -30,7 +32,8 @@ class QualityVerbs:
 
     _objectives: Objectives
     _alarming: Alarming | None
-    _gap_memory: GapMemory | None
+    port: MeterPort
+    _gaps: GapExporter | None
     _conversations: ConversationExporter | None
 
     def gaps(self, workflow: str | None = None) -> GapList:
@@ -45,11 +48,39 @@ class QualityVerbs:
         Raises:
             ConfigurationError: The meter keeps nothing for it.
         """
-        if self._gap_memory is None:
+        return self._gap_exporter("gaps").gap_memory.gaps(workflow=workflow)
+
+    def on_gap(self, callback: G) -> G:
+        """Call `callback` once with each new `Gap` from now on; may be a decorator.
+
+        Looked for every ten minutes while requests come, and at `shutdown`, on ragmeter's own thread; what it
+        raises is contained and logged. A new process announces again what it sees.
+
+        Raises:
+            ConfigurationError: The meter keeps nothing for it, or this is no function.
+        """
+        if not callable(callback):
             raise ConfigurationError(
-                'gaps: this meter keeps no questions; make it with RagMeter(exporters=["otel", "gaps"])'
+                f"on_gap is {callback!r}; pass a function that takes a ragmeter.quality.gaps.gap.Gap"
             )
-        return self._gap_memory.gaps(workflow=workflow)
+        self._gap_exporter("on_gap").on_gap(self._contained("meter.on_gap", callback))
+        return callback
+
+    def _gap_exporter(self, verb: str) -> GapExporter:
+        if self._gaps is None:
+            raise ConfigurationError(
+                f'{verb}: this meter keeps no questions; make it with RagMeter(exporters=["otel", "gaps"])'
+            )
+        return self._gaps
+
+    def _contained(self, component: str, call: Callable[..., object]) -> Callable[..., None]:
+        guard = self.port.guard(component)
+
+        def contained(*given: object) -> None:
+            with guard:
+                call(*given)
+
+        return contained
 
     def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
         """Return the last conversations with their turns in order, those that went badly first.

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesMeter, ObservesQuality
+from ragmeter.exporters.protocol import (
+    Exporter,
+    MeterStats,
+    ObservesGaps,
+    ObservesMeter,
+    ObservesQuality,
+)
 from ragmeter.metrics import (
     ConfigurationError,
     Metric,
@@ -250,9 +256,9 @@ class RagMeter(QualityVerbs):
         self._judge_budget = None if judge is None else judge.budget
         if judge is not None:
             judge.subscribe(pipeline.judge_called)
-        self._gap_memory, self._conversations = (
+        self._gaps, self._conversations = (
             next((found for one in chosen if (found := getattr(one, name, None))), None)
-            for name in ("gap_memory", "conversation_memory")
+            for name in ("gap_exporter", "conversation_memory")
         )
         for exporter in chosen:
             with port.guard("exporter.observe"):  # the application's own meter may refuse
@@ -260,6 +266,9 @@ class RagMeter(QualityVerbs):
                     exporter.observe_meter(self.stats)
                 if isinstance(exporter, ObservesQuality):
                     exporter.observe_quality(self._quality.totals)
+                if self._gaps is not None and isinstance(exporter, ObservesGaps):
+                    found = self._contained("exporter.gap_found", exporter.gap_found)
+                    self._gaps.on_gap(lambda gap, count=found: count(gap.diagnosis, gap.language))
 
     def _watch(
         self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None

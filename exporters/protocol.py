@@ -32,6 +32,7 @@ __all__ = [
     "MayLackDestination",
     "MeasuresEveryRequest",
     "MeterStats",
+    "ObservesGaps",
     "ObservesJudge",
     "ObservesMeter",
     "ObservesQuality",
@@ -277,6 +278,20 @@ class ObservesQuality(Protocol):
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
         """Remember `sums`; call it whenever they are wanted. They only grow."""
+        ...
+
+
+@runtime_checkable
+class ObservesGaps(Protocol):
+    """An exporter that also counts new knowledge gaps."""
+
+    def gap_found(self, diagnosis: str, language: str | None) -> None:
+        """Count one.
+
+        Args:
+            diagnosis: What it lacks; see `ragmeter.quality.gaps.gap.Diagnosis`.
+            language: Of most of its questions; None: unknown.
+        """
         ...
 
 

@@ -194,6 +194,8 @@ REVISION: Final = _own("ragmeter.revision")
 LATE: Final = _own("ragmeter.late")
 """True on an ``evaluation`` span whose scores came after the request's own spans had left."""
 REASON: Final = _own("ragmeter.reason")
+DIAGNOSIS: Final = _own("ragmeter.diagnosis")
+LANGUAGE: Final = _own("ragmeter.language")
 COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
@@ -334,49 +336,6 @@ REQUESTS: Final = Instrument(
     "retrieval was not seen.",
     attributes=(REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE, REASON),
 )
-VERDICTS: Final = Instrument(
-    name=_own("ragmeter.verdicts"),
-    kind="counter",
-    unit="{request}",
-    description="RAG requests by their first verdict and its strongest code.",
-    attributes=(VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE),
-)
-JUDGE_DURATION: Final = Instrument(
-    name=_own("ragmeter.judge.duration"),
-    kind="histogram",
-    unit="s",
-    description="Wall time of one call to the judge, retries included.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
-    buckets=DURATION_BUCKETS,
-)
-JUDGE_TOKENS: Final = Instrument(
-    name=_own("ragmeter.judge.tokens"),
-    kind="counter",
-    unit="{token}",
-    description="Tokens sent to and written by the judge.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, GEN_AI_TOKEN_TYPE),
-)
-JUDGE_COST: Final = Instrument(
-    name=_own("ragmeter.judge.cost"),
-    kind="counter",
-    unit="{USD}",
-    description="Cost of the judge's tokens, by the prices in its JudgeBudget.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
-)
-JUDGE_CALLS: Final = Instrument(
-    name=_own("ragmeter.judge.calls"),
-    kind="counter",
-    unit="{call}",
-    description="Calls made to the judge.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
-)
-JUDGE_CACHE_HITS: Final = Instrument(
-    name=_own("ragmeter.judge.cache_hits"),
-    kind="counter",
-    unit="{hit}",
-    description="Questions to the judge that were answered from its cache.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL),
-)
 
 
 def _meter_instrument(
@@ -387,6 +346,35 @@ def _meter_instrument(
     )
 
 
+VERDICTS: Final = _meter_instrument(
+    "ragmeter.verdicts", "counter", "{request}", VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE,
+    description="RAG requests by their first verdict and its strongest code.",
+)  # fmt: skip
+JUDGE_DURATION: Final = Instrument(
+    name=_own("ragmeter.judge.duration"),
+    kind="histogram",
+    unit="s",
+    description="Wall time of one call to the judge, retries included.",
+    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
+    buckets=DURATION_BUCKETS,
+)
+JUDGE_TOKENS: Final = _meter_instrument(
+    "ragmeter.judge.tokens", "counter", "{token}",
+    GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, GEN_AI_TOKEN_TYPE,
+    description="Tokens sent to and written by the judge.",
+)  # fmt: skip
+JUDGE_COST: Final = _meter_instrument(
+    "ragmeter.judge.cost", "counter", "{USD}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
+    description="Cost of the judge's tokens, by the prices in its JudgeBudget.",
+)  # fmt: skip
+JUDGE_CALLS: Final = _meter_instrument(
+    "ragmeter.judge.calls", "counter", "{call}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
+    description="Calls made to the judge.",
+)  # fmt: skip
+JUDGE_CACHE_HITS: Final = _meter_instrument(
+    "ragmeter.judge.cache_hits", "counter", "{hit}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
+    description="Questions to the judge that were answered from its cache.",
+)  # fmt: skip
 CAPTURED: Final = _meter_instrument(
     "ragmeter.captured", "observable_counter", "{request}",
     description="RAG requests handed to the meter.",
@@ -415,6 +403,10 @@ AMENDMENTS: Final = _meter_instrument(
     "ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME,
     description="References and feedback that came after the fact, by what became of them.",
 )  # fmt: skip
+GAPS: Final = _meter_instrument(
+    "ragmeter.gaps", "counter", "{gap}", DIAGNOSIS, LANGUAGE,
+    description="New knowledge gaps: topics that go badly more often than the others.",
+)  # fmt: skip
 IN_FLIGHT: Final = _meter_instrument(
     "ragmeter.in_flight", "observable_updowncounter", "{request}",
     description="RAG requests captured and not yet exported or dropped.",
@@ -435,7 +427,7 @@ EXPORT_BACKLOG: Final = _meter_instrument(
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     *(EVALUATION_SCORE_HISTOGRAM, EVALUATION_DELAY, CONTEXT_COUNT, DOCUMENTS),
     *(RIGHT_DOCUMENTS, RESULTS, MISSING_INPUTS, REQUESTS),
-    *(VERDICTS, OVERFLOW, JUDGE_DURATION, JUDGE_TOKENS),
+    *(VERDICTS, GAPS, OVERFLOW, JUDGE_DURATION, JUDGE_TOKENS),
     *(JUDGE_COST, JUDGE_CALLS, JUDGE_CACHE_HITS, CAPTURED),
     *(DROPPED, JUDGE_SKIPPED, JUDGE_BUDGET_LOCAL, INTERNAL_ERRORS),
     *(EXPORT_ERRORS, AMENDMENTS, IN_FLIGHT, QUEUE_SIZE),

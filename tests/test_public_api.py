@@ -54,7 +54,7 @@ PUBLIC = {
     "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {
         "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
-        "MeasuresEveryRequest", "MeterStats", "ObservesJudge",
+        "MeasuresEveryRequest", "MeterStats", "ObservesGaps", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun",
         "TryLaterError", "WriteCount",
     },

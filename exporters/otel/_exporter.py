@@ -227,6 +227,11 @@ class OpenTelemetryExporter:
             board.join(drifts)
             self._drift = (board, drifts)
 
+    def gap_found(self, diagnosis: str, language: str | None) -> None:
+        """Count a new knowledge gap."""
+        if self._metrics is not None:
+            self._metrics.gap_found(diagnosis, language)
+
     def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
         """Write the event of a change of quality, and count it if it is for the worse."""
         del resource  # this exporter writes under one name

@@ -129,6 +129,12 @@ class MetricWriter:
         self._add(attributes, semconv.FRAMEWORK, framework)
         self._measure(semconv.REQUESTS, 1, attributes)
 
+    def gap_found(self, diagnosis: str, language: str | None) -> None:
+        """Count a new knowledge gap."""
+        attributes: dict[str, AttributeValue] = {semconv.DIAGNOSIS: diagnosis}
+        self._add(attributes, semconv.LANGUAGE, language)
+        self._count(semconv.GAPS, 1, attributes)
+
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
         base: dict[str, AttributeValue] = {}

@@ -1,16 +1,21 @@
 """Knowledge gaps: groups that are there, groups that are not, what they lack, and that no order plays a part."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from ragmeter import RagMeter
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import ConfigurationError, LexicalContextRelevance, RagSample, Verdict
 from ragmeter.quality.gaps.chunks import ChunkSearch, read_chunk, topic_hashes
+from ragmeter.quality.gaps.exporter import LOOK_EVERY_S, GapExporter
 from ragmeter.quality.gaps.gap import TOO_MANY
 from ragmeter.quality.gaps.grouping import MOST_GROUPS, find_groups
 from ragmeter.quality.gaps.memory import DAYS, GapMemory, is_bad
@@ -301,16 +306,17 @@ def test_the_best_known_chunk_has_the_relevance_of_its_words(question, chunk, re
     assert search.best_relevance(question) == pytest.approx(relevance)
 
 
+def _submit_traffic(meter):
+    for asked, bad in _traffic():
+        chunks = ["Our office opens at nine."] if bad else [f"{asked.question} It is in the hall."]
+        answer = "I do not know." if bad else "It is in the hall."
+        meter.submit(RagSample(question=asked.question, contexts=chunks, answer=answer))
+    assert meter.flush(60)
+
+
 def test_a_meter_lists_the_gaps_of_the_requests_that_it_scored():
     with RagMeter(exporters=["gaps"]) as meter:
-        for asked, bad in _traffic():
-            chunks = (
-                ["Our office opens at nine."] if bad else [f"{asked.question} It is in the hall."]
-            )
-            answer = "I do not know." if bad else "It is in the hall."
-            sample = RagSample(question=asked.question, contexts=chunks, answer=answer)
-            meter.submit(sample)
-        assert meter.flush(60)
+        _submit_traffic(meter)
         (gap,) = meter.gaps().gaps
         assert not meter.gaps("another workflow").gaps
     assert "solar" in gap.name
@@ -322,3 +328,48 @@ def test_a_meter_lists_the_gaps_of_the_requests_that_it_scored():
 def test_a_meter_that_keeps_no_questions_says_what_to_add():
     with RagMeter(exporters=[]) as meter, pytest.raises(ConfigurationError, match='"gaps"'):
         meter.gaps()
+
+
+@pytest.mark.contains_errors
+def test_a_new_gap_is_announced_once_and_counted():
+    now, seen = [0.0], []
+    metrics = InMemoryMetricReader()
+    otel = OpenTelemetryExporter(meter_provider=MeterProvider([metrics]), span_mode="off")
+    with RagMeter(exporters=[GapExporter(lambda: now[0]), otel]) as meter:
+
+        @meter.on_gap
+        def raises(gap):
+            seen.append(gap)
+            raise ValueError("of the user's own")
+
+        for _ in range(3):
+            _submit_traffic(meter)
+            now[0] += LOOK_EVERY_S
+        assert [gap.id for gap in seen] == [gap.id for gap in meter.gaps().gaps]
+        assert meter.stats().internal_errors["meter.on_gap"] == len(seen)
+    points = next(
+        one.data.data_points
+        for resource in metrics.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for one in scope.metrics
+        if one.name == "ragmeter.gaps"
+    )
+    counted = {
+        (p.attributes["ragmeter.diagnosis"], p.attributes["ragmeter.language"]): p.value
+        for p in points
+    }
+    assert counted == Counter((gap.diagnosis, gap.language) for gap in seen)
+
+
+def test_a_short_process_announces_its_gaps_at_the_end():
+    seen = []
+    with RagMeter(exporters=["gaps"]) as meter:
+        meter.on_gap(seen.append)
+        _submit_traffic(meter)
+        assert not seen
+    assert len(seen) == 1
+
+
+def test_what_is_no_callback_is_refused():
+    with RagMeter(exporters=["gaps"]) as meter, pytest.raises(ConfigurationError, match="function"):
+        meter.on_gap("name")

@@ -332,6 +332,7 @@ def test_every_instrument_is_emitted_as_it_is_listed(sdk, make):
     exporter.export([replace(make.scored_run(error_type="ValueError"), verdict=verdict)])
     exporter.judge_called(JudgeCall("faithfulness", "m", 1.0, 1, 1, error_type="Timeout", cost=0.1))
     exporter.judge_called(JudgeCall("faithfulness", "m", 0.0, 0, 0, cached=True))
+    exporter.gap_found("retriever_misses", "en")
     points = sdk.points()
 
     # One is of requests that ran in another process: test_otel_elsewhere.py.

@@ -1,30 +1,54 @@
-"""The exporter ``"gaps"``: keeps of scored requests what `ragmeter.RagMeter.gaps` lists."""
+"""The exporter ``"gaps"``: keeps what `ragmeter.RagMeter.gaps` lists, and announces new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from ragmeter.exporters.protocol import ScoredRun
 
+from .gap import Gap
 from .memory import GapMemory
 
-__all__ = ["GapExporter"]
+__all__ = ["LOOK_EVERY_S", "GapExporter"]
+
+LOOK_EVERY_S = 600.0
+"""Seconds between two looks for new gaps; a look takes up to a second, on the thread of this exporter."""
+_MOST_KNOWN = 200
+"""Announced gaps that are remembered; the oldest is forgotten first."""
 
 
 class GapExporter:
     """Keeps what scored requests tell of knowledge gaps, in this process; nothing leaves it.
 
+    Args:
+        clock: Seconds that never go back.
+
     Attributes:
         gap_memory: What it has kept: some 10 MB at most, of the last 14 days.
+        gap_exporter: Itself, by which a meter finds it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.gap_memory = GapMemory()
+        self.gap_exporter = self
+        self._clock = clock
+        self._next_look = clock() + LOOK_EVERY_S
+        self._callbacks: list[Callable[[Gap], object]] = []
+        self._known: dict[str, frozenset[int]] = {}
+        self._is_fresh = False
+
+    def on_gap(self, callback: Callable[[Gap], object]) -> None:
+        """Call `callback` once with each new gap from now on, on the thread of this exporter."""
+        self._callbacks.append(callback)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Keep what these requests tell."""
         for scored in batch:
             self.gap_memory.add_run(scored)
+        self._is_fresh = True
+        if self._clock() >= self._next_look:
+            self._announce()
 
     def flush(self, timeout_s: float) -> bool:
         """Return True: nothing waits here."""
@@ -32,5 +56,27 @@ class GapExporter:
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Keep what there is: it can still be listed."""
-        del timeout_s
+        """Look for new gaps a last time, where there is time; what was kept can still be listed."""
+        if timeout_s >= 1.0:
+            self._announce()
+
+    def _announce(self) -> None:
+        self._next_look = self._clock() + LOOK_EVERY_S
+        if not self._callbacks or not self._is_fresh:
+            return
+        self._is_fresh = False
+        for gap in self.gap_memory.gaps().gaps:
+            members = frozenset(gap.ranks)
+            is_new = not any(_alike(members, other) for other in self._known.values())
+            is_new = self._known.pop(gap.id, None) is None and is_new
+            self._known[gap.id] = members
+            while len(self._known) > _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            if is_new:
+                for callback in self._callbacks:
+                    callback(gap)
+
+
+def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Return whether two groups are the same: they share a third of the smaller one."""
+    return len(one & other) * 3 >= min(len(one), len(other))
