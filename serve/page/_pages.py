@@ -199,8 +199,8 @@ class Pages:
         export: bool = False,
     ) -> Response:
         trace, span = _trace_and_span(request)
-        values = self._views.request(trace, span, asked)
         words = self._t(request)
+        values = self._views.request(trace, span, asked, words)
         if values is None:
             why = words("unknown_trace_how", s=f"{self._sources.wait_s:g}")
             return self._message(request, 404, "unknown_trace", code=trace, why=why, again=True)

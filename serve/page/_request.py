@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ragmeter.metrics import ScoreDirection
-from ragmeter.serve.store import ContextView, RequestRow, RequestView, ScoreView
+from ragmeter.serve.store import ChunkSentence, ContextView, RequestRow, RequestView, ScoreView
 
 from ._drawings import Scale, standing
-from ._evidence import Chunk, Evidence, evidence
 from ._numbers import money, number
 from ._overview import direction
+from ._words import Words
 
 __all__ = [
     "ChunkView",
     "RequestScore",
+    "ScoreGroup",
     "chunk_views",
-    "marks",
     "row_scales",
+    "score_groups",
     "score_lines",
     "trace_links",
+    "what_to_do",
+    "why",
 ]
 
+_LEADING = (
+    "lexical_groundedness",
+    "support",
+    "faithfulness",
+    "lexical_context_relevance",
+    "context_count",
+)
+"""Which score stands for its group, where none is worse than usual."""
 MOST_ITEMS = 24
 """Pieces of evidence listed for one score."""
 
@@ -35,6 +48,8 @@ class RequestScore:
     """A score of a request, ready to be shown."""
 
     name: str
+    group: str
+    """As `ScoreGroup.name`."""
     direction: ScoreDirection
     text: str
     """The value; empty: `status` says why there is none."""
@@ -62,13 +77,25 @@ class RequestScore:
     """Who judged; empty: nobody, or it is not told."""
 
 
+class ScoreGroup(NamedTuple):
+    """Scores that are shown together."""
+
+    name: str
+    """``support``, ``retrieval`` or ``rest``."""
+    leading: RequestScore
+    """The one that stands for them."""
+    scores: tuple[RequestScore, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkView:
     """A chunk, as retrieved and as marked."""
 
     stored: ContextView
-    marked: Chunk | None
-    """Its sentences; None: no text was captured."""
+    words_found: int | None
+    """How many words of the question it has; None: not comparable."""
+    sentences: tuple[tuple[ChunkSentence, Markup], ...]
+    """Its text, and the same with the question's words marked; empty: none was captured."""
     judged: bool | None
     """Whether a judge called it relevant; None: none said."""
 
@@ -86,6 +113,7 @@ def _line(score: ScoreView) -> RequestScore:
     scale = _scale(score.value, score.lower, score.upper, score)
     return RequestScore(
         name=score.name,
+        group=_group_of(score),
         direction=direction(score.direction),
         text="" if score.value is None else number(score.value),
         status=score.status,
@@ -116,6 +144,12 @@ def _line(score: ScoreView) -> RequestScore:
     )
 
 
+def _group_of(score: ScoreView) -> str:
+    if score.direction not in ("higher", "lower"):
+        return "rest"
+    return "support" if score.target == "answer" else "retrieval"
+
+
 def _scale(
     value: float | None, lower: float | None, upper: float | None, score: ScoreView
 ) -> Scale | None:
@@ -126,30 +160,86 @@ def _scale(
     return Scale(value, lower, upper, score.usual, direction(score.direction), low, high)
 
 
-def marks(view: RequestView) -> Evidence | None:
-    """Return the marks in a request's texts; None: no text was captured."""
-    texts = [context.text for context in view.contexts if context.text is not None]
-    if view.answer is None and not texts:
-        return None
-    # Chunks without a text keep their place: marks name chunks by rank.
-    return evidence(
-        view.row.question, view.answer, [context.text or "" for context in view.contexts]
+def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
+    """Return the scores in the groups of the page, each with the one that its closed line shows."""
+    groups: dict[str, list[RequestScore]] = {"support": [], "retrieval": [], "rest": []}
+    for one in lines:
+        groups[one.group].append(one)
+    return [ScoreGroup(name, _leading(some), tuple(some)) for name, some in groups.items() if some]
+
+
+def _leading(lines: Sequence[RequestScore]) -> RequestScore:
+    """Return the first that is worse than usual, else the best known one."""
+    rank = {name: place for place, name in enumerate(_LEADING)}
+    return min(
+        lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.name, len(rank)))
     )
 
 
-def chunk_views(view: RequestView, marked: Evidence | None) -> list[ChunkView]:
+def why(view: RequestView, words: Words) -> str:
+    """Return the sentence that says why a request is here."""
+    cause = view.cause
+    if cause.code == "verdict" and view.row.verdict_codes:
+        return "; ".join(words.name("code", code) for code in view.row.verdict_codes)
+    return words(
+        f"why_{cause.code}",
+        chunks=cause.chunks,
+        words=number_or_dash(cause.words_found),
+        topics=cause.topic_words,
+        missing=cause.missing,
+        sentences=cause.sentences,
+    )
+
+
+def what_to_do(view: RequestView, words: Words) -> str:
+    """Return the sentence that says what to do about it."""
+    advice, same = view.advice, view.same
+    of_gap = advice.code in ("write_document", "right_to_decline")
+    return words(
+        f"do_{advice.code}",
+        k=advice.gap_bad if of_gap else same.n_bad_since,
+        n=advice.gap_requests if of_gap else same.n_since,
+        kb=same.n_bad - same.n_bad_since,
+        nb=same.n - same.n_since,
+        v=f"{view.row.service} {same.deployment}".strip(),
+    )
+
+
+def number_or_dash(count: int | None) -> str:
+    """Return a count; a dash: it is not known."""
+    return "–" if count is None else str(count)
+
+
+def chunk_views(view: RequestView) -> list[ChunkView]:
     """Return the chunks with their marks and what a judge said of them."""
     judged = _judged_chunks(view.scores)
+    marked = () if view.evidence is None else view.evidence.chunks
     return [
         ChunkView(
             stored=stored,
-            marked=None
-            if marked is None or stored.text is None or at >= len(marked.chunks)
-            else marked.chunks[at],
+            words_found=None
+            if stored.text is None or at >= len(marked)
+            else marked[at].words_found,
+            sentences=()
+            if stored.text is None or at >= len(marked)
+            else tuple((one, _with_question_words(one)) for one in marked[at].sentences),
             judged=judged.get(f"chunk-{stored.number}"),
         )
         for at, stored in enumerate(view.contexts)
     ]
+
+
+def _with_question_words(sentence: ChunkSentence) -> Markup:
+    """Return a chunk's sentence with the question's words marked."""
+    if not sentence.question_words:
+        return escape(sentence.text)
+    longest = sorted(sentence.question_words, key=len, reverse=True)
+    pattern = re.compile("(" + "|".join(map(re.escape, longest)) + ")")
+    parts = pattern.split(sentence.text)
+    return Markup("").join(
+        Markup("<b>{}</b>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(parts)
+    )
 
 
 def _judged_chunks(scores: Sequence[ScoreView]) -> Mapping[str, bool]:

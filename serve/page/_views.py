@@ -20,7 +20,15 @@ from ._labels import Form
 from ._news import Fallen, News, news
 from ._numbers import money
 from ._overview import columns, group_rows, measured_by, score_rows, segment_name
-from ._request import chunk_views, marks, row_scales, score_lines, trace_links
+from ._request import (
+    chunk_views,
+    row_scales,
+    score_groups,
+    score_lines,
+    trace_links,
+    what_to_do,
+    why,
+)
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._words import Words
@@ -136,15 +144,16 @@ class Views:
             "holds_texts": any(row.question is not None for row in page.requests),
         }
 
-    def request(self, trace: str, span: str | None, asked: PageQuery) -> dict[str, Any] | None:
+    def request(
+        self, trace: str, span: str | None, asked: PageQuery, words: Words
+    ) -> dict[str, Any] | None:
         """Return what a request's page shows; None: it is not known."""
         view = self._sources.reader.request(trace, span)
         if view is None:
             return None
         row = view.row
-        marked = marks(view)
         scores = score_lines(view)
-        chunks = chunk_views(view, marked)
+        chunks = chunk_views(view)
         empty = next((one for one in view.scores if one.name == "empty_retrieval"), None)
         previous, following = self._neighbours(row, asked)
         expected = self._golden_entry(row.question)
@@ -156,11 +165,13 @@ class Views:
             "parts": [
                 (segment_name(name, row.segments), value) for name, value in row.segments.items()
             ],
-            "marked": marked,
+            "why": why(view, words),
+            "to_do": what_to_do(view, words),
+            "reranks": any(one.reranked is not None for one in view.documents),
+            "off_topic": _is_off_topic(row),
             "chunks": chunks,
             "nothing_found": not chunks and empty is not None and empty.value == 1.0,
-            "scores": scores,
-            "worse": [one for one in scores if one.standing == "bad"],
+            "groups": score_groups(scores),
             "links": trace_links(self._sources.trace_urls, row),
             "previous": previous,
             "next": following,
@@ -169,7 +180,7 @@ class Views:
                 answer="" if expected is None else expected.answer or "",
                 documents="" if expected is None else "\n".join(expected.context_ids),
             ),
-            "holds_texts": row.question is not None or view.answer is not None or bool(marked),
+            "holds_texts": row.question is not None or view.evidence is not None,
         }
 
     def scoring(self, asked: PageQuery) -> dict[str, Any]:
@@ -310,6 +321,11 @@ class Views:
         return GoldenEntry(
             question=question, answer=known.answer, context_ids=tuple(known.context_ids or ())
         )
+
+
+def _is_off_topic(row: RequestRow) -> bool:
+    """Return whether the whole retrieval is off topic, and not a spare chunk alone."""
+    return any("off_topic" in code or code == "no_relevant_chunk" for code in row.verdict_codes)
 
 
 def _judge_money(overview: Overview) -> dict[str, str] | None:

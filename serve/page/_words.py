@@ -43,6 +43,11 @@ class Words:
         """Return the question a score answers; empty for one that is not ragmeter's own."""
         return self._scores.get(score, "")
 
+    def name(self, kind: str, name: str) -> str:
+        """Return the word for a name of ragmeter's: of a ``code``, a ``score``; else the name, as a word."""
+        found = self._words.get(f"{kind}_{name}")
+        return found if isinstance(found, str) else name.replace("_", " ")
+
     def status(self, status: str) -> str:
         """Return what a status without a value means; empty for other words."""
         found = self._words.get(f"status_{status}", "")

@@ -6,10 +6,13 @@ One writes, any number read; who reads gets plain values and no SQL.
 from __future__ import annotations
 
 from ._cells import CellKey
+from ._evidence import ChunkSentence, Evidence, evidence
 from ._gap_list import GAPS_RANGE_S
+from ._guidance import Advice, Cause, SameQuestion
 from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
+from ._stages import DocumentView, StageView
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import (
     Store,
@@ -42,9 +45,14 @@ __all__ = [
     "GAPS_RANGE_S",
     "LATEST_MS",
     "LONGEST_RANGE_S",
+    "Advice",
+    "Cause",
     "CellKey",
+    "ChunkSentence",
     "ContextView",
     "ConversationPage",
+    "DocumentView",
+    "Evidence",
     "Filters",
     "GapPage",
     "Group",
@@ -58,9 +66,11 @@ __all__ = [
     "RequestPage",
     "RequestRow",
     "RequestView",
+    "SameQuestion",
     "ScoreSummary",
     "ScoreValue",
     "ScoreView",
+    "StageView",
     "Store",
     "StoreFullError",
     "StoreOptions",
@@ -70,5 +80,6 @@ __all__ = [
     "TrendPoint",
     "UnreadableStoreError",
     "back_up",
+    "evidence",
     "resource_of",
 ]

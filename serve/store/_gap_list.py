@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
+from ragmeter.quality.gaps.sample import rank_of
 
 from ._database import Database
 from ._lists import where_of
 from .views import Filters, GapPage, GapView
 
-__all__ = ["GAPS_RANGE_S", "gaps"]
+__all__ = ["GAPS_RANGE_S", "GapMembers", "gaps"]
+
+GapMembers: TypeAlias = Mapping[str, frozenset[str]]
+"""The ids of its requests that went badly, by the id of a gap."""
 
 GAPS_RANGE_S = 14 * 86_400.0
 """Seconds that a list looks back, unless it is asked for less."""
@@ -16,8 +23,13 @@ _MOST_REQUESTS = 20_000
 _MOST_CHUNKS = 4_000
 
 
-def gaps(database: Database, filters: Filters, bounds: tuple[int, int]) -> GapPage:
-    """Return the topics whose requests go badly more often than the others; see `Reader.gaps`."""
+def gaps(
+    database: Database, filters: Filters, bounds: tuple[int, int]
+) -> tuple[GapPage, GapMembers]:
+    """Return the topics whose requests go badly more often than the others, and whose those are.
+
+    See `Reader.gaps`.
+    """
     where, given = where_of(filters, bounds, database.has_word)
     rows = database.execute(
         "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow FROM request r "
@@ -34,6 +46,7 @@ def gaps(database: Database, filters: Filters, bounds: tuple[int, int]) -> GapPa
     ):
         values.setdefault(number, {})[name] = value
     memory = GapMemory(_MOST_REQUESTS)
+    by_rank = {rank_of(row[1]): row[1] for row in read}
     for number, run_id, question, word, at, workflow in read:
         asked, bad = asked_of(
             run_id, question, values.get(number, {}), word, at=at / 1000, workflow=workflow or ""
@@ -49,7 +62,8 @@ def gaps(database: Database, filters: Filters, bounds: tuple[int, int]) -> GapPa
         ).fetchall()
     )
     found = memory.gaps()
-    return GapPage(
+    members = {one.id: frozenset(map(by_rank.__getitem__, one.ranks)) for one in found.gaps}
+    page = GapPage(
         gaps=tuple(
             GapView(
                 id=one.id,
@@ -74,3 +88,4 @@ def gaps(database: Database, filters: Filters, bounds: tuple[int, int]) -> GapPa
         why_empty=found.why_empty,
         complete=len(rows) <= _MOST_REQUESTS,
     )
+    return page, members

@@ -174,6 +174,8 @@ class RequestPart:
     """Whether ragmeter elsewhere scored it, and told of it."""
     alarms: bool | None = None
     """Whether the one that scored it tells of changes itself."""
+    stages: str | None = None
+    """Its documents by stage, as `told_stages` writes them."""
     segments: Mapping[str, str] = field(default_factory=dict)
     """The parts that its application tells apart, by name."""
     metadata: Mapping[str, str | float] = field(default_factory=dict)

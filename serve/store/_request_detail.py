@@ -4,62 +4,100 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragmeter.exporters._format import clean
 from ragmeter.quality.measurement import measurement_of
 
+from ._cells import Cell
 from ._database import Database
+from ._evidence import Evidence, evidence, unknown_sentences
+from ._guidance import SameQuestion, advice, cause, is_refused
 from ._lists import means_before, rows_of
 from ._measured import MeasuredScore
+from ._novelty import last_deployment
 from ._overview import Selection, usual_of
 from ._received import home_of
+from ._stages import documents_of, stages_of
 from ._sums import Sums
-from .views import ContextView, Filters, ItemView, RequestView, ScoreView
+from .views import (
+    ContextView,
+    Filters,
+    GapView,
+    ItemView,
+    RequestRow,
+    RequestView,
+    ScoreView,
+)
 
 __all__ = ["one_request"]
 
 _TRACE_ID = 32
 _SLOT_MS = 300_000
 MAX_SIBLINGS = 50
+_MOST_SAME = 5_000
+"""Requests with the same question that are counted, the newest."""
+_WIDEST_USUAL = 0.6
+"""Share of a score's range beyond which what is usual says nothing."""
 
 
 def one_request(
-    database: Database, sums: Sums, key: str, span_id: str | None
+    database: Database,
+    sums: Sums,
+    key: str,
+    span_id: str | None,
+    gap_of: Callable[[str], GapView | None],
 ) -> RequestView | None:
-    """Return a request by its trace's id, or by its own; see `Reader.request`."""
+    """Return a request by its trace's id, or by its own; see `Reader.request`.
+
+    Args:
+        database: A connection that reads.
+        sums: What was added up.
+        key: Its trace id, or its own id.
+        span_id: Which one of a trace.
+        gap_of: Returns the knowledge gap that a request belongs to, by its id.
+    """
     numbers = _numbers(database, key, span_id)
     if not numbers:
         return None
     number, *others = numbers
-    (at, workflow) = database.execute(
-        "SELECT at, coalesce(workflow, '') FROM request WHERE id = ?", (number,)
-    ).fetchone()
-    day = at // _SLOT_MS * _SLOT_MS
-    usual = Selection(
-        sums.day_before(database, day + _SLOT_MS), Filters(workflow=workflow)
-    ).scores()
     (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
         "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
-        "r.judge_sample_rate, r.selection, r.trace_id, r.span_id "
+        "r.judge_sample_rate, r.selection, r.trace_id, r.span_id, r.stages, r.question "
         "FROM request r LEFT JOIN text a ON a.id = r.answer WHERE r.id = ?",
         (number,),
     ).fetchone()
-    sample_rate, judge_sample_rate, selection, trace, span = chances
-    means = {kind: mean for where, kind, mean in means_before(database, sums, day, day + _SLOT_MS)
-             if where == workflow}  # fmt: skip
+    sample_rate, judge_sample_rate, selection, trace, span, told, question = chances
+    (row,) = rows_of(database, [number], {})
+    slot = row.at_ms // _SLOT_MS * _SLOT_MS
+    means = {kind: mean for where, kind, mean in means_before(database, sums, slot, slot + _SLOT_MS)
+             if where == row.workflow}  # fmt: skip
     turned = database.execute(
         "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
     )
-    excess = sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means)
-    (row,) = rows_of(database, [number], {number: (excess, 1)})
+    row = replace(
+        row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means)
+    )
+    deployed = last_deployment(database, sums, row.service, row.at_ms)
+    scores = tuple(_scores(database, number, _usual(database, sums, row, deployed)))
+    contexts = _contexts(database, (trace, span)) or _contexts(
+        database, tuple(map(bytes.fromhex, home_of(row.run_id)))
+    )
+    values = {one.name: one.value for one in scores if one.status == "ok"}
+    refused = is_refused(row.verdict_codes, values.get("judged_refusal", values.get("refusal")))
+    nothing_found = not contexts and values.get("empty_retrieval") == 1.0
+    marked = _marked(row.question, answer, contexts, nothing_found, refused)
+    same = _same_question(database, row, question, deployed)
+    stages, documents = stages_of(told)
+    gap = None if row.verdict in (None, "good") else gap_of(row.run_id)
     return RequestView(
         row=row,
         answer=answer,
         verdict_reasons=tuple(json.loads(reasons or "[]")),
-        contexts=_contexts(database, (trace, span))
-        or _contexts(database, tuple(map(bytes.fromhex, home_of(row.run_id)))),
-        scores=tuple(_scores(database, number, usual)),
+        contexts=contexts,
+        scores=scores,
         metadata=json.loads(metadata or "{}"),
         conversation_id=conversation_id,
         user_id=user_id,
@@ -68,6 +106,67 @@ def one_request(
         judge_sample_rate=1.0 if judge_sample_rate is None else judge_sample_rate,
         selection=selection or "sampled",
         siblings=tuple(rows_of(database, others, {})),
+        cause=cause(
+            row.verdict, row.verdict_codes, marked, refused=refused, nothing_found=nothing_found
+        ),
+        advice=advice(
+            row.verdict, row.verdict_codes, gap, same, refused=refused, nothing_found=nothing_found
+        ),
+        same=same,
+        evidence=marked,
+        stages=stages,
+        documents=documents_of(documents, marked),
+    )
+
+
+def _marked(
+    question: str | None,
+    answer: str | None,
+    contexts: Sequence[ContextView],
+    nothing_found: bool,
+    refused: bool,
+) -> Evidence | None:
+    """Return the marks in a request's texts; None: none was captured."""
+    if answer is None and all(one.text is None for one in contexts):
+        return None
+    if not nothing_found and all(one.text is None for one in contexts):
+        # Of chunks without texts nothing is known, which is not that the answer rests on nothing.
+        return Evidence(answer=unknown_sentences(answer or ""))
+    # Chunks without a text keep their place: marks name chunks by rank.
+    return evidence(question, answer, [one.text or "" for one in contexts], declines=refused)
+
+
+def _usual(
+    database: Database, sums: Sums, row: RequestRow, deployed: tuple[str, int] | None
+) -> Mapping[MeasuredScore, Cell]:
+    """Return the sums that say what is usual: of the day before the last deployment, else before it."""
+    filters = Filters(service=row.service, workflow=row.workflow)
+    before: dict[MeasuredScore, Cell] = {}
+    if deployed is not None:
+        before = Selection(sums.day_before(database, deployed[1]), filters).scores()
+    if not any(usual_of(cell) for cell in before.values()):
+        until = row.at_ms // _SLOT_MS * _SLOT_MS + _SLOT_MS
+        before = Selection(sums.day_before(database, until), filters).scores()
+    return before
+
+
+def _same_question(
+    database: Database, row: RequestRow, question: int | None, deployed: tuple[str, int] | None
+) -> SameQuestion:
+    found = [] if question is None else database.execute(
+        "SELECT at, verdict FROM request WHERE question = ? AND coalesce(service, '') = ? "
+        "ORDER BY at DESC LIMIT ?",
+        (question, row.service, _MOST_SAME),
+    ).fetchall()  # fmt: skip
+    found = found or [(row.at_ms, row.verdict)]
+    since = [] if deployed is None else [word for at, word in found if at >= deployed[1]]
+    return SameQuestion(
+        n=len(found),
+        n_bad=sum(word == "bad" for _, word in found),
+        deployment="" if deployed is None else deployed[0],
+        deployed_ms=None if deployed is None else deployed[1],
+        n_since=len(since),
+        n_bad_since=since.count("bad"),
     )
 
 
@@ -150,14 +249,26 @@ def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
                 cost=cost,
                 judge=judge or None,
                 endpoint=endpoint or None,
-                usual=usual_of(
-                    usual.get(
-                        MeasuredScore(name, measurement_of(name, definition or "", judge or ""))
-                    )
+                usual=_narrow(
+                    usual_of(
+                        usual.get(
+                            MeasuredScore(name, measurement_of(name, definition or "", judge or ""))
+                        )
+                    ),
+                    lowest,
+                    highest,
                 ),
             )
         )
     return found
+
+
+def _narrow(
+    usual: tuple[float, float] | None, lowest: float | None, highest: float | None
+) -> tuple[float, float] | None:
+    if usual is None or lowest is None or highest is None:
+        return usual
+    return None if usual[1] - usual[0] > _WIDEST_USUAL * (highest - lowest) else usual
 
 
 def _items(text: str | None) -> tuple[tuple[ItemView, ...], int]:

@@ -31,7 +31,7 @@ _REQUEST = (
     "trace_id", "span_id", "span_rank", "started_ns", "ended_ns", "noted_ns", "service", "workflow",
     "framework", "status", "verdict", "verdict_ns", "codes", "reasons", "question", "answer", "language",
     "retriever", "conversation_id", "user_id", "sample_rate", "judge_sample_rate", "selection",
-    "judge_selection", "missing", "environment", "received", "alarms", "segments", "metadata",
+    "judge_selection", "missing", "environment", "received", "alarms", "stages", "segments", "metadata",
 )  # fmt: skip
 _KNOWN = (
     f"SELECT run_id, r.id, at, stored, {', '.join(f'r.{name}' for name in _REQUEST)}, q.body, a.body "
@@ -305,6 +305,7 @@ class Rows:
             names.of("environment", part.environment),
             None if part.received is None else int(part.received),
             None if part.alarms is None else int(part.alarms),
+            part.stages,
             json.dumps(part.segments, sort_keys=True) if part.segments else None,
             json.dumps(part.metadata, sort_keys=True) if part.metadata else None,
         )
@@ -515,7 +516,7 @@ def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> R
             for name in (
                 "started_ns", "ended_ns", "noted_ns", "service", "workflow", "framework", "status",
                 "language", "retriever", "conversation_id", "user_id", "sample_rate",
-                "judge_sample_rate", "selection", "judge_selection", "missing", "environment",
+                "judge_sample_rate", "selection", "judge_selection", "missing", "environment", "stages",
             )
         },
     )  # fmt: skip

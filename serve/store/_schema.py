@@ -117,6 +117,7 @@ DROP TABLE workflow;
 DROP TABLE score_name;
 """,
     "ALTER TABLE score ADD COLUMN asked_with REAL",
+    "ALTER TABLE request ADD COLUMN stages TEXT",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -14,6 +14,7 @@ from ragmeter.quality.segments import UNKNOWN, Segments
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 from ._received import MAX_NAME, Batch, StoredRetrieval, home_of, version_of
+from ._stages import told_stages
 
 __all__ = ["from_scored_run"]
 
@@ -66,6 +67,7 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
         environment=run.resource.get("deployment.environment.name")
         or run.resource.get("deployment.environment"),
         missing=",".join(missing_inputs(scored)) or None,
+        stages=told_stages(sample),
         metadata={
             clean(str(key), 128): clean(value) if isinstance(value, str) else float(value)
             for key, value in run.metadata.items()

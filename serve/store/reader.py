@@ -17,7 +17,7 @@ from ragmeter.watch.change import Change
 from ._cells import CellKey
 from ._conversation_list import conversations
 from ._database import Database, Home
-from ._gap_list import gaps
+from ._gap_list import GAPS_RANGE_S, GapMembers, gaps
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import MeasuredScore, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
@@ -33,6 +33,7 @@ from .views import (
     ConversationPage,
     Filters,
     GapPage,
+    GapView,
     JudgeOutage,
     Overview,
     RequestPage,
@@ -67,7 +68,7 @@ class Reader:
         self._home = home
         self._clock = clock
         self._sums = Sums()
-        self._gaps: dict[Filters, tuple[float, GapPage]] = {}
+        self._gaps: dict[Filters, tuple[float, GapPage, GapMembers]] = {}
         self._gaps_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
@@ -208,14 +209,19 @@ class Reader:
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
+        return self._gap_list(filters)[0]
+
+    def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
+        """Return the gaps, and the ids of the requests of each that went badly."""
         now = self._clock()
         with self._gaps_turn:
             self._gaps = {key: one for key, one in self._gaps.items() if one[0] > now - _GAPS_S}
             known = self._gaps.get(filters)
             if known is None:
                 with self._reading() as database:
-                    known = self._gaps[filters] = now, gaps(database, filters, self.bounds(filters))
-        return known[1]
+                    known = now, *gaps(database, filters, self.bounds(filters))
+                self._gaps[filters] = known
+        return known[1:]
 
     def conversations(
         self,
@@ -249,7 +255,11 @@ class Reader:
             span_id: Which one, where a trace has several; None: the first.
         """
         with self._reading() as database:
-            return one_request(database, self._sums, key, span_id)
+            return one_request(database, self._sums, key, span_id, self._gap_of)
+
+    def _gap_of(self, run_id: str) -> GapView | None:
+        page, members = self._gap_list(Filters(range_s=GAPS_RANGE_S))
+        return next((gap for gap in page.gaps if run_id in members[gap.id]), None)
 
     def outages(self, filters: Filters | None = None) -> tuple[JudgeOutage, ...]:
         """Return when the judge failed, in order of time; the last fifty times."""

@@ -15,6 +15,10 @@ from pydantic import ConfigDict
 
 from ragmeter.quality.estimates import Estimate
 
+from ._evidence import Evidence
+from ._guidance import Advice, Cause, SameQuestion
+from ._stages import DocumentView, StageView
+
 __all__ = [
     "ContextView",
     "ConversationPage",
@@ -400,7 +404,8 @@ class ScoreView:
     endpoint: str | None
     """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     usual: tuple[float, float] | None
-    """As `ScoreSummary.usual`, of its workflow during the day before the request."""
+    """As `ScoreSummary.usual`, of its service and workflow during the day before the last deployment, else
+    before the request; None, too, where that spans more than 0.6 of the range: nothing is usual then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +450,18 @@ class RequestView:
     """``sampled``, or ``worst``: kept for being bad."""
     siblings: tuple[RequestRow, ...]
     """The other requests of the same trace, in order of time."""
+    cause: Cause = field(default_factory=lambda: Cause(code="verdict"))
+    """Why it is here."""
+    advice: Advice = field(default_factory=lambda: Advice(code="unknown"))
+    """What to do about it."""
+    same: SameQuestion = field(default_factory=lambda: SameQuestion(n=1, n_bad=0))
+    """The requests with the same question."""
+    evidence: Evidence | None = None
+    """Which sentences of the answer the chunks carry, by shared words; None: no text is known."""
+    stages: tuple[StageView, ...] = ()
+    """What its documents passed; empty: not known."""
+    documents: tuple[DocumentView, ...] = ()
+    """They by stage, those that reached the prompt first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,10 @@ from starlette.testclient import TestClient
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
 from ragmeter.serve.store import (
+    Advice,
+    Cause,
     ContextView,
+    DocumentView,
     Group,
     ItemView,
     JudgeOutage,
@@ -17,10 +20,13 @@ from ragmeter.serve.store import (
     RequestPage,
     RequestRow,
     RequestView,
+    SameQuestion,
     ScoreSummary,
     ScoreValue,
     ScoreView,
+    StageView,
     TrendPoint,
+    evidence,
 )
 from ragmeter.watch.change import Change, NewSince
 
@@ -169,15 +175,27 @@ def score(name, value, **given):
     return ScoreView(**{**values, **given})
 
 
-VIEW = RequestView(
-    row=ROWS[0],
-    answer="宣纸的制作和二十四节气列入了这一名录。 Гречиху едят те, кто не переносит пшеницу.",
-    verdict_reasons=("0 % of the answer's words are in the chunks", "no chunk is about the question"),
-    contexts=(
+ANSWER = "宣纸的制作和二十四节气列入了这一名录。 Гречиху едят те, кто не переносит пшеницу."
+CONTEXTS = (
         ContextView(number=1, id="ru-buckwheat#2", score=0.03, text=(
             "В зёрнах гречихи нет клейковины, поэтому их едят люди, которые не переносят пшеницу. Крупа богата белком.")),
         ContextView(number=2, id="<script>alert(1)</script>", score=0.02, text="二十四节气是中国的传统。<img src=x onerror=alert(1)>"),
+)  # fmt: skip
+VIEW = RequestView(
+    row=ROWS[0],
+    answer=ANSWER,
+    cause=Cause(code="partly_carried", sentences=2, missing=1, chunks=2, words_found=0, topic_words=9),
+    advice=Advice(code="write_document", gap="0a0b0c0d", gap_bad=24, gap_requests=30),
+    same=SameQuestion(n=24, n_bad=19),
+    evidence=evidence(ROWS[0].question, ANSWER, [one.text for one in CONTEXTS]),
+    stages=(StageView(kind="retriever", name="index", documents=2), StageView(kind="prompt", name="", documents=2)),
+    documents=(
+        DocumentView(id="ru-buckwheat#2", ranks=(2, 1), retrieved=2, reranked=1, prompt=1, in_answer=True),
+        DocumentView(id="<script>alert(1)</script>", ranks=(1, 2), retrieved=1, reranked=2, prompt=2, in_answer=False),
+        DocumentView(id=None, ranks=(3, None), retrieved=3, reranked=None, prompt=None, in_answer=False),
     ),
+    verdict_reasons=("0 % of the answer's words are in the chunks", "no chunk is about the question"),
+    contexts=CONTEXTS,
     scores=(
         score("context_count", 2.0, direction="none", range=(0.0, None), method="exact", usual=(2.0, 3.0)),
         score("empty_retrieval", 0.0, direction="lower", usual=(0.0, 0.0)),

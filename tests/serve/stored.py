@@ -132,7 +132,7 @@ def earlier_version(path, version):
         "CREATE TABLE score_name (name TEXT PRIMARY KEY) WITHOUT ROWID;"
         "INSERT INTO workflow SELECT name FROM name WHERE sort = 'workflow';"
         "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
-        "ALTER TABLE score DROP COLUMN asked_with;"
+        "ALTER TABLE score DROP COLUMN asked_with; ALTER TABLE request DROP COLUMN stages;"
         f"PRAGMA user_version = {version};"
     )
     database.close()

@@ -245,7 +245,9 @@ def test_a_request_is_answered_by_its_trace_and_by_its_own_id(filled):
     assert by_trace["answer"]
     groundedness = next(s for s in by_trace["scores"] if s["name"] == "lexical_groundedness")
     assert groundedness["direction"] == "higher"
-    assert groundedness["usual"][0] <= groundedness["usual"][1]
+    assert groundedness["usual"] is None  # it is 0 or 1, so nothing is usual
+    empty = next(s for s in by_trace["scores"] if s["name"] == "empty_retrieval")
+    assert empty["usual"][0] <= empty["value"] <= empty["usual"][1]
 
 
 def _cursor(said):

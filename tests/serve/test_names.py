@@ -16,7 +16,7 @@ MANY = 260
 OF_ONE_REQUEST = {
     "request": {
         "run_id", "verdict", "codes", "reasons", "language", "retriever", "conversation_id", "user_id", "selection",
-        "judge_selection", "missing", "metadata", "segments",
+        "judge_selection", "missing", "metadata", "stages", "segments",
     },
     "score": {"label"},
     "evidence": {"name", "summary", "explanation", "items"},

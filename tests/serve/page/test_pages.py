@@ -4,6 +4,7 @@ import html
 import json
 import re
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from frozen_page import (
@@ -26,7 +27,8 @@ from stored import scored, store
 
 from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
-from ragmeter.serve.store import JudgeUse
+from ragmeter.serve.store import Advice, Cause, JudgeUse, evidence
+from ragmeter.serve.store._guidance import AdviceCode, CauseCode
 
 PAGES = ["/", "/requests", "/scoring", "/golden", f"/request/{TRACE}", "/request/" + "0" * 32]
 
@@ -375,8 +377,8 @@ class TestRequest:
     def test_sentences_and_chunks_are_marked(self):
         text = client().get(f"/request/{TRACE}/{SPAN}").text
 
-        assert re.findall(r'<li id="a\d" class="(\w+)"', text) == ["missing", "found"]
-        assert 'id="c1s1" class="carries"' in text
+        assert re.findall(r'<li id="a\d" class="(\w+) a\d"', text) == ["missing", "found"]
+        assert 'id="c1s1" class="carries s2"' in text
         assert 'href="#c1s1"' in text
         assert 'class="chunk off"' in text
 
@@ -388,11 +390,37 @@ class TestRequest:
         rows = FrozenReader(rows=(row(segments=parts),))
         assert "library-qa · zh · acme" in seen(client(rows).get("/requests"))
 
-    def test_why_it_is_here(self):
+    def test_why_it_is_here_and_what_to_do(self):
         words = seen(client().get(f"/request/{TRACE}"))
 
-        assert "Why it is here: bad 0 % of the answer's words are in the chunks; no chunk" in words
-        assert "▼ lexical_groundedness 0.00" in words
+        assert "bad Why it is here Sentences of the answer that are in no chunk: 1 of 2." in words
+        assert "What to do No document seems to answer this: at least 24 of 30 requests" in words
+        assert "Same question: 19 of 24 bad" in words
+        assert "▼ Support 0.00" in words
+
+    @pytest.mark.parametrize("language", ["en", "ru", "zh"])
+    def test_every_cause_and_advice_has_its_words(self, language):
+        for cause in get_args(CauseCode):
+            for advice in get_args(AdviceCode):
+                view = replace(VIEW, cause=Cause(code=cause), advice=Advice(code=advice))
+                pages = client(FrozenReader(views=(view,)))
+                response = pages.get(f"/request/{TRACE}", params={"lang": language})
+                assert response.status_code == 200
+                assert "_" not in response.text.partition('class="big">')[2].partition("</p>")[0]
+
+    def test_a_refusal_is_not_called_unsupported(self):
+        marked = evidence(VIEW.row.question, "I do not know.", ["Cats."], declines=True)
+        view = replace(VIEW, answer="I do not know.", evidence=marked)
+        text = client(FrozenReader(views=(view,))).get(f"/request/{TRACE}").text
+
+        assert "declines; needs no chunk" in text
+        assert 'class="missing' not in text
+
+    def test_the_life_of_the_documents(self):
+        words = seen(client().get(f"/request/{TRACE}"))
+
+        assert "Retrieved Reranked In the prompt In the answer ru-buckwheat#2 2 1 1 ✓" in words
+        assert "2 not used – 3 left out" in words
 
     def test_a_score_says_its_direction_definition_bounds_reason_and_place(self):
         words = seen(client().get(f"/request/{TRACE}"))

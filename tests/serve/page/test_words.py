@@ -40,7 +40,21 @@ def test_every_word_is_used():
         path.read_text("utf-8")
         for path in [*(FOLDER.parent / "templates").glob("*.html"), *FOLDER.parent.glob("*.py")]
     )
-    made = ("status_", "filter_", "sort_", "theme_", "tokens_", "fix_")
+    made = (
+        "status_",
+        "filter_",
+        "sort_",
+        "theme_",
+        "tokens_",
+        "fix_",
+        "word_",
+        "code_",
+        "why_",
+        "do_",
+        "score_",
+        "group_",
+        "life_",
+    )
     kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
     unused = [
         key for key in READ["en"]["words"]

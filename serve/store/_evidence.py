@@ -8,7 +8,7 @@ not meaning; what a judge said of a chunk stands beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragmeter.metrics import VerdictRules
@@ -18,6 +18,7 @@ from ragmeter.metrics.text.question_words import topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
     Vocabulary,
+    as_written,
     compared_terms,
     credit,
     find_terms,
@@ -28,11 +29,20 @@ from ragmeter.metrics.text.terms import (
     vocabulary_of,
 )
 
-__all__ = ["AnswerSentence", "Chunk", "ChunkSentence", "Evidence", "Support", "evidence"]
+__all__ = [
+    "AnswerSentence",
+    "ChunkSentence",
+    "Evidence",
+    "MarkedChunk",
+    "Support",
+    "evidence",
+    "unknown_sentences",
+]
 
-Support = Literal["found", "partly", "missing", "unknown"]
+Support = Literal["found", "partly", "missing", "unknown", "declines"]
 """Of an answer's sentence: by its share of words, as the verdict's rules part an answer. ``unknown``: it has no
-word to look for, or is in another script than every chunk."""
+word to look for, or is in another script than every chunk; ``declines``: the answer refuses, which needs no
+chunk."""
 
 MOST_SUPPORTERS = 3
 """Context sentences shown for one sentence of the answer: one often puts two facts together."""
@@ -64,12 +74,14 @@ class ChunkSentence:
     """Counted from 1."""
     text: str
     """The sentence."""
-    supports: tuple[AnswerSentence, ...] = ()
-    """The answer's sentences that it carries."""
+    carries: tuple[int, ...] = ()
+    """The numbers of the answer's sentences that rest on it."""
+    question_words: tuple[str, ...] = ()
+    """The question's words that it has, as it writes them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class MarkedChunk:
     """One retrieved chunk."""
 
     number: int
@@ -86,21 +98,24 @@ class Evidence:
 
     answer: tuple[AnswerSentence, ...] = ()
     """The answer, by sentence."""
-    chunks: tuple[Chunk, ...] = ()
+    chunks: tuple[MarkedChunk, ...] = ()
     """The chunks, by rank."""
     topic_words: int = 0
     """How many topic words the question has."""
-    other_script: bool = field(default=False)
+    other_script: bool = False
     """Whether the answer is in a script that no chunk is written in, so that shared words say nothing."""
 
 
-def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) -> Evidence:
+def evidence(
+    question: str | None, answer: str | None, contexts: Sequence[str], *, declines: bool = False
+) -> Evidence:
     """Return the marks for a request.
 
     Args:
         question: What was asked, or searched with; None: not known.
         answer: What was answered; citation marks are no words of it. None: nothing.
         contexts: The chunks' texts, by rank.
+        declines: Whether the answer refuses: a sentence of it that no chunk has is not unsupported then.
     """
     known = [analyse(text) for text in contexts]
     for one in known:
@@ -108,17 +123,34 @@ def evidence(question: str | None, answer: str | None, contexts: Sequence[str]) 
     said = without_marks(answer or "")
     comparable = bool(known) and share_a_script(said, known)
     sentences = _answer_sentences(said, known, comparable=comparable)
+    if declines:
+        sentences = tuple(
+            one if one.support == "found" else replace(one, support="declines", supporters=())
+            for one in sentences
+        )
     asked = analyse(question or "")
     topics = asked.memoize(topic_terms) if question else []
     readable = bool(topics) and share_a_script(asked, known)
     return Evidence(
         answer=sentences,
         chunks=tuple(
-            Chunk(number, _chunk_sentences(one, number, sentences), _words(topics, one, readable))
+            MarkedChunk(
+                number,
+                _chunk_sentences(one, number, sentences, topics if readable else ()),
+                _words(topics, one, readable),
+            )
             for number, one in enumerate(known, start=1)
         ),
         topic_words=len(topics),
         other_script=bool(sentences) and bool(known) and not comparable,
+    )
+
+
+def unknown_sentences(answer: str) -> tuple[AnswerSentence, ...]:
+    """Return an answer's sentences where no chunk's text is known to compare them with."""
+    return tuple(
+        AnswerSentence(number, text, None, "unknown")
+        for number, text in enumerate(without_marks(answer).sentences, start=1)
     )
 
 
@@ -178,14 +210,26 @@ def _sentence_vocabularies(context: Analysis) -> list[Vocabulary]:
 
 
 def _chunk_sentences(
-    context: Analysis, chunk: int, answer: Sequence[AnswerSentence]
+    context: Analysis, chunk: int, answer: Sequence[AnswerSentence], topics: Sequence[str]
 ) -> tuple[ChunkSentence, ...]:
     return tuple(
         ChunkSentence(
-            number, text, tuple(one for one in answer if (chunk, number) in one.supporters)
+            number,
+            text,
+            tuple(
+                one.number
+                for one in answer
+                if (chunk, number) in one.supporters and one.support != "missing"
+            ),
+            _question_words(topics, analyse(text)) if topics else (),
         )
         for number, text in enumerate(context.sentences, start=1)
     )
+
+
+def _question_words(topics: Sequence[str], sentence: Analysis) -> tuple[str, ...]:
+    here = present(topics, find_terms(sentence, search_terms(topics)))
+    return tuple(word for word in as_written(here, sentence) if word in sentence.text)
 
 
 def _words(topics: Sequence[str], context: Analysis, readable: bool) -> int | None:

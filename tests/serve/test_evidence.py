@@ -1,6 +1,6 @@
 """Which sentences are carried by the contexts, and which are not."""
 
-from ragmeter.serve.page._evidence import evidence
+from ragmeter.serve.store._evidence import evidence
 
 CHUNKS = [
     "The tower was built in 1889. Its architect was Gustave Eiffel.",
@@ -15,7 +15,7 @@ def test_a_sentence_is_linked_to_the_context_sentences_that_have_its_words():
     assert sentence.support == "found"
     assert sentence.share == 1.0
     assert sentence.supporters == ((1, 2),)
-    assert [one.number for one in found.chunks[0].sentences[1].supports] == [1]
+    assert found.chunks[0].sentences[1].carries == (1,)
 
 
 def test_a_sentence_put_together_of_two_has_both():

@@ -1,0 +1,175 @@
+"""Why a request is here and what to do about it, by rules: codes and counts, never sentences.
+
+Whoever shows them has the words, in any language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ragmeter.metrics._display.mean_interval import wilson_interval
+
+from ._evidence import Evidence
+
+if TYPE_CHECKING:
+    from .views import GapView
+
+__all__ = ["Advice", "Cause", "SameQuestion", "advice", "cause", "is_off_topic", "is_refused"]
+
+_LEAST_BEFORE = 5
+"""Requests with the same question before a deployment, without which nothing is said of the two."""
+
+_NOTHING_ON_TOPIC = ("no_relevant_chunk", "answered_without_context", "refused_without_context")
+
+CauseCode: TypeAlias = Literal[
+    "answered_from_nothing", "declined_nothing_found", "declined_off_topic", "declined",
+    "nothing_carried_off_topic", "nothing_carried", "partly_carried", "all_carried", "verdict",
+]  # fmt: skip
+AdviceCode: TypeAlias = Literal[
+    "nothing", "write_document", "right_to_decline", "search_index", "changed_retrieval", "changed_prompt",
+    "let_answer", "fix_prompt", "unknown",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a request has its verdict, as its texts show it."""
+
+    code: CauseCode
+    """What they show; ``verdict``: nothing beyond what its `verdict_codes` say."""
+    sentences: int = 0
+    """Sentences of the answer."""
+    missing: int = 0
+    """Those of them that no chunk carries."""
+    chunks: int = 0
+    """Chunks that the model was given."""
+    words_found: int | None = None
+    """The most of the question's words that one chunk has; None: not comparable."""
+    topic_words: int = 0
+    """Words of the question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameQuestion:
+    """The requests of one service with the question of this one, around its last deployment."""
+
+    n: int
+    """All that are kept, with this one."""
+    n_bad: int
+    """Bad ones."""
+    deployment: str = ""
+    """The version or index that was new with the last deployment before this request; empty: none is known."""
+    deployed_ms: int | None = None
+    """When that was first seen."""
+    n_since: int = 0
+    """Those since then."""
+    n_bad_since: int = 0
+    """Bad ones since then."""
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether more of them are bad since the deployment, beyond chance: 95 % intervals apart."""
+        before, bad_before = self.n - self.n_since, self.n_bad - self.n_bad_since
+        if not self.deployment or before < _LEAST_BEFORE or not self.n_since:
+            return False
+        return (
+            wilson_interval(self.n_bad_since / self.n_since, self.n_since)[0]
+            > wilson_interval(bad_before / before, before)[1]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to do, the first rule that applies."""
+
+    code: AdviceCode
+    """In the order of the rules: it is good; its topic is a knowledge gap; its question got worse with the last
+    deployment, by retrieval or by prompt and model; off topic; declined although found; else the prompt."""
+    gap: str | None = None
+    """Id of the knowledge gap; None: it belongs to none."""
+    gap_bad: int = 0
+    """Requests of the gap that went badly."""
+    gap_requests: int = 0
+    """All of its requests."""
+
+
+def is_refused(codes: Collection[str], refusal: float | None) -> bool:
+    """Return whether the answer refuses, by its verdict and its score."""
+    return any(code.startswith("refused") for code in codes) or refusal == 1.0
+
+
+def is_off_topic(codes: Collection[str]) -> bool:
+    """Return whether the verdict says that the whole retrieval is off topic."""
+    return any("off_topic" in code or code in _NOTHING_ON_TOPIC for code in codes)
+
+
+def cause(
+    verdict: str | None,
+    codes: Collection[str],
+    marked: Evidence | None,
+    *,
+    refused: bool,
+    nothing_found: bool,
+) -> Cause:
+    """Return why a request is here."""
+    answer = () if marked is None else marked.answer
+    chunks: Sequence[object] = () if marked is None else marked.chunks
+    missing = sum(one.support == "missing" for one in answer)
+    off_topic = is_off_topic(codes)
+    code: CauseCode = "verdict"
+    if nothing_found and verdict != "good":
+        code = "declined_nothing_found" if refused else "answered_from_nothing"
+    elif refused:
+        code = "declined_off_topic" if off_topic else "declined"
+    elif missing and missing == len(answer):
+        code = "nothing_carried_off_topic" if off_topic else "nothing_carried"
+    elif missing:
+        code = "partly_carried"
+    elif verdict == "good" and answer and all(one.support == "found" for one in answer):
+        code = "all_carried"
+    known = [] if marked is None else [one.words_found for one in marked.chunks]
+    return Cause(
+        code=code,
+        sentences=len(answer),
+        missing=missing,
+        chunks=len(chunks),
+        words_found=max((one for one in known if one is not None), default=None),
+        topic_words=0 if marked is None else marked.topic_words,
+    )
+
+
+def advice(
+    verdict: str | None,
+    codes: Collection[str],
+    gap: GapView | None,
+    same: SameQuestion,
+    *,
+    refused: bool,
+    nothing_found: bool,
+) -> Advice:
+    """Return what to do about a request."""
+    off_topic = nothing_found or is_off_topic(codes)
+    if verdict is None:
+        return Advice(code="unknown")
+    if verdict == "good":
+        return Advice(code="nothing")
+    code: AdviceCode | None = None
+    if gap is not None:
+        if gap.diagnosis == "retriever_misses":
+            code = "search_index"
+        elif gap.diagnosis == "refuses_although_found":
+            code = "let_answer"
+        elif gap.diagnosis == "missing_from_corpus" or off_topic:
+            code = "right_to_decline" if refused else "write_document"
+    if code is None and same.is_worse:
+        code = "changed_retrieval" if off_topic else "changed_prompt"
+    if code is None:
+        code = "search_index" if off_topic else "let_answer" if refused else "fix_prompt"
+    return Advice(
+        code=code,
+        gap=None if gap is None else gap.id,
+        gap_bad=0 if gap is None else gap.n_bad,
+        gap_requests=0 if gap is None else gap.n_requests,
+    )
