@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
@@ -38,6 +38,9 @@ _METADATA = (
     "ai.telemetry.metadata.",
 )
 """How attributes begin that are metadata of a request. OpenInference has all of it in one, as JSON."""
+_PLAIN = ("index_version", "prompt_version")
+"""Metadata that is known without a beginning: which index and which prompt were used."""
+_MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
 
 
@@ -117,7 +120,11 @@ def build_run(
         user_id=scope.user_id or _first(attributes, _USER),
         tags=scope.tags,
         metadata=scope.metadata,
-        framework_metadata={**spans[0].deployed, **_metadata_in(attributes)},
+        framework_metadata={
+            **spans[0].deployed,
+            **_model_in(spans),
+            **_metadata_in(attributes),
+        },
         error_type=(found.span or spans[0]).error_type if found.failed else None,
         resource=spans[0].resource,
     )
@@ -281,9 +288,20 @@ def _metadata_in(attributes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             if key.startswith(_METADATA):
                 prefix = next(one for one in _METADATA if key.startswith(one))
                 found.setdefault(key.removeprefix(prefix), value)
+            elif key in _PLAIN:
+                found.setdefault(key, value)
         for key, value in mapping_of(given.get("metadata")).items():
             found.setdefault(key, value)
     return found
+
+
+def _model_in(spans: Sequence[SpanRecord]) -> dict[str, str]:
+    """Return the model that was called last: it answered."""
+    for span in sorted(spans, key=lambda one: -one.ended_ns):
+        found = _first([span.attributes], _MODEL)
+        if found is not None:
+            return {"model": found}
+    return {}
 
 
 def _first(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> str | None:

@@ -112,6 +112,7 @@ def forget_unused(database: Database) -> None:
     }
     rows = [(sort, name) for sort, names in gone.items() for name in names]
     database.executemany("DELETE FROM name WHERE sort = ? AND name = ?", rows)
+    database.executemany("DELETE FROM appearance WHERE service = ?", [(one,) for one in services])
     kinds = _unused_kinds(database, gone.get("score", set()), gone.get("judge", set()))
     database.executemany("DELETE FROM kind WHERE id = ?", [(number,) for number in kinds])
     if _forget_segments(database) or rows or kinds:

@@ -177,6 +177,11 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
         if wanted is not None:
             conditions.append(f"coalesce({column}, '') = ?")
             given.append(wanted)
+    if filters.question is not None:
+        # The first half of its hash, by an index.
+        first = bytes.fromhex(filters.question)
+        conditions.append("r.question IN (SELECT id FROM text WHERE hash >= ? AND hash < ?)")
+        given += [first, first + b"\xff" * 8]
     if filters.segment:
         name, _, value = filters.segment.partition(":")
         if name in ("language", "retriever"):

@@ -25,6 +25,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
 from ragmeter.exporters import semconv
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
+from ragmeter.watch.version_comparison import is_version_key
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
@@ -46,7 +47,9 @@ MAX_NAME = 256
 MAX_SCORES = 500
 """Scores that are read of one span."""
 _LATEST_NS = 2**63 - 1
-_VERSION = "service.version"
+_ALWAYS_KEPT = ("service.version", "index_version", "prompt_version", "model")
+"""Metadata that says what ran, and all that begins with `_DEPLOYMENT`: kept whatever is a segment."""
+_DEPLOYMENT = "deployment."
 _LEAST_RATE = 1e-6
 """One request with a weight beyond that would be all that a mean is of."""
 _DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
@@ -208,11 +211,16 @@ def _origin(resource: Any) -> _Origin:
 
 
 def version_of(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the version of a service as metadata of its requests: what is new since a change is seen by it."""
-    version = told.get(_VERSION)
-    if not isinstance(version, str) or not 0 < len(version) <= MAX_SEGMENT_CHARS:
-        return {}
-    return {_VERSION: version}
+    """Return what was running as metadata of its requests: a deployment is a new value of it."""
+    return {
+        name: value
+        for name, value in told.items()
+        if (name in _ALWAYS_KEPT or name.startswith(_DEPLOYMENT))
+        and is_version_key(name)
+        and len(name) <= MAX_SEGMENT_CHARS
+        and isinstance(value, str)
+        and 0 < len(value) <= MAX_SEGMENT_CHARS
+    }
 
 
 def _time(nanoseconds: int) -> int | None:

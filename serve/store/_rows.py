@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ._appearances import Appearances
 from ._database import Database
 from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Value, VerdictPart
@@ -139,10 +140,12 @@ class Rows:
     def __init__(self, database: Database, names: Names) -> None:
         self._database = database
         self._names = names
+        self._appearances = Appearances(database)
         self.forget()
 
     def forget(self) -> None:
         """Forget what was written last: it was not kept."""
+        self._appearances.forget()
         self._kinds: dict[Kind, int] = {}
         self._kind_of: dict[int, Kind] = {}
         self._kinds_by_score: Counter[str] = Counter()
@@ -248,9 +251,12 @@ class Rows:
                 self._touched.add(kept.part.at_ms // SLOT_MS)
             parts = segments_of(whole.language, whole.retriever, whole.metadata, whole.segments)
             self._names.note_segments(parts, [name for name in whole.segments if name in parts])
+            service = self._names.of("service", whole.service)
+            self._appearances.note(service or "", parts, whole.at_ms)
             stored = now_ms if kept is None else kept.stored
             rows.append((whole.run_id, whole.at_ms, stored, *self._columns(whole, texts)))
         self._database.executemany(_PUT_REQUEST, rows)
+        self._appearances.write()
         fresh = [whole.run_id for whole, kept in changes if kept is None]
         numbers = dict(
             self._database.among("SELECT run_id, id FROM request WHERE run_id IN (these)", fresh)

@@ -118,6 +118,13 @@ DROP TABLE score_name;
 """,
     "ALTER TABLE score ADD COLUMN asked_with REAL",
     "ALTER TABLE request ADD COLUMN stages TEXT",
+    # When each version of anything was first seen in a service.
+    """
+CREATE TABLE appearance (
+    service TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (service, name, value)
+) WITHOUT ROWID;
+""",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -27,8 +27,10 @@ from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_
 from ._request_detail import one_request
 from ._rows import SLOT_MS
 from ._search import with_part
+from ._service_health import ServiceHealth
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
+from .health_views import HealthView
 from .views import (
     ConversationPage,
     Filters,
@@ -69,6 +71,7 @@ class Reader:
         self._clock = clock
         self._sums = Sums()
         self._gaps: dict[Filters, tuple[float, GapPage, GapMembers]] = {}
+        self._health = ServiceHealth(self._sums, clock)
         self._gaps_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
@@ -146,6 +149,18 @@ class Reader:
                 segments=whole.segments(told_apart),
                 last_ms=_last_ms(database),
             )
+
+    def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
+        """Return how services are in a stretch of time.
+
+        Args:
+            filters: What is looked at.
+            by: What lanes are of: ``service``, ``workflow``, or a segment; empty: services, and of one its
+                workflows.
+        """
+        wanted = filters or Filters()
+        with self._reading() as database:
+            return self._health.read(database, wanted, self.bounds(wanted), by)
 
     def explained(self, change: Change) -> Change:
         """Return a change with what is new since then: `Change.new`.

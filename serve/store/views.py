@@ -64,6 +64,8 @@ class Filters:
     """Of this part alone, as ``name:value``: ``language:zh``, ``metadata.tenant:acme``."""
     verdict: str | None = None
     """With this verdict alone; lists only."""
+    question: str | None = None
+    """Of this question alone, by `QuestionView.key`; lists only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

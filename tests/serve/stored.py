@@ -133,6 +133,7 @@ def earlier_version(path, version):
         "INSERT INTO workflow SELECT name FROM name WHERE sort = 'workflow';"
         "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
         "ALTER TABLE score DROP COLUMN asked_with; ALTER TABLE request DROP COLUMN stages;"
+        "DROP TABLE appearance;"
         f"PRAGMA user_version = {version};"
     )
     database.close()

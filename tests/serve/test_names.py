@@ -29,6 +29,8 @@ OF_ONE_REQUEST = {
     "telling": {"claim", "series", "kind", "body"},
     "name": {"name"},
     "segment": {"value"},
+    # Of each service there are only so many.
+    "appearance": {"name", "value"},
 }  # fmt: skip
 """Texts by which nothing is grouped. Of every other column there may be only as many as `BOUNDS` says."""
 BOUNDED = {
@@ -43,6 +45,7 @@ BOUNDED = {
     ("kind", "name"): "score",
     ("kind", "judge"): "judge",
     ("dropped", "service"): "service",
+    ("appearance", "service"): "service",
     ("dropped", "reason"): "reason",
 }
 NOTED = {

@@ -1,0 +1,119 @@
+"""When each version, index, prompt, model and tenant was first seen in a service: that is what a deployment is.
+
+It outlives the requests that told of it, so that the error rate of comparisons is spent over all deployments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from ragmeter.watch.version_comparison import NEW_KEYS, is_version_key
+
+from ._database import Database
+from .health_views import DeploymentView, VersionStep
+
+__all__ = ["Appearances", "deployments_in"]
+
+MOST_VALUES = 200
+"""Of one service; what comes later is no deployment any more, but an id."""
+TOGETHER_MS = 15 * 60_000
+"""What began so close together is one deployment."""
+_PREFIX = "metadata."
+
+_Key = tuple[str, str, str]
+
+
+class Appearances:
+    """Notes what was first seen when. For the one writer, within its transaction.
+
+    Args:
+        database: What is written with.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget them: what was just noted may not have been kept."""
+        self._known: dict[_Key, int] | None = None
+        self._counts: Counter[str] = Counter()
+        self._fresh: dict[_Key, int] = {}
+
+    def note(self, service: str, parts: Mapping[str, str], at_ms: int) -> None:
+        """Note what a request says of what ran."""
+        for name, value in parts.items():
+            short = name.removeprefix(_PREFIX)
+            if not is_version_key(short):
+                continue
+            known, key = self._read(), (service, short, value)
+            if known.get(key, at_ms + 1) <= at_ms:
+                continue
+            if key not in known:
+                if self._counts[service] >= MOST_VALUES:
+                    continue
+                self._counts[service] += 1
+            known[key] = self._fresh[key] = at_ms
+
+    def write(self) -> None:
+        """Write what is new."""
+        self._database.executemany(
+            "INSERT INTO appearance (service, name, value, at) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (service, name, value) DO UPDATE SET at = excluded.at "
+            "WHERE excluded.at < appearance.at",
+            [(*key, at) for key, at in self._fresh.items()],
+        )
+        self._fresh = {}
+
+    def _read(self) -> dict[_Key, int]:
+        if self._known is None:
+            self._known = {
+                (service, name, value): at
+                for service, name, value, at in self._database.execute(
+                    "SELECT service, name, value, at FROM appearance"
+                )
+            }
+            self._counts = Counter(key[0] for key in self._known)
+        return self._known
+
+
+def deployments_in(database: Database) -> list[DeploymentView]:
+    """Return all deployments, oldest first: the first value of a name is none."""
+    rows = database.execute(
+        "SELECT service, name, at, value FROM appearance ORDER BY service, name, at, value"
+    ).fetchall()
+    found: list[tuple[int, str, VersionStep]] = []
+    for (service, name), same in groupby(rows, key=lambda row: (row[0], row[1])):
+        before = ""
+        for _, _, at, value in same:
+            if before:
+                found.append((at, service, VersionStep(name=name, before=before, value=value)))
+            before = value
+    return _joined(found)
+
+
+def _joined(found: Iterable[tuple[int, str, VersionStep]]) -> list[DeploymentView]:
+    """Return deployments, with what began together in one."""
+    open_: dict[str, tuple[int, list[VersionStep]]] = {}
+    whole: list[tuple[int, str, list[VersionStep]]] = []
+    for at, service, value in sorted(found, key=lambda one: one[:2]):
+        began, values = open_.get(service, (at - 2 * TOGETHER_MS, []))
+        if at - began > TOGETHER_MS or any(one.name == value.name for one in values):
+            values = []
+            open_[service] = (at, values)
+            whole.append((at, service, values))
+        values.append(value)
+    return [
+        DeploymentView(
+            number=number, service=service, at_ms=at, values=tuple(sorted(values, key=_rank))
+        )
+        for number, (at, service, values) in enumerate(whole, 1)
+    ]
+
+
+def _rank(value: VersionStep) -> tuple[int, str]:
+    return (
+        NEW_KEYS.index(value.name) if value.name in NEW_KEYS else len(NEW_KEYS), value.name,
+    )  # fmt: skip

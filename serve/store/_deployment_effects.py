@@ -1,0 +1,271 @@
+"""What a deployment did: the requests of before and after it, compared, and where they are bad."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ragmeter.metrics._display.mean_interval import wilson_interval
+from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
+
+from ._database import Database
+from ._lists import where_of
+from ._rows import segments_of
+from .health_views import BadShare, ComparisonView, DeploymentView, PartView, VersionStep
+from .views import Filters
+
+__all__ = [
+    "SUPPORT", "WORDS", "DeploymentEffects", "bad_in", "bad_share", "effect", "newest", "parts_of",
+    "worst_first",
+]  # fmt: skip
+
+
+SUPPORT = ("support", "lexical_groundedness")
+"""Scores of whether the contexts carry the answer; the first that a service has."""
+WORDS = ("bad", "suspect", "good")
+MOST_READ = 5_000
+"""Requests that are looked at one by one, the newest."""
+MOST_COMPARED = 2_000
+"""Requests on each side of a deployment that are compared."""
+MOST_PARTS = 8
+MOST_VALUES_APART = 48
+_BEFORE_MS = 14 * 86_400_000
+"""What is older than that before a deployment is not compared with it."""
+_OVERLAP_MS = 3_600_000
+"""Milliseconds for which the version before goes on beside the new one."""
+_ENOUGH = 500
+"""Requests since a deployment from which on its comparison is made again only every few seconds."""
+_AGAIN_S = 10.0
+_KEPT_S = 86_400.0
+_LEAST_PART = 5
+"""Requests of a part from which on it is said where it is bad."""
+_LATEST = 2**62
+
+
+class DeploymentEffect(NamedTuple):
+    """What was computed of a deployment, and of which moment it is."""
+
+    revision: int
+    at_s: float
+    whole: DeploymentView
+    parts: tuple[PartView, ...]
+
+
+class DeploymentEffects:
+    """Says what deployments did. Thread-safe: what it remembers is replaced whole.
+
+    Args:
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: Mapping[tuple[str, int], DeploymentEffect] = {}
+
+    def compare(self, database: Database, one: DeploymentView) -> DeploymentEffect:
+        """Return a deployment with what it did, and where it is bad since."""
+        (revision,) = database.execute("SELECT number FROM revision").fetchone()
+        now, key = self._clock(), (one.service, one.number)
+        known = self._known.get(key)
+        if known is not None and known.whole.values == one.values:
+            settled = (
+                known.whole.bad_after is not None and known.whole.bad_after.requests >= _ENOUGH
+            )
+            if known.revision == revision or (settled and abs(now - known.at_s) < _AGAIN_S):
+                return known
+        made = self._made(database, one, int(revision), now)
+        kept = {key: each for key, each in self._known.items() if abs(now - each.at_s) < _KEPT_S}
+        self._known = {**kept, key: made}
+        return made
+
+    def _made(
+        self, database: Database, one: DeploymentView, revision: int, now: float
+    ) -> DeploymentEffect:
+        new, at = one.values[0], one.at_ms
+        mine = Filters(service=one.service)
+        part = replace(mine, segment=f"metadata.{new.name}:{new.value}")
+        before = [
+            row
+            for row in newest(database, mine, (at - _BEFORE_MS, at + _OVERLAP_MS))
+            if _is_before(row, new, at)
+        ][-MOST_COMPARED:]
+        after = newest(database, part, (at, _LATEST), first=True)
+        said = None
+        for score in SUPPORT:
+            old, fresh = (
+                _values(database, side, score) for side in (before, after[:MOST_COMPARED])
+            )
+            found = compare_versions(old, fresh, error_share(one.number))
+            if found is not None:
+                said = ComparisonView(score=score, effect=found.effect, **found._asdict())
+                break
+        whole = replace(
+            one,
+            comparison=said,
+            bad_before=_bad_of(before),
+            bad_after=bad_in(database, part, (at, _LATEST)),
+        )
+        return DeploymentEffect(revision, now, whole, parts_of(after, before))
+
+
+class StoredRow(NamedTuple):
+    """A request as it is counted here."""
+
+    number: int
+    at: int
+    verdict: str | None
+    workflow: str
+    language: str
+    retriever: str | None
+    conversation: str | None
+    metadata: Mapping[str, Any]
+    named: Mapping[str, str]
+
+    def value(self, name: str) -> str:
+        """Return its value of a segment; empty: it has none."""
+        if name == "language":
+            return self.language
+        if name == "workflow":
+            return self.workflow
+        short = name.removeprefix("metadata.")
+        found = self.named.get(name, self.named.get(short, self.metadata.get(short)))
+        return found if isinstance(found, str) else ""
+
+    def parts(self) -> Iterable[tuple[str, str]]:
+        """Yield the parts that it belongs to."""
+        yield "workflow", self.workflow
+        yield from segments_of(self.language, self.retriever, self.metadata, self.named).items()
+
+
+def newest(
+    database: Database, filters: Filters, bounds: tuple[int, int], *, first: bool = False
+) -> list[StoredRow]:
+    """Return the newest requests, or the first, at most `MOST_READ`, in order of time."""
+    where, given = where_of(filters, bounds, database.has_word)
+    way = "ASC" if first else "DESC"
+    read: dict[str | None, Mapping[str, Any]] = {None: {}, "": {}}
+
+    def opened(text: str | None) -> Mapping[str, Any]:
+        # Most requests say the same as others do.
+        if text not in read:
+            read[text] = json.loads(text or "{}")
+        return read[text]
+
+    found = [
+        StoredRow(
+            number, at, verdict, workflow or "", language or "", retriever, conversation,
+            opened(metadata), opened(named),
+        )
+        for number, at, verdict, workflow, language, retriever, conversation, metadata, named in (
+            database.execute(
+                "SELECT r.id, r.at, r.verdict, r.workflow, r.language, r.retriever, r.conversation_id, "
+                f"r.metadata, r.segments FROM request r WHERE {where} "
+                f"ORDER BY r.at {way}, r.id {way} LIMIT {MOST_READ}",
+                tuple(given),
+            )
+        )
+    ]  # fmt: skip
+    return found if first else found[::-1]
+
+
+def _is_before(row: StoredRow, new: VersionStep, at_ms: int) -> bool:
+    """Return whether a request is one of what was there before."""
+    if new.name == "tenant":  # a new one is compared with all of them
+        return row.at < at_ms and row.value(new.name) not in ("", new.value)
+    return row.value(new.name) == new.before
+
+
+def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[ComparedValue]:
+    known = dict(
+        database.among(
+            f"SELECT request, turned FROM score WHERE name = '{score}' AND turned IS NOT NULL "
+            "AND request IN (these)",
+            [row.number for row in rows],
+        )
+    )
+    return [
+        ComparedValue(
+            (row.language, row.workflow), row.conversation or row.number, known[row.number]
+        )
+        for row in rows
+        if row.number in known
+    ]
+
+
+def bad_share(bad: int, requests: int) -> BadShare:
+    if requests <= 0:
+        return BadShare(bad=0, requests=0, share=None, lower=0.0, upper=1.0)
+    lower, upper = wilson_interval(bad / requests, requests)
+    return BadShare(bad=bad, requests=requests, share=bad / requests, lower=lower, upper=upper)
+
+
+def _bad_of(rows: Iterable[StoredRow]) -> BadShare:
+    counts = Counter(row.verdict for row in rows if row.verdict in WORDS)
+    return bad_share(counts["bad"], counts.total())
+
+
+def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> BadShare:
+    where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
+    counts = dict(
+        database.execute(
+            f"SELECT r.verdict, count(*) FROM request r WHERE {where} AND r.verdict IS NOT NULL "
+            "GROUP BY r.verdict",
+            tuple(given),
+        ).fetchall()
+    )
+    return bad_share(int(counts.get("bad", 0)), sum(int(counts.get(word, 0)) for word in WORDS))
+
+
+def parts_of(after: Iterable[StoredRow], before: Iterable[StoredRow] = ()) -> tuple[PartView, ...]:
+    """Return the values of the segment that sets the bad ones apart most; empty: none does."""
+    sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
+    for side, rows in zip(sides, (after, before), strict=True):
+        for row in rows:
+            if row.verdict in WORDS:
+                for name, value in row.parts():
+                    if value:
+                        side.setdefault(name, {}).setdefault(value, Counter())[
+                            row.verdict == "bad"
+                        ] += 1
+    best: tuple[float, str] = (0.0, "")
+    for name, values in sides[0].items():
+        shares = [
+            bad_share(n[True], n.total()) for n in values.values() if n.total() >= _LEAST_PART
+        ]
+        if 2 <= len(shares) <= MOST_VALUES_APART:
+            apart = max(one.lower for one in shares) - min(one.upper for one in shares)
+            best = max(best, (apart, name))
+    name = best[1]
+    if not name:
+        return ()
+    found = [
+        PartView(
+            segment=f"{name}:{value}",
+            now=bad_share(n[True], n.total()),
+            before=None
+            if (was := sides[1].get(name, {}).get(value)) is None
+            else bad_share(was[True], was.total()),
+        )
+        for value, n in sides[0][name].items()
+        if n.total() >= _LEAST_PART
+    ]
+    found.sort(key=lambda one: (-one.now.lower, one.segment))
+    return tuple(found[:MOST_PARTS])
+
+
+def effect(one: DeploymentView) -> str:
+    """Return what a deployment did; ``none``: nothing beyond chance, as far as is known."""
+    return "none" if one.comparison is None else one.comparison.effect
+
+
+def worst_first(one: DeploymentView) -> tuple[bool, float, int]:
+    """Return what deployments are sorted by."""
+    said = one.comparison
+    return (
+        said is None or said.effect != "worse",
+        0.0 if said is None else said.after - said.before,
+        -one.at_ms,
+    )

@@ -1,0 +1,311 @@
+"""How services are: lanes over time, deployments and what they did, the questions that go badly.
+
+Counts come from the requests themselves, so that each equals the list behind its link; means from the sums that
+the overview has made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ragmeter.quality.estimates import Estimate
+from ragmeter.watch.version_comparison import detectable_fall
+
+from ._appearances import deployments_in
+from ._cells import Cells
+from ._database import Database
+from ._deployment_effects import (
+    SUPPORT,
+    WORDS,
+    DeploymentEffects,
+    bad_in,
+    bad_share,
+    effect,
+    newest,
+    parts_of,
+    worst_first,
+)
+from ._lists import where_of
+from ._overview import Selection, estimate_of
+from ._sums import Sums
+from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView
+from .views import Filters
+
+__all__ = ["ServiceHealth"]
+
+SIGNALS = (
+    ("support", SUPPORT),
+    ("relevance", ("lexical_context_relevance",)),
+    ("refusals", ("refusal",)),
+    ("nothing_found", ("empty_retrieval",)),
+)
+NEGLIGIBLE = 0.005
+"""A share below it, now and before, is no signal."""
+MOST_BINS = 48
+MOST_COMPARISONS = 12
+"""Deployments of a stretch of time that are compared, the newest."""
+MOST_QUESTIONS = 8
+_STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+
+
+class ServiceHealth:
+    """Reads it. Thread-safe.
+
+    Args:
+        sums: What was added up.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, sums: Sums, clock: Callable[[], float]) -> None:
+        self._sums = sums
+        self._clock = clock
+        self._effects = DeploymentEffects(clock)
+
+    def read(
+        self, database: Database, filters: Filters, bounds: tuple[int, int], by: str = ""
+    ) -> HealthView:
+        """Return it.
+
+        Args:
+            database: A connection that reads.
+            filters: What is looked at.
+            bounds: When that is.
+            by: What lanes are of; empty: services, and of one service its workflows.
+        """
+        by = by if by and by != "service" else "service" if filters.service is None else "workflow"
+        from_ms, until_ms = bounds
+        if filters.until_ms is None:
+            until_ms = max(from_ms + 1, min(until_ms, int(self._clock() * 1000)))
+        looked_at = [
+            self._effects.compare(database, one)
+            for one in [
+                one
+                for one in deployments_in(database)
+                if filters.service in (None, one.service) and from_ms <= one.at_ms < bounds[1]
+            ][-MOST_COMPARISONS:]
+        ]
+        looked_at.sort(key=lambda one: worst_first(one.whole))
+        first = looked_at[0] if looked_at else None
+        lead = first if first is not None and effect(first.whole) == "worse" else None
+        step = next(
+            (s for s in _STEPS_S if (until_ms - from_ms) / 1000 / s <= MOST_BINS), _STEPS_S[-1]
+        )
+        start = from_ms // (step * 1000) * step * 1000
+        n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
+        cells = self._sums.between(database, *bounds)
+        counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
+        deployed: dict[str, list[int]] = defaultdict(list)
+        for one in looked_at:
+            deployed[one.whole.service].append(one.whole.at_ms)
+        versions = _versions(database)
+        lanes = [
+            self._lane(database, name, bins, filters, bounds, by, cells, deployed, versions)
+            for name, bins in counts.items()
+        ]
+        lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name))
+        about = filters
+        if lead is not None:
+            about = replace(filters, service=lead.whole.service, since_ms=lead.whole.at_ms)
+        since = (from_ms if lead is None else lead.whole.at_ms, bounds[1])
+        support = self._estimate(Selection(cells, filters), SUPPORT)
+        return HealthView(
+            by=by,
+            bin_ms=step * 1000,
+            bins_from_ms=start,
+            lanes=tuple(lanes),
+            deployments=tuple(one.whole for one in looked_at),
+            lead=None if lead is None else lead.whole,
+            parts=parts_of(newest(database, filters, bounds)) if lead is None else lead.parts,
+            questions=tuple(_questions(database, about, since)),
+            signals=self._signals(database, filters, bounds, lead and lead.whole, cells),
+            detectable=_detectable(support),
+        )
+
+    def _counts(
+        self,
+        database: Database,
+        filters: Filters,
+        bounds: tuple[int, int],
+        by: str,
+        grid: tuple[int, int, int],
+    ) -> dict[str, list[tuple[int, int, int, int]]]:
+        """Return requests by verdict in each bin, by lane."""
+        start, width, n_bins = grid
+        found: dict[str, list[list[int]]] = {}
+
+        def count(name: str, place: int, verdict: str | None, n: int) -> None:
+            bins = found.setdefault(name, [[0, 0, 0, 0] for _ in range(n_bins)])
+            word = WORDS.index(verdict) if verdict in WORDS else 3
+            bins[min(n_bins - 1, max(0, place))][word] += n
+
+        if by in ("service", "workflow", "language", "retriever"):
+            where, given = where_of(filters, bounds, database.has_word)
+            rows = database.execute(
+                f"SELECT coalesce(r.{by}, ''), (r.at - {start}) / {width}, r.verdict, count(*) "
+                f"FROM request r WHERE {where} GROUP BY 1, 2, 3",
+                tuple(given),
+            )
+            for name, place, verdict, n in rows:
+                count(name, int(place), verdict, int(n))
+        else:
+            for row in newest(database, filters, bounds):
+                count(row.value(by), (row.at - start) // width, row.verdict, 1)
+        return {name: [(b[0], b[1], b[2], b[3]) for b in bins] for name, bins in found.items()}
+
+    def _lane(
+        self,
+        database: Database,
+        name: str,
+        bins: Sequence[tuple[int, int, int, int]],
+        filters: Filters,
+        bounds: tuple[int, int],
+        by: str,
+        cells: Cells,
+        deployed: Mapping[str, Sequence[int]],
+        versions: Mapping[str, str],
+    ) -> LaneView:
+        if by == "service":
+            about = replace(filters, service=name)
+        elif by == "workflow":
+            about = replace(filters, workflow=name)
+        else:
+            about = replace(filters, segment=f"{by}:{name}")
+        service = about.service or ""
+        marks = (
+            sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
+        )
+        totals = [sum(each) for each in zip(*bins, strict=True)]
+        whole = bad_share(totals[0], sum(totals[:3]))
+        now, before = whole, None
+        cells_now, cells_before = cells, None
+        if marks:
+            since = (marks[-1], bounds[1])
+            now = bad_in(database, about, since)
+            before = bad_share(whole.bad - now.bad, whole.requests - now.requests)
+            if now.requests and before.requests:
+                cells_now = self._sums.between(database, *since)
+                cells_before = self._sums.between(database, bounds[0], marks[-1])
+            else:
+                now, before = whole, None
+
+        def mean(of: Cells | None, scores: Sequence[str]) -> Estimate | None:
+            return None if of is None else self._estimate(Selection(of, about), scores)
+
+        relevance = SIGNALS[1][1]
+        return LaneView(
+            name=name,
+            version=versions.get(name, "") if by == "service" else "",
+            requests=sum(totals),
+            bad=now,
+            bad_before=before,
+            support=mean(cells_now, SUPPORT),
+            support_before=mean(cells_before, SUPPORT),
+            relevance=mean(cells_now, relevance),
+            relevance_before=mean(cells_before, relevance),
+            bins=tuple(bins),
+            deployments=tuple(marks),
+        )
+
+    def _estimate(self, chosen: Selection, scores: Sequence[str]) -> Estimate | None:
+        found = chosen.scores()
+        for score in scores:
+            for name, cell in found.items():
+                mean = estimate_of(cell) if name.score == score else None
+                if mean is not None and mean.mean is not None:
+                    return mean
+        return None
+
+    def _signals(
+        self,
+        database: Database,
+        filters: Filters,
+        bounds: tuple[int, int],
+        lead: DeploymentView | None,
+        cells: Cells,
+    ) -> tuple[SignalView, ...]:
+        about, now, before = filters, cells, None
+        if lead is not None:
+            about = replace(filters, service=lead.service)
+            now = self._sums.between(database, lead.at_ms, bounds[1])
+            before = self._sums.between(database, bounds[0], lead.at_ms)
+        found: list[SignalView] = []
+        for name, scores in SIGNALS:
+            score = next(
+                (one for one in scores if self._estimate(Selection(now, about), [one])), ""
+            )
+            mean = self._estimate(Selection(now, about), [score])
+            was = None if before is None else self._estimate(Selection(before, about), [score])
+            if mean is None or mean.mean is None:
+                continue
+            is_share = name in ("refusals", "nothing_found")
+            if is_share and max(mean.mean, (was and was.mean) or 0.0) < NEGLIGIBLE:
+                continue
+            off = was is not None and (
+                mean.lower > was.upper if is_share else mean.upper < was.lower
+            )
+            found.append(SignalView(name=name, score=score, now=mean, before=was, is_off=off))
+        return tuple(found)
+
+
+def _questions(
+    database: Database, filters: Filters, bounds: tuple[int, int]
+) -> Iterable[QuestionView]:
+    """Yield the questions that go badly."""
+    where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
+    rows = database.execute(
+        "SELECT r.question, sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) AS bad, count(*), "
+        "max(CASE WHEN r.verdict = 'bad' THEN r.id END) FROM request r "
+        f"WHERE {where} AND r.question IS NOT NULL AND r.verdict IS NOT NULL GROUP BY r.question "
+        "HAVING sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) > 0",
+        tuple(given),
+    ).fetchall()
+    shares = {last: bad_share(int(bad), int(n)) for _, bad, n, last in rows}
+    order = sorted(shares, key=lambda last: -shares[last].bad * shares[last].lower)
+    chosen = order[:MOST_QUESTIONS]
+    told = {
+        row[0]: row
+        for row in database.among(
+            "SELECT r.id, q.body, q.hash, r.service, r.workflow, r.language, r.codes, r.at, r.trace_id, "
+            "r.span_id, r.run_id FROM request r JOIN text q ON q.id = r.question WHERE r.id IN (these)",
+            chosen,
+        )
+    }
+    for last in chosen:
+        if last not in told:
+            continue
+        _, body, key, service, workflow, language, codes, at, trace, span, run_id = told[last]
+        yield QuestionView(
+            question=body,
+            key=bytes(key).hex()[:16],
+            bad=shares[last],
+            service=service or "",
+            workflow=workflow or "",
+            language=language,
+            codes=tuple(json.loads(codes or "[]")),
+            at_ms=at,
+            trace_id=trace and bytes(trace).hex(),
+            span_id=span and bytes(span).hex(),
+            run_id=run_id,
+        )
+
+
+def _versions(database: Database) -> dict[str, str]:
+    """Return the newest version of each service."""
+    return dict(
+        database.execute(
+            "SELECT service, value FROM appearance WHERE name = 'service.version' ORDER BY at"
+        ).fetchall()
+    )
+
+
+def _detectable(support: Estimate | None) -> float | None:
+    if support is None or support.mean is None:
+        return None
+    n = support.n_judged
+    variance = max(0.01, ((support.upper - support.lower) / 3.92) ** 2 * n)
+    found = detectable_fall(n, variance)
+    return None if found is None or found > 0.5 else found
