@@ -35,10 +35,10 @@ from .precision_recall_f1 import MOST_ITEMS
 if TYPE_CHECKING:
     from ragmeter.metrics.text.facts import Fact
 
-__all__ = ["Claims", "claims_of"]
+__all__ = ["FACT", "Claims", "claims_of"]
 
-_FACT = 2
-"""Words that a number or name counts for in choosing the sentence to look at."""
+FACT = 2
+"""Words that a number or name counts for, in support and in choosing the sentence to look at."""
 
 
 class Absent(NamedTuple):
@@ -107,9 +107,9 @@ class Claims:
         """Position of the sentence with most unsupported content; None: there is none."""
         weights = list(self.unsupported)
         for fact, _ in self.facts:
-            weights[fact.sentence] += _FACT
+            weights[fact.sentence] += FACT
         for denial in self.denied:
-            weights[denial.sentence] += _FACT
+            weights[denial.sentence] += FACT
         worst = max(weights, default=0.0)
         return weights.index(worst) if worst > 0 else None
 

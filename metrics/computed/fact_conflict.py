@@ -47,7 +47,7 @@ class FactConflict(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "1"
+    definition = "2"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -19,12 +19,12 @@ from ragmeter.metrics.text.stems import CONTENT
 from ragmeter.metrics.text.terms import in_order
 from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise
 
-from ._claims import Claims, claims_of
+from ._claims import FACT, Claims, claims_of
 
 __all__ = ["Support"]
 
 _OFF = 0.05
-"""Taken off for each unsupported word of the longest run of them, and for each fact that is in no chunk."""
+"""Taken off for each unsupported word of the longest run of them; for a fact as for `FACT` words."""
 _LONGEST_RUN = 5
 """Words of an invented clause; a longer run says no more."""
 _SHARE_OF_RUN = 1 / 3
@@ -41,7 +41,7 @@ class Support(ComputedMetric):
     """How far do the chunks carry what the answer claims?
 
         lacking = 1 - (words + neighbours + order) / 3
-        support = 1 - lacking / 2 - .25 run - .05 (facts, 2 at most), not below 0
+        support = 1 - lacking / 2 - .25 run - .1 (facts, 2 at most), not below 0
         words      = share of the answer's claiming words that any chunk has
         neighbours = share of its pairs of neighbouring words that a chunk has; of Cyrillic text:
                      of its runs of five characters, which forgive endings; of Chinese, of three
@@ -74,7 +74,7 @@ class Support(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "1"
+    definition = "2"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
@@ -90,7 +90,7 @@ class Support(ComputedMetric):
         facts = min(_MOST_FACTS, len(claims.facts) + len(claims.denied))
         most_run = min(_LONGEST_RUN, max(1.0, words * _SHARE_OF_RUN))
         run = _LONGEST_RUN * min(1.0, claims.longest_run / most_run)
-        value = (1 + sum(shares) / len(shares)) / 2 - _OFF * (run + facts)
+        value = (1 + sum(shares) / len(shares)) / 2 - _OFF * (run + FACT * facts)
         said, summary = claims.weakest_said
         most = max(claims.unsupported)
         return (

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .analysis import Analysis
+from .dates import date_keys, date_spans
+from .numerals import decimal
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import held_in_line, search_terms, sentence_lines
@@ -54,12 +56,15 @@ _WORDS = {
     "19": "nineteen 十九",
     "20": "twenty двадцать двадцати 二十",
     "24": "day сутки",
-    "25": "quarter",
+    "25": "quarter четверть 四分之一",
     "30": "thirty month тридцать 三十",
     "40": "forty сорок 四十",
-    "50": "fifty half пятьдесят 五十",
+    "33": "third треть 三分之一",
+    "50": "fifty half пятьдесят половин\\w* 五十 一半 半数",
     "60": "sixty hour minute шестьдесят 六十",
+    "67": "two.thirds две.трети 三分之二",
     "70": "seventy 七十",
+    "75": "three.quarters three.fourths три.четверти 四分之三",
     "80": "eighty 八十",
     "90": "ninety 九十",
     "100": "hundred century сто 百",
@@ -70,8 +75,8 @@ _WORDS = {
 }
 _ADDED = re.compile(
     r"\b(?:total|totals|totalling|sum|combined|altogether|in all|together|difference|apart|remaining|rest|"
-    r"increase|decrease|longer|shorter|later|earlier|ago|old|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет)\b|"
-    r"总共|共计|合计|一共|总计|相差|其余|剩下|共"
+    r"increase|decrease|longer|shorter|later|earlier|ago|old|aged?|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет|возраст\w*)\b|"
+    r"总共|共计|合计|一共|总计|相差|其余|剩下|共|岁"
 )
 _ROUND = 2
 """Digits at least that a rounded number keeps, unless it has one only."""
@@ -121,7 +126,9 @@ def _figures(known: Analysis) -> frozenset[str]:
     """Return the numbers of a chunk or question in figures.  To be used as ``known.memoize(_figures)``."""
     found: set[str] = set(_NUMBER.findall(known.text))
     for number in [one for one in found if not one.isdecimal()]:
-        found.update((number.replace(",", ""), number.replace(",", "."), *_POINTS.split(number)))
+        continental = decimal(number.replace(".", "").replace(",", "."))  # 1.250,00
+        found.update((number.replace(",", ""), number.replace(",", "."), continental))
+        found.update(_POINTS.split(number))
     if not known.text.isascii():
         found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.text))
     return frozenset(found)
@@ -189,9 +196,18 @@ def _has_digit(term: str) -> bool:
     return any(map(str.isdigit, term))
 
 
+_BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
 _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
 """No number in any notation: what it means can't be compared."""
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
+_SIZES = (
+    {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
+    {"month": 1.0, "year": 12.0},
+    {"mg": 1.0, "g": 1e3, "kg": 1e6, "t": 1e9},
+    {"mm": 1.0, "cm": 10.0, "m": 1e3, "km": 1e6},
+    {"ml": 1.0, "l": 1e3},
+)
+"""Units of one kind."""
 _BESIDE = 24
 """Characters around a number that hold its unit."""
 _UNIT_AFTER = re.compile(
@@ -211,6 +227,7 @@ class _Sources:
         self.texts = [*contexts, question]
         self._low: str | None = None
         self._plain: list[float] | None = None
+        self._dates: frozenset[str] | None = None
 
     @property
     def low(self) -> str:
@@ -240,6 +257,32 @@ class _Sources:
             return False
         return any(self._follows(value, said, hedged=hedged) for value in values)
 
+    def has_in_other_units(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Return whether a chunk has one of these values and units in another unit of the same kind."""
+        for value, unit in pairs:
+            for sizes in _SIZES:
+                if unit not in sizes or not value.replace(".", "", 1).isdecimal():
+                    continue
+                for other, size in sizes.items():
+                    same = f"{float(value) * sizes[unit] / size:.10g}"
+                    for text in self.texts if other != unit else ():
+                        if same in text.memoize(_values) and other in _units_beside(
+                            same, text.text
+                        ):
+                            return True
+        return False
+
+    def has_date(self, said: str, at: int) -> bool:
+        """Return whether the date that stands at a place of a sentence is in a chunk, however written."""
+        for start, end in date_spans(said):
+            if start <= at < end:
+                if self._dates is None:
+                    self._dates = frozenset().union(
+                        *[date_keys(flat(text.text)) for text in self.texts]
+                    )
+                return not self._dates.isdisjoint(date_keys(said[start:end], whole=True))
+        return False
+
     def _surely_lacks(self, values: Sequence[str]) -> bool:
         """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
         if not self.low.isascii():
@@ -261,6 +304,8 @@ class _Sources:
             number = float(value)
         except ValueError:
             return False
+        if number == _count_of_list(said):
+            return True
         beside = len(_NUMBER.findall(said)) > 1
         if not (hedged or beside or number < 22 or value.endswith("0") or _ADDED.search(said)):
             return False
@@ -285,6 +330,12 @@ class _Sources:
                 float(one) for one in every if one.replace(".", "", 1).isdecimal() and len(one) < 16
             )
         return self._plain
+
+
+def _count_of_list(said: str) -> int:
+    """Return how many things a sentence names after its colon: 3 members: Ann, Bob and Carl."""
+    _, colon, things = said.partition(": ")
+    return len(_BETWEEN_THINGS.findall(things)) + 1 if colon else 0
 
 
 def _rounds(exact: float, said: float) -> bool:
@@ -315,9 +366,13 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         if values[0].startswith("time:"):
             values += _NUMBER.findall(written)[:1] if ":" not in written else []
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
-        if given.has(values, units, said, hedged=hedged):
+        if given.has(values, units, said, hedged=hedged) or given.has_in_other_units(pairs):
+            if found and one.start - found_end < _BESIDE and _CONVERTED.search(said[: one.start]):
+                found.pop()  # 984 feet (300 m)
             continue
         last = one.end
+        if given.has_date(said, one.start):
+            continue
         if _CONVERTED.search(said[: one.start]):
             continue  # 350 °F (175 °C)
         if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):

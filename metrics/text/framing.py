@@ -71,10 +71,12 @@ _LABELS = re.compile(
     r"examples?|methods?|points?|items?|tips?|ways?|reasons?|questions?|answers?|отрыв\w+|фрагмент\w*|шаг\w*|пункт\w*|"
     r"документ\w*|источник\w*|абзац\w*|пример\w*|вариант\w*|способ\w*)\s(?:no\.? ?|№ ?|#)?\d{1,3}"
     r"(?:(?:,| and| or| &|-|–| и)\s?\d{1,3}(?!\w))*(?!\w)|"
-    r"第\s?\d{1,3}\s?(?:步|段|条|点|个?步骤|篇)|(?:步骤|段落|文档|资料|片段|来源|选项|示例|方法)\s?\d{1,3}",
+    r"24/7(?!\d)|第\s?\d{1,3}\s?(?:步|段|条|点|个?步骤|篇)|(?:步骤|段落|文档|资料|片段|来源|选项|示例|方法)\s?\d{1,3}",
     re.IGNORECASE,
 )
-"""Numbers that only count: of a list's item, a step, a passage."""
+"""Numbers that only count: of a list's item, a step, a passage; and round the clock."""
+_LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
+"""What may number the items of a list inside a line."""
 
 
 class _Words(NamedTuple):
@@ -107,7 +109,27 @@ def claim_texts(known: Analysis) -> list[str]:
     To be used as ``known.memoize(claim_texts)``.
     """
     words = _words()
-    return [_claim_text(sentence, words) for sentence in known.sentences]
+    return [_claim_text(sentence, words) for sentence in _without_list_numbers(known.sentences)]
+
+
+def _without_list_numbers(sentences: list[str]) -> list[str]:
+    """Leave out the numbers of lists that stand in a line: those that count up from 1."""
+    found = [(at, one) for at, text in enumerate(sentences) for one in _LISTED.finditer(text)]
+    counting: list[tuple[int, re.Match[str]]] = []
+    left_out: list[tuple[int, re.Match[str]]] = []
+    for one in found:
+        number = int(one[1][1])
+        if number == len(counting) + 1:
+            counting.append(one)
+        else:
+            counting = [one] if number == 1 else []
+        if len(counting) > 1:
+            left_out += counting[-2:]
+    texts = sentences.copy()
+    for at, mark in reversed(dict.fromkeys(left_out)):
+        start, end = mark.span()
+        texts[at] = f"{texts[at][:start]} {texts[at][end:]}".strip()
+    return texts
 
 
 def _claim_text(sentence: str, words: _Words) -> str:

@@ -107,6 +107,8 @@ class _Clause(NamedTuple):
     text: str
     terms: tuple[str, ...]
     denied: bool
+    across: frozenset[str]
+    """Pairs of Han across the negation, which the opposite has: 上允 of 上不允许."""
 
 
 def _may_deny(text: str) -> bool:
@@ -121,6 +123,7 @@ def _clauses(sentence: str) -> list[_Clause]:
 def _clause(text: str) -> _Clause:
     plain = text.replace("’", "'")
     bare = _NEGATION.sub(" ", plain)
+    across = terms_of_line(_NEGATION.sub("", plain)) if bare != plain and has_han(plain) else ()
     dropped = russian_function_stems()
     return _Clause(
         text,
@@ -128,6 +131,7 @@ def _clause(text: str) -> _Clause:
             term for term in terms_of_line(bare) if term not in dropped and term not in _AUXILIARY
         ),
         bare != plain,
+        frozenset(across),
     )
 
 
@@ -145,7 +149,8 @@ def _like(
         if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
             for clause in _clauses(sentence):
                 there = frozenset(clause.terms)
-                if terms <= there and len(there) <= len(terms) + (1 if clause.denied else 2):
+                most = len(terms) + (1 if clause.denied else 2)
+                if terms <= there | clause.across and len(there) <= most:
                     yield clause, sentence
 
 

@@ -68,7 +68,7 @@ _KNOW = (
 )
 _GIVE = (
     r"(?:help|assist|provide|offer|supply|retrieve|give|share|point to|advise on|name|list|access|explain|describe|"
-    r"extract|discuss|address)"
+    r"extract|discuss|address|comply|fulfil+)"
 )
 _ANSWER = rf"(?:{_KNOW}|{_GIVE})"
 _WONDER = (
@@ -102,6 +102,13 @@ ENGLISH = (
         r"(?:do|advise|comply|fulfil+|process|support|continue|engage|create|generate|write|discuss|share|give|help|assist|provide)\b"
     ),
     r"\bi neither (?:have|know|possess)\b",
+    r"\b(?:i|we) (?:\w+ ){0,3}declin(?:e|ed|ing) to (?:answer|comment|respond|reply|say|discuss|help|assist)\b",
+    (
+        r"\b(?:(?:i|we) (?:am|are) (?:not (?:permitted|allowed|authori[sz]ed|supposed|willing)|forbidden|prohibited)|"
+        r"not (?:something|anything) (?:that )?(?:i|we) (?:can|could|will|am able|are able)|"
+        r"(?:i|we)(?: would|'d) (?:rather|prefer) not)\b(?: \w+){0,2}? "
+        r"(?:discuss|share|answer|say|help|assist|talk|provide|give|comment|advise)\b"
+    ),
     # I cannot answer; I was not able to find; I am unable to say
     rf"\bi {_NOT} {_ABLE}{_ANSWER}\b",
     rf"\bwe {_NOT} {_ABLE}{_ANSWER}\b(?=\W*$|.{{0,50}}\b(?:{_INFO}|{_ASKED}|question|this|that)\b)",
@@ -229,6 +236,7 @@ RUSSIAN = (
     r"(?:^|\W)(?:к сожалению|извините|простите|увы|прошу прощения|сожалею)\W.{0,60}\W(?:(?:я|мы) (?:\w+ )?не|не (?:могу|можем|знаю|знаем)|нет (?:\w+ )?(?:информации|данных|сведений|ответа)|не (?:найден|указан|нашел|нашл|упомина|располага|удалось)\w*)",
     r"(?:выход\w+|лежит|находит\w+) за (?:рамк\w+|предел\w+) (?:[\w-]+ ){0,3}(?:документ\w*|контекст\w*|знани\w+|компетенци\w+|информаци\w+|материал\w*|источник\w*|текст\w*|возможност\w+)",
     r"(?:нужно|нужна|требуется|необходимо|необходима|понадобится) (?:больше|дополнительн\w+|более подробн\w+) (?:информаци\w+|данн\w+|контекст\w*|сведени\w+)",
+    r"(?:^|\W)(?:(?:я|мы) (?:\w+ )?отказыва\w+ (?:\w+ )?(?:отвечать|обсуждать|комментировать)|(?:мне|нам) (?:\w+ )?нечего (?:\w+ ){0,3}(?:ответить|сказать))",
     # the whole sentence
     (
         r"^\W*(?:неизвестно|не известно|не указано|не упоминается|нет (?:\w+ )?(?:данных|информации|ответа|сведений)|(?:\w+ )?(?:ответ|информация|ничего|данные)(?: \w+)? не найден\w*|ничего не найдено|не найдено|без ответа|нет ответа|"
@@ -262,6 +270,7 @@ _ZH_KNOW = (
 )
 
 CHINESE = (
+    r"(?:帮不上忙|帮不了(?:您|你|这)|爱莫能助|(?:回答|答)不(?:了|上来?)|(?:我|我们)(?:必须|只能)?拒绝(?:回答|讨论|评论|提供)|(?:抱歉|对不起|不好意思)[^。！？]{0,8}不(?:能|便|可以)(?:讨论|谈论|分享|透露|评论))(?![^。！？]{0,6}的)",
     r"(?:^|[，。,；;：:\s]|我|我们|对此)(?:并|也|还|尚|暂时|目前)?(?:不知道|不清楚|不了解|不太清楚|不太了解|不确定|不得而知|不晓得|不太确定|一无所知)(?:[。！，,\s]|$|这|该|答案|具体|如何|是否|谁|什么|哪|有|您|此|他|她|它|其|何|到底|究竟)",
     rf"(?:我|我们|本人)[^。！？]{{0,12}}(?:并?不(?:清楚|知道|了解|确定)|{_ZH_NONE}[^。！？]{{0,16}}(?:{_ZH_INFO}|权限|办法|把握|印象)|(?:无法|不能|没办法|没法|難以|难以)[^。！？]{{0,20}}{_ZH_KNOW})",
     rf"{_ZH_SOURCE}(?:中|里|內|内|裡|上|之中)?[^。！？]{{0,15}}(?:{_ZH_NONE}|无法|不足以|不包含|不包括|不含|不涉及|不提供|缺乏|缺少|不能|难以|看不出|找不到|查不到|看不到)[^。！？]{{0,12}}(?:{_ZH_TOLD}|{_ZH_WANTED}|{_ZH_ANSWER})",
@@ -284,11 +293,11 @@ CHINESE = (
 HINTS = {
     "en": (
         r"\bnot\b|\bno\b|\bnone\b|nothing|nowhere|neither|unable|unclear|unknown|impossible|insufficient|inconclusive|lack|silent|"
-        r"beyond|outside|\bn/?a\b|unanswer|unstated|unspecif|unavailable|missing|absent|fail|limited|omit|too little|"
+        r"beyond|outside|declin|\bn/?a\b|unanswer|unstated|unspecif|unavailable|missing|absent|fail|limited|omit|too little|"
         r"\bai\b|\bneed|needed|required|necessary|powerless|struggle|vague|incomplete|difficult|hard to|uncertain|mute|leaves?\b"
     ),
-    "ru": r"не|нет|ни\b|нигде|отсутств|сложно|трудно|затрудн|нельзя|мало|молч|выход|за предел|за рамк|нужн|требуется|понадобится|без ",
-    "zh": "[不没未无沒無難难缺超空]|遗憾|信息|资料|证据|找|查",
+    "ru": r"не|нет|отказ|ни\b|нигде|отсутств|сложно|трудно|затрудн|нельзя|мало|молч|выход|за предел|за рамк|нужн|требуется|понадобится|без ",
+    "zh": "[不莫拒没未无沒無難难缺超空]|遗憾|信息|资料|证据|找|查",
 }
 
 COURTESIES = (
@@ -308,12 +317,12 @@ REFUSING = frozenset(
     "impossible insufficient inconclusive lack lacks lacked lacking silent beyond outside n unanswered "
     "unanswerable unstated unspecified unavailable missing absent fail fails failed limited omit omits "
     "omitted little ai need needs needed required necessary powerless struggle struggled vague incomplete "
-    "difficult hard uncertain mute leave leaves".split()
+    "difficult hard uncertain mute leave leaves decline declined declining".split()
 ) | frozenset(f"{word}t" for word in ("can", "won", "don", "doesn", "didn", "isn"))
 """One of these words is in every English sentence that a rule matches."""
 
 COURTEOUS = frozenset(
     "hello hi hey greetings good welcome no glad nice goodbye bye see thanks i im we my sorry apology apologies apologize apologise apologizing please could can would if let is "
-    "do don feel happy you for to thank thanks hope hopefully hoping how it unfortunately".split()
+    "do don feel happy pleased have enjoy take all any anytime cheers you for to thank thanks hope hopefully hoping how it unfortunately".split()
 )
 """One of these begins every English sentence of `COURTESIES`."""

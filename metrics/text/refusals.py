@@ -31,7 +31,7 @@ LANGUAGES = ("en", "ru", "zh")
 
 _RULES = {"en": ENGLISH, "ru": RUSSIAN, "zh": CHINESE}
 _LETTERS = {
-    "en": re.compile("[a-z]{2}"),
+    "en": re.compile("[a-z]{2}|n/a"),
     "ru": re.compile("[а-я]{2}"),
     "zh": re.compile(f"[{HAN}]"),
 }
@@ -60,17 +60,28 @@ _ANSWER_IS = re.compile(
     r"^.{0,120}?\b(?:answer|reply|respond|response|ответ|отвечу)\b[^:]{0,80}:[\s\"“«'*]*|^.{0,40}?(?:答案|回答)[^：:]{0,20}[：:]\s*"
 )
 _GREETING = re.compile(
-    r"^\W*(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|day)|welcome|"
-    r"you(?: are|'re) (?:very |most )?welcome|my pleasure|no problem|glad to (?:help|hear)|nice to meet|"
-    r"(?:good)?bye|see you|thank(?:s| you)|привет|здравствуй(?:те)?|добр(?:ый|ое|ой) (?:день|утро|вечер)|"
-    r"пожалуйста|не за что|спасибо|рад(?:а)? помочь|до свидания)(?:\W+\w+){0,4}|"
-    r"(?:你好|您好|大家好|不客气|不用谢|谢谢|再见|早上好|很高兴)[^，。,.]{0,8})\W*\Z"
+    r"^\W*(?:(?:sure|ok|okay|great|хорошо|好的?)\W+)?(?:(?:hello|hi|hey|greetings|"
+    r"good (?:morning|afternoon|evening|day|night)|welcome|"
+    r"you(?: are|'re) (?:very |most )?welcome|my pleasure|(?:it was )?a pleasure|no problem|"
+    r"no worries|any ?time|cheers|"
+    r"(?:glad|happy|pleased)(?: i could| to have)? (?:to )?(?:help|hear|assist|be of)\w*|nice to meet|"
+    r"(?:have|enjoy) (?:a|your|the rest of)|take care|all the best|good luck|"
+    r"(?:good)?bye|see you|thank(?:s| you)|привет|здравствуй(?:те)?|добр(?:ый|ое|ой) (?:день|утро|вечер|ночи)|"
+    r"доброго (?:дня|времени|вечера|утра)|пожалуйста|не за что|спасибо|благодар\w+|обращайтесь|удачи|"
+    r"(?:всего|хорошего|приятного) \w+|рад[аы]? (?:был[аи]? )?(?:вам )?(?:помочь|слышать|знакомству)|приятно|"
+    r"до (?:свидания|встречи))(?:\W+\w+){0,4}|"
+    r"(?:(?:你好|您好|大家好|不客气|不用谢|谢谢|感谢|再见|早上好|下午好|晚上好|晚安|很高兴|祝[您你]|不用客气|没关系)"
+    r"[^，。,.]{0,10}[，,！!]?){1,3})\W*\Z"
 )
 _QUESTION = re.compile(r"[?？]\W*\Z")
 _CLARIFYING = re.compile(
-    r"^\W*(?:please (?:specify|clarify|tell me|let me know|provide)|"
+    r"^\W*(?:(?:please |kindly )(?:specify|clarify|tell me|let me know|provide|share|state|"
+    r"indicate|name|confirm)|"
+    r"(?:just )?(?:let me know|tell me|specify|clarify) (?:which|what|when|where|who|whether|how)\b|"
     r"(?:could|can|would) you (?:please )?(?:specify|clarify|tell)|"
-    r"уточните|подскажите|请(?:问|明确|说明|指明|具体|告诉))"
+    r"уточните|подскажите|пожалуйста\W+(?:укажите|назовите|напишите|сообщите|опишите|поясните|скажите)|"
+    r"(?:укажите|назовите|напишите|сообщите|опишите|поясните|скажите),? пожалуйста|"
+    r"(?:烦?请您?再?|麻烦您?)(?:问|明确|说明|指明|具体|告诉|提供|补充|描述|确认))"
 )
 _OFFER = re.compile(
     r"^\W*(?:would you like|do you (?:want|need)|is there anything|anything else|shall i|should i|"

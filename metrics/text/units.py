@@ -83,7 +83,7 @@ _SPELLINGS = {
     "day": "day days день дня дней сут сутки суток 天",
     "week": "week weeks неделя недели неделю недель 周 星期 个星期",
     "month": "month months месяц месяца месяцев мес 个月",
-    "year": "year years yr yrs лет летие летия 年 周年 岁",
+    "year": "year years yr yrs год года лет летие летия 年 周年 岁",
     "decade": "decade decades десятилетие десятилетия десятилетий",
     "°": "° degree degrees градус градуса градусов 度",
     "°c": "°c degrees_celsius degrees_centigrade degree_celsius градус_цельсия "

@@ -80,6 +80,46 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
     assert measured(answer)["fact_conflict"].value == 0.0
 
 
+@pytest.mark.parametrize(
+    ("chunk", "answer", "value"),
+    [
+        ("Causes are stress and age.", "Causes are: 1. stress 2. age", 0.0),
+        ("Mix flour. Let it rise.", "The steps: (1) mix flour, (2) let it rise.", 0.0),
+        ("Смешайте муку. Месите тесто.", "Шаги: 1) смешайте муку; 2) месите тесто.", 0.0),
+        ("混合面粉，然后揉面。", "步骤如下：1. 混合面粉；2. 揉面。", 0.0),
+        ("Open at any time.", "Open 24/7.", 0.0),
+        ("Members: Ann, Bob and Carl.", "There are 3 members: Ann, Bob and Carl.", 0.0),
+        ("Members: Ann, Bob and Carl.", "There are 5 members: Ann, Bob and Carl.", 1.0),
+        ("The fee is 1.250,00 EUR.", "The fee is 1,250 EUR.", 0.0),
+        ("Two thirds agreed.", "67% agreed.", 0.0),
+        ("The tower is 300 metres tall.", "The tower is 984 feet (300 m) tall.", 0.0),
+        ("It was signed on 3 May 2019.", "It was signed on 2019-05-03.", 0.0),
+        ("It was signed on 3 May 2019.", "It was signed on 2019-05-04.", 1.0),
+        ("Мост открыт 3 мая 1931 г.", "Мост открыли 03.05.1931.", 0.0),
+        ("Take 0.5 g a day.", "Take 500 mg a day.", 0.0),
+        ("Take 0.5 g a day.", "Take 600 mg a day.", 1.0),
+        ("Гарантия — 24 месяца.", "Гарантия — 2 года.", 0.0),
+        ("Гарантия — 24 месяца.", "Гарантия — 3 года.", 1.0),
+        ("海滩上不允许带狗。", "海滩上允许带狗。", 1.0),
+        ("海滩上不允许带狗。", "不，海滩上不允许带狗。", 0.0),
+    ],
+)
+def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
+    assert measured(answer, [chunk])["fact_conflict"].value == value
+
+
+def test_a_fact_costs_support_as_much_as_two_words_in_a_row():
+    chunk = [
+        "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard."
+    ]
+    known = (
+        "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard"
+    )
+    plain, fact = (measured(f"{known}{more}", chunk)["support"].value for more in (".", ", 77."))
+    assert plain == 1.0
+    assert 0.15 < plain - fact < 0.25  # one word, two for the fact, and its share
+
+
 def test_the_question_s_numbers_are_no_conflict_and_nothing_retrieved_is_none():
     assert (
         measured("Room 77 is free.", ["A room is free."], "Is room 77 free?")["fact_conflict"].value

@@ -6,6 +6,17 @@ from ragmeter.metrics.text import analyse
 from ragmeter.metrics.text.refusals import sentence_kinds
 
 REFUSALS = (
+    "I must decline to answer that.",
+    "I'm not permitted to discuss this.",
+    "That's not something I can help with.",
+    "I'd rather not answer that.",
+    "I am unable to comply with this request.",
+    "N/A",
+    "Я отказываюсь отвечать на этот вопрос.",
+    "Мне нечего на это ответить.",
+    "对不起，这个问题我帮不上忙。",
+    "很抱歉，我不能讨论这个话题。",
+    "我拒绝回答这个问题。",
     "The provided sources offer no insight into the warranty period.",
     "I'm sorry, but I can't answer that based on what I have.",
     "No details regarding shipping are present in the retrieved passages.",
@@ -101,6 +112,9 @@ REFUSALS = (
 )  # fmt: skip
 
 ANSWERS = (
+    "The council declined to answer the letter.",
+    "Staff are not permitted to answer the phone.",
+    "委员会没有回答记者的问题，灯塔建于1911年。",
     "The fee is not included in the price.",
     "The museum does not provide parking.",
     "Visitors are not allowed to touch the exhibits.",
