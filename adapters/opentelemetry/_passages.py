@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ragmeter.adapters.reading.layout import pieces_of
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.metrics import ConfigurationError
 
@@ -100,7 +101,11 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         if is_hidden(value):
             return (Document(None, hidden=True),)
         is_text = not is_repr(value) and _ERROR.match(value) is None
-        return tuple(_documents(value, tool)) if is_text else None
+        return (
+            tuple(Document(item.text, item.id) for item in pieces_of(value, tool.separator))
+            if is_text
+            else None
+        )
     messages = messages_in(value)
     if messages:
         pieces = [cut(text, tool) for _, text in messages]
@@ -192,78 +197,3 @@ def reads_as_retrieved(found: Iterable[Document]) -> str | None:
         if weight_of(letters) >= (_LEAST_ROW if named else _LEAST_PASSAGE):
             return letters
     return None
-
-
-_ELEMENT = re.compile(
-    r"<(document|doc|chunk|passage|result|context|source|item)\b([^>]*)>(.*?)</\1>",
-    re.IGNORECASE | re.DOTALL,
-)
-_INNER = re.compile(
-    r"<(?:document_content|page_content|content|text)>(.*?)</(?:document_content|page_content|content|text)>",
-    re.IGNORECASE | re.DOTALL,
-)
-_ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
-_RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(
-    r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
-    r"(?:(?:document|doc|result|source|passage|chunk|context|hit)[ \t]*\#?\d+[ \t]*"
-    r"(?:[=#*-]{2,}[ \t]*$|[:.)][ \t]*|$)"
-    r"|\[\d+\][ \t:]*|\(?\d{1,3}[.)][ \t]+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_BLANK = re.compile(r"\n[ \t]*\n")
-_LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
-_NOTHING = re.compile(
-    r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
-    r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
-    re.IGNORECASE,
-)
-_FOUND = re.compile(r"\b(?:found|results?|match\w*|documents?|hits?|entries)\b", re.IGNORECASE)
-
-
-def _documents(text: str, tool: RetrievalTool) -> Iterator[Document]:
-    if tool.separator is not None:
-        yield from map(_labelled, filter(str.strip, _split(re.compile(tool.separator), text)))
-        return
-    if not text.strip() or _is_nothing(text.strip()):
-        return
-    elements = list(_ELEMENT.finditer(text))
-    if elements:
-        for element in elements:
-            inner = _INNER.search(element[3])
-            named = _ID_ATTRIBUTE.search(element[2])
-            body = (inner[1] if inner else element[3]).strip()
-            if body:
-                yield Document(body, named[1] if named else None)
-        return
-    for rule in (_RULE, _HEADING, _BLANK):
-        if rule.search(text):
-            yield from map(_labelled, filter(str.strip, _split(rule, text)))
-            return
-    yield _labelled(text)
-
-
-def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield what stands between the matches; groups in the user's expression do not count."""
-    start = 0
-    for match in rule.finditer(text):
-        if match.end() > match.start():
-            yield text[start : match.start()]
-            start = match.end()
-    yield text[start:]
-
-
-def _is_nothing(text: str) -> bool:
-    """Return whether a tool says in one short line that it found nothing."""
-    return (
-        len(text) <= 100
-        and _NOTHING.fullmatch(text) is not None
-        and _FOUND.search(text) is not None
-    )
-
-
-def _labelled(text: str) -> Document:
-    label = _LABEL.match(text.strip())
-    if label is None or label[1].isdigit():
-        return Document(text.strip())
-    return Document(text.strip()[label.end() :], label[1])

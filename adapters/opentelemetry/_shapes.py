@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ragmeter.adapters.reading.layout import place_in
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS
+from ragmeter.adapters.reading.step import Message
 
 from ._contexts import Read
 from ._passages import RetrievalTool, cut, reads_as_retrieved
 from ._tree import SpanTree
+from .conventions._values import documents_in
 
 __all__ = ["with_shapes"]
 
@@ -25,7 +28,11 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     Such a tool did not fail, ran no model and no retriever, and what it gave back stands in the prompt of a
     later call: a passage of forty letters, or a shorter text with an id or a score beside it.
     """
-    tools = [read for read in reads.values() if read.role == "tool" and not read.span.failed]
+    tools = [
+        read
+        for read in reads.values()
+        if not read.span.failed and (read.role == "tool" or (read.role == "step" and _gives(read)))
+    ]
     if not tools or any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return dict(reads)
     models = sorted(
@@ -56,6 +63,15 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         ):
             found[span.span_id] = Read(span, read.reader, read.role, _ANY)
     return found
+
+
+def _gives(read: Read) -> bool:
+    """Return whether a step gives documents out that it was not given."""
+    found = documents_in(read.reader.result(read.span))
+    if not found or any(not item.text or place_in([Message("", item.text)]) for item in found):
+        return False  # a prompt is no document
+    given = letters_of(str(read.span.attributes.get(read.reader.input_key, "")))
+    return not any(letters_of(item.text or "")[:_BEGINNING] in given for item in found)
 
 
 def _above(reads: Iterable[Read], tree: SpanTree) -> set[str]:

@@ -22,7 +22,7 @@ from ragmeter.metrics._process import fork
 
 from ._sources import tells_source
 from ._tree import SpanTree
-from .conventions import reading
+from .conventions import reading, tells_content
 from .record import LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE, tells
 
@@ -418,12 +418,19 @@ def _slim(span: SpanRecord) -> SpanRecord:
     """Return the span without the attributes that no reader uses."""
     if not span.events and (not span.attributes or reading(span) is not None):
         return span
+    is_read = reading(span) is not None
     events = tuple(
-        SpanNote(event.name, {"exception.type": event.attributes["exception.type"]})
+        event
+        if event.name != "exception"
+        else SpanNote(event.name, {"exception.type": event.attributes["exception.type"]})
         for event in span.events
-        if event.name == "exception" and "exception.type" in event.attributes
+        if (
+            "exception.type" in event.attributes
+            if event.name == "exception"
+            else is_read and tells_content(event.name)
+        )
     )
-    if reading(span) is not None:
+    if is_read:
         return replace(span, events=events)
     attributes = {
         key: value

@@ -7,106 +7,44 @@ are the request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
+from ragmeter.adapters.reading.step import Step
+
+from ._accounts import Unheard, evaluation_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, with_rule
+from ._found import FoundRequest, Reason, Usable
+from ._layout import contexts_in_prompts
 from ._limits import CutLength
 from ._passages import RetrievalTool
+from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._shapes import with_shapes
 from ._sources import source_in
 from ._steps import call_of, reached_model, response_id_of
 from ._tree import SpanTree
-from .conventions import READERS, reading
-from .conventions._genai import GenAI
+from .conventions import READERS, AnySpan, is_indexing, reading, tells_content
 from .conventions._values import (
-    Document,
     has_context,
-    is_hidden,
-    last_of,
-    messages_in,
-    question_in,
 )
-from .record import LogNote, SpanRecord
+from .record import LogNote, SpanNote, SpanRecord
 
-__all__ = ["OWN_SCOPE", "FoundRequest", "Reason", "Usable", "find_requests", "tells"]
-
-Usable = Literal["full", "ids_only", "none"]
-"""``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
-
-Reason = Literal[
-    "convention_has_no_text",
-    "content_off",
-    "content_in_logs",
-    "redacted",
-    "truncated",
-    "retrieval_error",
-    "rerank_invisible",
-    "no_retrieval_span",
-    "unreadable_result",
+__all__ = [
+    "OWN_SCOPE",
+    "FoundRequest",
+    "Reason",
+    "TraceReading",
+    "Usable",
+    "find_requests",
+    "read_trace",
+    "tells",
 ]
-"""Why a request cannot be scored in full."""
 
 OWN_SCOPE = "ragmeter"
-_DETAILS = "gen_ai.client.inference.operation.details"
 _NEVER_END = "opentelemetry.instrumentation.llamaindex"
 """Leaves spans open, and so unsent, when an exception goes through them or an answer is streamed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRequest:
-    """One request, as far as its spans tell."""
-
-    convention: str
-    """Name of the convention its retrieval is written by."""
-    scope: str
-    """Name of the instrumentation that wrote it."""
-    question: str | None
-    """What was asked."""
-    contexts: tuple[Document, ...]
-    """What reached the model, in order."""
-    answer: str | None
-    """What was answered."""
-    failed: bool
-    """Whether the request raised."""
-    usable: Usable
-    """What of it can be scored."""
-    reason: Reason | None
-    """Why no more; None when all."""
-    span: SpanRecord | None
-    """The request's own span; None: it was never sent."""
-    seen: tuple[Seen, ...] = ()
-    """Its retrievals and rerankings, in start order."""
-    refused: bool = False
-    """Whether the model's provider says that it refused."""
-    asked_model: bool = False
-    """Whether a model was called for it."""
-    members: tuple[SpanRecord, ...] = ()
-    """All its spans that belong to a convention, and those above them."""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
-    response_id: str | None = None
-    """What the model's provider calls the completion that answered; None: not told, or several did."""
-    shown: tuple[Document, ...] | None = None
-    """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
-    cut_off: tuple[SpanRecord, ...] = ()
-    """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
-    partial: bool = False
-    """Whether so much of it is known to be missing that nothing of it can be measured. What
-    `find_requests` returns never says so, as that shows in other requests."""
-
-    @property
-    def trace_id(self) -> str:
-        """32 hex digits."""
-        return self.members[0].trace_id
-
-    @property
-    def key(self) -> str:
-        """What stays the same when spans come later: the span of the request, or of its first retrieval."""
-        first = self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
-        return f"{first.trace_id}-{first.span_id}"
 
 
 def find_requests(
@@ -121,7 +59,25 @@ def find_requests(
         logs: Its log records.
         tools: Which tools retrieve.
     """
-    tree = SpanTree(spans)
+    return read_trace(spans, logs, tools).requests
+
+
+class TraceReading(NamedTuple):
+    """What one trace tells: everything heard in it is one of these."""
+
+    requests: list[FoundRequest]
+    """Its requests, by their start."""
+    unheard: list[Unheard]
+    """What is none, and why."""
+
+
+def read_trace(
+    spans: Iterable[SpanRecord],
+    logs: Sequence[LogNote] = (),
+    tools: Sequence[RetrievalTool] = (),
+) -> TraceReading:
+    """Return the requests in the spans of one trace, and what in it is none (see `find_requests`)."""
+    tree = SpanTree(_with_logs(spans, logs))
     reads = {
         span.span_id: with_rule(Read(span, *known), tools)
         for span in tree.spans.values()
@@ -133,22 +89,52 @@ def find_requests(
         if span.scope == OWN_SCOPE
         or ((read := reads.get(span.span_id)) is not None and read.role == "evaluation")
     }
+    judged: Mapping[str, str | None] = {}
     if excluded:
         judged = tree.outermost(excluded, itself=True)
         reads = {key: read for key, read in reads.items() if judged[key] is None}
+    judges = [
+        evaluation_of(tree.spans[key])
+        for key in excluded
+        if tree.spans[key].scope != OWN_SCOPE and judged[key] == key
+    ]
     if not reads:
-        return []
+        return TraceReading([], judges)
     reads = with_shapes(reads, tree)
     finder = _Finder(tree, reads, logs)
-    return sorted(finder.requests(), key=_start)
+    requests = sorted(finder.requests(), key=_start)
+    return TraceReading(requests, judges + finder.unheard)
 
 
 def tells(note: LogNote) -> bool:
     """Return whether a log record tells what a model was asked or said."""
-    return note.event == _DETAILS or any(
+    return tells_content(_event_of(note)) or any(
         _told_by(note, key) is not None
         for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )
+
+
+def _event_of(note: LogNote) -> str:
+    return note.event or str(note.attributes.get("event.name", ""))
+
+
+def _with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[SpanRecord]:
+    """Return the spans with what log records tell of them among their events."""
+    told: dict[str, list[SpanNote]] = {}
+    for note in logs:
+        if tells(note):
+            body = note.body if isinstance(note.body, dict) else {"content": note.body}
+            given = {
+                **note.attributes,
+                **{key: item for key, item in body.items() if item is not None},
+            }
+            told.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
+    if not told:
+        return spans
+    return [
+        replace(span, events=(*span.events, *told[span.span_id])) if span.span_id in told else span
+        for span in spans
+    ]
 
 
 def _start(found: FoundRequest) -> tuple[int, str]:
@@ -164,14 +150,22 @@ class _Finder:
         self._reads = reads
         self._logs = logs
         self._cut = CutLength(tree.spans.values())
-        steps = {key for key, read in reads.items() if read.role in ("step", "join")}
+        self.unheard: list[Unheard] = []
+        self._tops = tree.outermost(tree.spans, itself=True)
+        steps = {
+            key
+            for key, read in reads.items()
+            if read.role in ("step", "join") and not read.is_retrieval
+        }
         self._request_of = tree.outermost(steps, itself=True)
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
         self._retrieval_above = tree.outermost(retrievals, itself=False)
         self._cut_off = tree.cut_off()
         self._sources: dict[str, str] = {}
         for key, span in tree.spans.items():
-            above = None if key in reads else self._retrieval_above[key]
+            read = reads.get(key)
+            own = read is not None and not isinstance(read.reader, AnySpan)
+            above = None if own else self._retrieval_above[key]
             if above is not None and (source := source_in(span.attributes)) is not None:
                 self._sources.setdefault(above, source)
 
@@ -193,9 +187,7 @@ class _Finder:
                 bare.append((self._tree.spans[request], members))
         found.extend(self._without_request(alone))
         found = _once(found)
-        if bare:
-            found.extend(self._without_retrieval(bare, alone, found))
-        return found
+        return [*found, *self._without_retrieval(bare, alone, found)]
 
     def _without_request(self, alone: Sequence[Read]) -> list[FoundRequest]:
         """Return requests whose own span never came.
@@ -245,7 +237,8 @@ class _Finder:
         path = [] if request is None else self._tree.path(request.span_id, first.span)
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
         failed = self._is_failure(request, members, first)
-        asked = _Question.of(steps, seen, models)
+        calls = [call_of(read, self._cut) for read in models]
+        asked = RequestQuestion.of(steps, seen, models, calls)
         answer, answer_hidden = self._answer(request, models)
         own = None if request is None else self._reads.get(request.span_id)
         refused = (
@@ -275,9 +268,10 @@ class _Finder:
             cut_off=self._cut_off_of(request, members),
         )
         found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
+        if found.reason in _BY_LAYOUT and _was_answered(seen, models):
+            return _with_layout(found, calls)
         if found.usable != "full" or not contexts or not _was_answered(seen, models):
             return found
-        calls = [call_of(read, self._cut) for read in models]
         by_tool = any(read.role == "tool" for read in members)
         stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)
         return found if stood is None else replace(found, contexts=stood[0], shown=stood[1])
@@ -379,7 +373,9 @@ class _Finder:
         elif found.seen and all(item.read.span.failed for item in found.seen):
             reason = "retrieval_error"
         elif missing == "content_off":
-            return self._with_logs(found)
+            ours = {span.span_id for span in found.members}
+            told = any(note.span_id in ours and tells(note) for note in self._logs)
+            reason = "content_in_logs" if told else missing
         elif missing in ("rerank_invisible", "unreadable_result"):
             reason = missing
         elif hidden or answer_hidden or texts_hidden:
@@ -396,40 +392,23 @@ class _Finder:
         texts = [found.question, found.answer, *(item.text for item in found.contexts)]
         return any(self._cut.is_cut(text) for text in texts if text is not None)
 
-    def _with_logs(self, found: FoundRequest) -> FoundRequest:
-        """Return a request whose texts are not on its spans, with what log records say of it."""
-        ours = {span.span_id for span in found.members}
-        told = [note for note in self._logs if note.span_id in ours and tells(note)]
-        if not told:
-            return replace(found, usable="none", reason="content_off")
-        last = told[-1].attributes
-        asked = _asked_in(GenAI.variables_in(last))
-        said = last_of(messages_in(_told_by(told[-1], "gen_ai.output.messages")), "assistant")
-        return replace(
-            found,
-            question=found.question or asked,
-            answer=None if found.failed else found.answer or said,
-            usable="none",
-            reason="content_in_logs",
-        )
-
     def _without_retrieval(
         self,
         bare: Sequence[tuple[SpanRecord, list[Read]]],
         alone: Sequence[Read],
         found: Sequence[FoundRequest],
     ) -> list[FoundRequest]:
-        """Return requests that were handed documents, though no span tells of a retrieval.
+        """Return requests whose documents no span of a retrieval tells, but a prompt; and note what is none.
 
         Some emitters write the steps of a request side by side: a step that runs within another
         one's time, below the same parent, is a part of it.
         """
         taken = {span.span_id for one in found for span in one.members}
-        models: dict[str | None, list[Read]] = {}
+        beside: dict[str | None, list[Read]] = {}
         for read in alone:
-            if read.role == "model":
-                models.setdefault(read.span.parent_id, []).append(read)
-        requests: list[tuple[SpanRecord, list[Read]]] = []
+            if read.span.span_id not in taken:
+                beside.setdefault(read.span.parent_id, []).append(read)
+        groups: list[tuple[SpanRecord, list[Read]]] = []
         last: dict[str | None, tuple[SpanRecord, list[Read]]] = {}
         for span, members in sorted(bare, key=lambda item: (item[0].started_ns, -item[0].ended_ns)):
             open_one = last.get(span.parent_id)
@@ -437,87 +416,109 @@ class _Finder:
                 open_one[1].extend(members)
                 continue
             last[span.parent_id] = (span, [*members])
-            requests.append(last[span.parent_id])
-        made: list[FoundRequest] = []
-        for span, members in requests:
-            beside = [
-                read
-                for read in models.get(span.parent_id, ())
-                if span.started_ns <= read.span.started_ns <= span.ended_ns
+            groups.append(last[span.parent_id])
+        for span, members in groups:
+            left = beside.get(span.parent_id, [])
+            within = [
+                read for read in left if span.started_ns <= read.span.started_ns <= span.ended_ns
             ]
-            read = self._reads[span.span_id]
-            values = (
-                value
-                for item in members
-                for value in (
-                    item.span.attributes.get(item.reader.input_key),
-                    item.span.attributes.get(item.reader.output_key),
-                )
-            )
-            if span.span_id in taken or not has_context(values):
-                continue
-            answer, _ = self._answer(
-                span, [item for item in (*members, *beside) if item.role == "model"]
-            )
-            made.append(
-                FoundRequest(
-                    convention=read.reader.name,
-                    scope=span.scope,
-                    question=read.reader.question(span),
-                    contexts=(),
-                    answer=None if span.failed else answer,
-                    failed=span.failed,
-                    usable="none",
-                    reason="no_retrieval_span",
-                    span=span,
-                    members=self._members(span, members),
-                )
-            )
-        return made
+            members.extend(within)
+            ids = {read.span.span_id for read in within}
+            beside[span.parent_id] = [read for read in left if read.span.span_id not in ids]
+        made = [self._by_prompt(span, members, taken, found) for span, members in groups]
+        tops: dict[str, list[Read]] = {}
+        for read in (read for reads in beside.values() for read in reads):
+            tops.setdefault(self._tops.get(read.span.span_id) or read.span.span_id, []).append(read)
+        made += [self._by_prompt(None, members, taken, found) for members in tops.values()]
+        return [one for one in made if one is not None]
+
+    def _by_prompt(
+        self,
+        span: SpanRecord | None,
+        members: list[Read],
+        taken: Collection[str],
+        found: Sequence[FoundRequest],
+    ) -> FoundRequest | None:
+        """Return the request whose documents stand in its prompt; else note why there is none."""
+        models = self._models(members, ())
+        calls = [call_of(read, self._cut) for read in models]
+        first = span or members[0].span
+        own = None if span is None else self._reads[span.span_id]
+        if first.span_id in taken or self._is_part(first, found):
+            return None
+        calls_any = any(
+            read.role in ("model", "tool") or is_indexing(read.span) for read in members
+        )
+        if not calls_any and (own is None or not _hands_on(members)):
+            return None
+        answer, answer_hidden = self._answer(span, models)
+        asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
+        hidden = answer_hidden or asked.hidden
+        told = None if hidden else contexts_in_prompts(calls, answer, asked.question)
+        full = told is not None and told.is_divided and not first.failed
+        if not full and (own is None or not _hands_on(members)):
+            is_divided = None if told is None else told.is_divided
+            self.unheard.append(unheard_of(members, calls, is_divided=is_divided))
+            return None
+        contexts = told.documents if told is not None and full else ()
+        failed = first.failed
+        return FoundRequest(
+            convention=members[0].reader.name if own is None else own.reader.name,
+            scope=first.scope,
+            question=asked.question,
+            contexts=contexts,
+            answer=None if failed else answer,
+            failed=failed,
+            usable="full" if full else "none",
+            reason=None if full else "no_retrieval_span",
+            span=span,
+            asked_model=bool(models),
+            shown=contexts if full else None,
+            members=self._members(span, members),
+        )
+
+    def _is_part(self, span: SpanRecord, found: Sequence[FoundRequest]) -> bool:
+        """Return whether a span ran within the time of a request below the same span: it is a part of that."""
+        top = self._tops.get(span.span_id)
+        for one in found:
+            first = one.span or one.members[0]
+            begun = min(member.started_ns for member in (first, *one.members[:1]))
+            ended = first.ended_ns if one.span else max(member.ended_ns for member in one.members)
+            if self._tops.get(first.span_id) == top and begun <= span.started_ns <= ended:
+                return True
+            if one.span is None and self._tops.get(first.span_id) == top:
+                return True
+        return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What a request was asked, and whether the user had it hidden."""
-
-    question: str | None
-    hidden: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        steps: Sequence[Read],
-        seen: Sequence[Seen],
-        models: Sequence[Read],
-    ) -> _Question:
-        for read in steps:
-            if read.reader.hides(read.span, "input"):
-                return cls(None, hidden=True)
-            question = read.reader.question(read.span) if not read.is_retrieval else None
-            if question is not None:
-                return cls(question)
-        sources = [read for item in seen for read in item.retrievals]
-        if any(read.reader.hides(read.span, "input") for read in sources):
-            return cls(None, hidden=True)
-        for model in models:
-            asked = _asked_in(model.reader.variables(model.span))
-            if asked is not None:
-                return cls(asked)
-        by_tool = [read for read in sources if read.tool is not None]
-        if by_tool:
-            for model in sorted(models, key=lambda item: item.span.started_ns):
-                asked = last_of(model.reader.prompt(model.span), "user")
-                if asked is not None:
-                    return cls(None, hidden=True) if is_hidden(asked) else cls(asked)
-        queries = {read.reader.query(read.span) for read in sources} - {None}
-        # Several queries are parts of a question, or several questions: none of them is the question.
-        return cls(queries.pop() if len(queries) == 1 else None)
+def _hands_on(members: Iterable[Read]) -> bool:
+    """Return whether documents were handed on between steps."""
+    return has_context(
+        value
+        for item in members
+        for value in (
+            item.span.attributes.get(item.reader.input_key),
+            item.span.attributes.get(item.reader.output_key),
+        )
+    )
 
 
-def _asked_in(variables: Mapping[str, object]) -> str | None:
-    """Return the question among the variables of a prompt."""
-    names = ("question", "query", "user_question", "query_str", "input")
-    return next((asked for name in names if (asked := question_in(variables.get(name)))), None)
+_BY_LAYOUT = ("convention_has_no_text", "content_off", "content_in_logs")
+"""Reasons for which the texts of documents are looked for in prompts."""
+
+
+def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
+    """Return the request with the texts of its documents as its prompt shows them, if it does."""
+    if not found.contexts and found.reason == "convention_has_no_text":
+        return found  # it found nothing
+    told = contexts_in_prompts(calls, found.answer, found.question, found.contexts)
+    if told is None:
+        return found
+    if told.is_divided:
+        return replace(
+            found, contexts=told.documents, shown=told.documents, usable="full", reason=None
+        )
+    return found if found.usable == "ids_only" else replace(found, reason="prompt_not_divided")
 
 
 def _brings_documents(read: Read) -> bool:
@@ -552,7 +553,7 @@ def _once(found: Sequence[FoundRequest]) -> list[FoundRequest]:
 def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
     if one.convention == other.convention:
         return False
-    first, second = (item.span or item.seen[0].read.span for item in (one, other))
+    first, second = (item.span or item.members[0] for item in (one, other))
     return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns
 
 

@@ -522,7 +522,7 @@ def test_a_tool_that_hands_out_its_last_answer_is_no_retrieval():
         ({"messages": [[{"id": ["m", "HumanMessage"], "lc": 1, "type": "constructor",
                          "kwargs": {"content": "Why?"}}]]}, "Why?"),
         ([{"type": "human", "data": {"content": "Why?"}}], "Why?"),
-        ({"topic": "Why?"}, "Why?"),
+        ({"topic": "Why?"}, None),
         ({"topic": "one", "tone": "two"}, None),
         ("__REDACTED__", None),
         ("<Query object at 0x7f>", None),

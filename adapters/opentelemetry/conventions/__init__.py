@@ -6,15 +6,27 @@ from collections.abc import Sequence
 
 from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 
+from ._any import AnySpan, is_indexing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
 from ._langfuse import Langfuse
+from ._messages import tells_content
 from ._mlflow import MLflow
 from ._openinference import OpenInference
 from ._openllmetry import OpenLLMetry
 from ._reader import Documents, Missing, Reader, Role
 
-__all__ = ["READERS", "Documents", "Missing", "Reader", "Role", "reading"]
+__all__ = [
+    "READERS",
+    "AnySpan",
+    "Documents",
+    "Missing",
+    "Reader",
+    "Role",
+    "is_indexing",
+    "reading",
+    "tells_content",
+]
 
 READERS: Sequence[Reader] = (
     OpenInference(),
@@ -25,6 +37,7 @@ READERS: Sequence[Reader] = (
     PydanticAI(),
     VercelAI(),
     GenAI(),
+    AnySpan(),
 )
 """In the order in which a span is offered to them; the first that knows it reads it, and no other."""
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 
+from ._any import AnySpan
+from ._messages import said_in, sent_in
 from ._reader import Documents, Reader, Role
 from ._values import (
     Document,
@@ -38,7 +40,9 @@ _ROLES: Mapping[str, Role] = {
     "text_completion": "model",
     "generate_content": "model",
     "embeddings": "other",
+    "search_memory": "other",
 }
+_ANY = AnySpan()
 _VARIABLE = "gen_ai.prompt.variable."
 
 
@@ -53,7 +57,7 @@ class GenAI(Reader):
     def role(self, span: SpanRecord) -> Role | None:
         """See `Reader.role`."""
         operation = span.attributes.get(_OPERATION)
-        return _ROLES.get(operation, "other") if isinstance(operation, str) else None
+        return _ROLES.get(operation) if isinstance(operation, str) else None
 
     def tool_name(self, span: SpanRecord) -> str:
         """See `Reader.tool_name`."""
@@ -63,7 +67,7 @@ class GenAI(Reader):
 
     def question(self, span: SpanRecord) -> str | None:
         """See `Reader.question`."""
-        asked = last_of(messages_in(span.attributes.get(self.input_key)), "user")
+        asked = last_of(sent_in(span), "user")
         # What a chain was called with stands there as JSON.
         return None if asked is None else question_in(opened(asked))
 
@@ -77,8 +81,11 @@ class GenAI(Reader):
     def answer(self, span: SpanRecord) -> str | None:
         """See `Reader.answer`."""
         # The text of all steps stands in one message, before the tools' calls and results.
-        said = last_of(messages_in(span.attributes.get(self.output_key)), "assistant")
-        return None if said is None else answer_in(opened(said)) or said
+        return said_in(span)
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        return sent_in(span)
 
     def documents(self, span: SpanRecord) -> Documents:
         """See `Reader.documents`."""
@@ -109,20 +116,21 @@ class GenAI(Reader):
     def result(self, span: SpanRecord) -> Any:
         """See `Reader.result`."""
         value = opened(span.attributes.get("gen_ai.tool.call.result"))
-        if value is None and "gen_ai.tool.call.arguments" in span.attributes:
-            return ""
-        return value
+        if value is not None:
+            return value
+        # Under names of their own, or in an event: of the tool's call, or of its choice.
+        other = _ANY.result(span)
+        if other is None:
+            other = said_in(span)
+        return "" if other is None and "gen_ai.tool.call.arguments" in span.attributes else other
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
         """See `Reader.variables`."""
-        return self.variables_in(span.attributes)
-
-    @staticmethod
-    def variables_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the prompt's variables among the attributes of a span or a log record."""
+        homes = (span.attributes, *(event.attributes for event in span.events))
         return {
             key[len(_VARIABLE) :]: value
-            for key, value in attributes.items()
+            for home in homes
+            for key, value in home.items()
             if key.startswith(_VARIABLE)
         }
 

@@ -119,7 +119,11 @@ class OpenInference(Reader):
         prompts = span.attributes.get("llm.prompts")
         texts = list(prompts) if isinstance(prompts, (list, tuple)) else []
         texts += [value for key, value in span.attributes.items() if _PROMPTS.fullmatch(key)]
-        return messages or [("user", text) for text in texts if isinstance(text, str)]
+        return (
+            messages
+            or [("user", text) for text in texts if isinstance(text, str)]
+            or messages_in(_value(span, "input"))
+        )
 
     def said(self, span: SpanRecord) -> str | None:
         """See `Reader.said`."""

@@ -11,8 +11,10 @@ from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 
+from ._any import AnySpan
+from ._messages import said_in, sent_in
 from ._reader import Reader, Role
-from ._values import answer_in, documents_in, mapping_of, messages_in, opened
+from ._values import documents_in, mapping_of, opened
 
 __all__ = ["OpenLLMetry"]
 
@@ -22,6 +24,9 @@ _RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)
 _MORE = re.compile(r"engine|chain|agent|answer|generate|generation", re.IGNORECASE)
 """What does more than to retrieve."""
 _RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
+
+
+_ANY = AnySpan()
 
 
 class OpenLLMetry(Reader):
@@ -42,7 +47,8 @@ class OpenLLMetry(Reader):
                 and "traceloop.entity.path" not in attributes
             ):
                 return None
-            return "model" if "gen_ai.operation.name" in attributes else "other"
+            calls = "gen_ai.operation.name" in attributes or "llm.request.type" in attributes
+            return "model" if calls else _ANY.role(span) or "other"
         operation = attributes.get("gen_ai.operation.name")
         if operation == "vector_db_retrieve":
             return "retrieval"
@@ -95,10 +101,8 @@ class OpenLLMetry(Reader):
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         """See `Reader.prompt`."""
-        return messages_in(span.attributes.get("gen_ai.input.messages"))
+        return sent_in(span)
 
     def said(self, span: SpanRecord) -> str | None:
         """See `Reader.said`."""
-        messages = span.attributes.get("gen_ai.output.messages")
-        told = span.attributes.get("gen_ai.completion.0.content")
-        return answer_in(messages_in(messages)) or (told if isinstance(told, str) else None)
+        return said_in(span)

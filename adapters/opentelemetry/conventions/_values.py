@@ -22,6 +22,7 @@ __all__ = [
     "is_hidden",
     "is_repr",
     "last_of",
+    "lone_text_in",
     "mapping_of",
     "messages_in",
     "opened",
@@ -134,6 +135,11 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
                 documents_or_none = documents_in(found[key], depth + 1)
                 if documents_or_none is not None:
                     return documents_or_none
+        for rows in found.values():
+            if isinstance(rows, list) and rows and all(isinstance(item, dict) for item in rows):
+                listed = documents_in(rows, depth + 1)
+                if listed and all(item.text is not None for item in listed):
+                    return listed
     return None
 
 
@@ -188,6 +194,8 @@ def _first_text(fields: Mapping[str, Any]) -> str | None:
         value = fields.get(key)
         if isinstance(value, dict):
             value = value.get("text")
+        if isinstance(value, list) and value:  # parts of content
+            value = _text_of(value) or None
         if isinstance(value, str):
             return value
     return None
@@ -232,6 +240,13 @@ _TOLD_TWICE = frozenset(
 )
 
 
+_CONVERSATIONS = (
+    "messages", "chat_history", "choices", "generations", "replies", "tool_messages", "contents", "message",
+    "last_message", "input", "output", "candidates", "content",
+)  # fmt: skip
+_RESULTS = ("toolResult", "tool_call_result", "function_response", "functionResponse")
+
+
 def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
     """Return role (``user``, ``assistant``, ``system``, ``tool``) and text of each message in a value."""
     found = opened(value)
@@ -241,7 +256,7 @@ def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
         message = _message(found)
         if message is not None:
             return [message]
-        for key in ("messages", "chat_history", "choices", "generations", "replies", "message"):
+        for key in _CONVERSATIONS:
             inner = messages_in(found[key], depth + 1) if key in found else []
             if inner:
                 return inner
@@ -269,7 +284,31 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
     content = next(
         (inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None
     )
-    return _ROLES.get(named, named), _text_of(content) or refusal_of(inner) or ""
+    text = _text_of(content) or refusal_of(inner)
+    results = "" if text else "\n\n".join(_results_in(content))
+    return ("tool", results) if results else (_ROLES.get(named, named), text or "")
+
+
+def _results_in(content: Any) -> Iterator[str]:
+    """Yield what tools gave back, where it stands among the parts of a message."""
+    for part in content if isinstance(content, (list, tuple)) else [content]:
+        if not isinstance(part, dict):
+            continue
+        if part.get("type") in _TOLD_TWICE:
+            names: Sequence[str] = ("response", "result", "output", "content")
+            value = next((part[name] for name in names if part.get(name) is not None), None)
+        else:
+            inner: Mapping[str, Any] = next(
+                (part[name] for name in _RESULTS if isinstance(part.get(name), dict)), {}
+            )
+            value = next(
+                (inner[name] for name in ("response", "result", "content") if name in inner), None
+            )
+        if isinstance(value, dict) and set(value) == {"type", "value"}:
+            value = value["value"]
+        text = value if isinstance(value, str) else _text_of(value)
+        if text or value:
+            yield text or json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text_of(content: Any) -> str:
@@ -429,11 +468,20 @@ def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int
         found = _message_text(item, keys, role, depth + 1)
         if found is not None:
             return found
-    texts = [item for item in fields.values() if isinstance(item, str) and item.strip()]
-    lone = (
-        len(texts) == 1 and len(fields) == 1 and not is_repr(texts[0]) and not is_hidden(texts[0])
-    )
-    return texts[0] if lone else None
+    return lone_text_in(fields) if keys is not _QUESTION_KEYS else None
+
+
+def lone_text_in(value: Any) -> str | None:
+    """Return the one text of a mapping that holds nothing else, under whatever name."""
+    fields = opened(value)
+    if not isinstance(fields, dict) or len(fields) != 1:
+        return None
+    (text,) = fields.values()
+    if isinstance(text, dict):
+        return lone_text_in(text)
+    if not isinstance(text, str) or not text.strip() or is_repr(text) or is_hidden(text):
+        return None
+    return text
 
 
 _CONTEXT_KEYS = (

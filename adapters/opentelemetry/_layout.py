@@ -1,0 +1,88 @@
+"""Documents that only a prompt tells: in its layout, or as what tools gave back in this turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ragmeter.adapters.reading.answer import is_long
+from ragmeter.adapters.reading.calls import authors_of
+from ragmeter.adapters.reading.layout import place_in, question_in_prompt
+from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.prompts import MAX_PROMPTS
+from ragmeter.adapters.reading.step import Message, Step
+
+from ._passages import RetrievalTool, cut, reads_as_retrieved
+from .conventions._values import Document
+
+__all__ = ["PromptContexts", "asked_in", "contexts_in_prompts", "stands_in"]
+
+_ANY = RetrievalTool("*")
+
+
+class PromptContexts(NamedTuple):
+    """What the prompt of the answering call shows."""
+
+    documents: tuple[Document, ...]
+    is_divided: bool
+    """Whether it tells where one document ends."""
+
+
+def contexts_in_prompts(
+    calls: Sequence[Step], answer: str | None, question: str | None, known: Sequence[Document] = ()
+) -> PromptContexts | None:
+    """Return the documents in the prompt of the call that answered; None: it has no place for any.
+
+    Args:
+        calls: The request's calls of models, in start order.
+        answer: What was answered.
+        question: What was asked.
+        known: The retrieved documents, of which ids are known and texts are not.
+    """
+    authors = authors_of(calls, answer, 0) or tuple(
+        call for call in calls[-1:] if call.sent and is_long(call.words)
+    )
+    if not authors or sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
+        return None
+    sent = authors[-1].sent
+    place = place_in(sent, question, len(known) or None)
+    if place is not None and place.pieces:
+        found = tuple(Document(piece.text, piece.id) for piece in place.pieces)
+        if known and place.is_divided:
+            found = tuple(
+                item._replace(text=piece.text) for item, piece in zip(known, found, strict=True)
+            )
+        return PromptContexts(found, place.is_divided)
+    found = tuple(
+        item
+        for message in _of_tools(sent)
+        for told in [cut(message.text, _ANY) or ()]
+        if reads_as_retrieved(told)
+        for item in told
+    )
+    return PromptContexts(found, is_divided=True) if found and not known else None
+
+
+def _of_tools(sent: Sequence[Message]) -> Iterable[Message]:
+    """Return what tools gave back in this turn: earlier turns stand before the last user message."""
+    turn = max((place for place, (role, _) in enumerate(sent) if role == "user"), default=-1)
+    return [message for message in sent[turn + 1 :] if message.role == "tool"]
+
+
+def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:
+    """Return what the first call that tells it was asked; what holds a retrieved text is no question."""
+    letters = [letters for text in texts if text and len(letters := letters_of(text)) > 20]
+    for call in calls:
+        asked = question_in_prompt(call.sent)
+        if asked is not None:
+            plain = letters_of(asked)
+            return None if any(one in plain for one in letters) else asked
+    return None
+
+
+def stands_in(text: str, calls: Iterable[Step]) -> bool:
+    """Return whether one of the calls was sent a text."""
+    letters = letters_of(text)
+    return bool(letters) and any(
+        letters in letters_of(message.text) for call in calls for message in call.sent
+    )

@@ -1,0 +1,71 @@
+"""What a request was asked: under a known name, in a prompt, or by its one search; never a lone text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragmeter.adapters.reading.step import Step
+
+from ._contexts import Read, Seen
+from ._layout import asked_in, stands_in
+from .conventions._values import is_hidden, last_of, lone_text_in, question_in
+
+__all__ = ["RequestQuestion"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestQuestion:
+    """What a request was asked, and whether the user had it hidden."""
+
+    question: str | None
+    hidden: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        steps: Sequence[Read],
+        seen: Sequence[Seen],
+        models: Sequence[Read],
+        calls: Sequence[Step],
+    ) -> RequestQuestion:
+        for read in steps:
+            if read.reader.hides(read.span, "input"):
+                return cls(None, hidden=True)
+            if read.is_retrieval:
+                continue
+            question = read.reader.question(read.span)
+            if question is not None:
+                return cls(question)
+            # Under a name that nobody knows it is the question only if a model was sent it: else a run's id.
+            lone = lone_text_in(read.span.attributes.get(read.reader.input_key))
+            if lone is not None and stands_in(lone, calls):
+                return cls(lone)
+        sources = [read for item in seen for read in item.retrievals]
+        if any(read.reader.hides(read.span, "input") for read in sources):
+            return cls(None, hidden=True)
+        for model in models:
+            asked = _asked_in(model.reader.variables(model.span))
+            if asked is not None:
+                return cls(asked)
+        by_tool = [read for read in sources if read.tool is not None]
+        if by_tool:
+            for model in sorted(models, key=lambda item: item.span.started_ns):
+                asked = last_of(model.reader.prompt(model.span), "user")
+                if asked is not None:
+                    return cls(None, hidden=True) if is_hidden(asked) else cls(asked)
+        asked = asked_in(
+            sorted(calls, key=lambda call: call.started_ns),
+            (document.text for item in seen for document in item.told.items),
+        )
+        if asked is not None:
+            return cls(asked)
+        queries = {read.reader.query(read.span) for read in sources} - {None}
+        # Several queries are parts of a question, or several questions: none of them is the question.
+        return cls(queries.pop() if len(queries) == 1 else None)
+
+
+def _asked_in(variables: Mapping[str, object]) -> str | None:
+    """Return the question among the variables of a prompt."""
+    names = ("question", "query", "user_question", "query_str", "input")
+    return next((asked for name in names if (asked := question_in(variables.get(name)))), None)

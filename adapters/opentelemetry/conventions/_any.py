@@ -1,0 +1,324 @@
+"""Spans of no convention that is known here: what they are about is read from names, words and shapes.
+
+Emitters differ in how they call things and agree in what there is: a kind (``span.kind``), what went
+in (``input``, ``arguments``, ``prompt``) and what came out (``output``, ``result``, ``documents``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from ragmeter.adapters.opentelemetry.record import SpanRecord
+
+from ._messages import said_in, sent_in
+from ._reader import Documents, Reader, Role
+from ._values import (
+    Document,
+    answer_in,
+    documents_in,
+    is_broken,
+    is_hidden,
+    mapping_of,
+    messages_in,
+    opened,
+    query_in,
+    question_in,
+)
+
+__all__ = ["AnySpan", "is_indexing"]
+
+_FOREIGN = re.compile(
+    r"(?:http|url|rpc|net|network|server|client|messaging|exception|code|thread|user_agent|telemetry|otel|process|"
+    r"k8s|host|os|faas|cloud|container|graphql|peer|enduser|event|feature_flag|log|db(?!\.vector\.|\.query\.result))\."
+)
+_KIND = re.compile(
+    r"(?:.*[._:])?(?:(?:span|observation|run|step|node|action)[._]?(?:kind|type|attributes)|subtype|kind)",
+    re.IGNORECASE,
+)
+_IN = re.compile(
+    r"(?:.*[._:])?(?:\w+_)?(question|query|query[._]text|query[._]content|inputs?|prompts?|messages|arguments|args|request)"
+    r"(?:[._](?:value|json|text))?",
+    re.IGNORECASE,
+)
+_OUT = re.compile(
+    r"(?:.*[._:])?(?:\w+_)?(answer|completions?|reply|outputs?|response|results?|documents|docs|contexts?|chunks|hits|"
+    r"passages|nodes|matches)(?:[._](?:value|json|text))?",
+    re.IGNORECASE,
+)
+_DOCUMENTS = frozenset(
+    ("documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")
+)
+_ROLES: Mapping[Role, re.Pattern[str]] = {
+    "evaluation": re.compile(r"eval|scor(?:e|ing)|judge|guardrail", re.IGNORECASE),
+    "rerank": re.compile(r"re-?rank", re.IGNORECASE),
+    "other": re.compile(r"embed", re.IGNORECASE),
+    "retrieval": re.compile(r"retriev|\brag\b|vector|knowledge|search", re.IGNORECASE),
+    "tool": re.compile(r"tool", re.IGNORECASE),
+    "step": re.compile(r"chat_client|advisor|agent|chain|workflow", re.IGNORECASE),
+    "model": re.compile(r"llm|model|generation|chat|completion", re.IGNORECASE),
+    "join": re.compile(r"flow|task|step|function|pipeline|request|^span$", re.IGNORECASE),
+}
+"""In the order in which kinds are looked at; what is read last is a step as well."""
+_PARTS = frozenset(("model_chunk", "client", "server", "internal", "producer", "consumer"))
+"""Kinds that say nothing of what a span is about."""
+_STORES = re.compile(
+    r"vector|chroma|pinecone|qdrant|weaviate|milvus|faiss|lancedb|marqo|vespa|opensearch|elasticsearch|turbopuffer",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"\b(?:add|upsert|insert|delete|update|create|index|write|drop)", re.IGNORECASE
+)
+_RETRIEVES = re.compile(
+    r"retriev|similarity|"
+    r"(?:vector|semantic|hybrid|knowledge|doc\w*|index|kb|rag)[ _.-]?(?:search|query|lookup)|"
+    r"search[ _.-]?(?:doc|index|knowledge|kb|vector|chunk|passage)|fetch[ _.-]?(?:doc|context|chunk)",
+    re.IGNORECASE,
+)
+_MODELS = re.compile(
+    r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE
+)
+_TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
+
+
+class _Fields(NamedTuple):
+    """What a span's attributes hold, by the words of their names."""
+
+    given: Mapping[str, Any]
+    out: Mapping[str, Any]
+    kind: Role | None
+    has_model: bool
+
+
+@lru_cache(maxsize=4096)
+def _place(key: str) -> tuple[Literal["kind", "in", "out", "model"], str] | None:
+    """Return what an attribute of this name holds. The same names come with every request."""
+    if _FOREIGN.match(key):
+        return None
+    if _KIND.fullmatch(key):
+        return "kind", ""
+    for side, rule in (("in", _IN), ("out", _OUT)):
+        match = rule.fullmatch(key)
+        if match is not None:
+            return ("in" if side == "in" else "out"), match[1].lower()
+    return ("model", "") if _MODELS.fullmatch(key) else None
+
+
+def _fields(span: SpanRecord) -> _Fields:
+    given: dict[str, Any] = {}
+    out: dict[str, Any] = {}
+    kind: Role | None = None
+    has_model = False
+    for key, value in span.attributes.items():
+        place = _place(key)
+        if place is None or value is None or value == "":
+            continue
+        if place[0] == "kind":
+            kind = kind or _role_of(value)
+        elif place[0] == "model":
+            has_model = True
+        else:
+            (given if place[0] == "in" else out).setdefault(place[1], _plain(value))
+    return _Fields(given, out, kind, has_model)
+
+
+def _plain(value: Any) -> Any:
+    """Return the value that a mapping of its type and itself wraps."""
+    found = opened(value)
+    if isinstance(found, dict) and set(found) == {"type", "value"}:
+        return opened(found["value"])
+    return found
+
+
+def _role_of(value: Any) -> Role | None:
+    told = mapping_of(value).get("type", value)
+    if not isinstance(told, str) or told.lower() in _PARTS:
+        return None
+    found = next((role for role, words in _ROLES.items() if words.search(told)), None)
+    return "step" if found == "join" else found
+
+
+def is_indexing(span: SpanRecord) -> bool:
+    """Return whether a span embeds, or writes into a store: neither asks for anything."""
+    attributes = span.attributes
+    told = " ".join(
+        str(attributes.get(key, ""))
+        for key in (
+            "gen_ai.operation.name",
+            "openinference.span.kind",
+            "db.operation",
+            "db.operation.name",
+        )
+    )
+    return "embed" in f"{told} {span.name}".lower() or (
+        _is_store(span) and _WRITES.search(f"{told} {span.name}") is not None
+    )
+
+
+def _is_store(span: SpanRecord) -> bool:
+    told = span.attributes.get("db.system.name", span.attributes.get("db.system"))
+    return (isinstance(told, str) and _STORES.search(told) is not None) or any(
+        key.startswith("db.vector.") for key in span.attributes
+    )
+
+
+class AnySpan(Reader):
+    """Reads spans by names, words and shapes."""
+
+    name = "any"
+    switch = "let the instrumentation record inputs and outputs"
+
+    def role(self, span: SpanRecord) -> Role | None:
+        """See `Reader.role`."""
+        attributes = span.attributes
+        if not attributes:
+            return None
+        if _is_store(span):
+            return "other" if is_indexing(span) else "retrieval"
+        fields = _fields(span)
+        if fields.kind is not None:
+            return fields.kind
+        if any(key in attributes for key in _TOOLS):
+            return "tool"
+        if sent_in(span) or (
+            fields.has_model and ("prompt" in fields.given or "messages" in fields.given)
+        ):
+            return "model"
+        if fields.has_model and ("request" in fields.given or "response" in fields.out):
+            return "model"
+        listed = any(
+            documents_in(value) is not None
+            and (word in _DOCUMENTS or _RETRIEVES.search(span.name) is not None)
+            for word, value in fields.out.items()
+            if not isinstance(value, str)
+        )
+        if listed:
+            return "retrieval"
+        if fields.given and fields.out:
+            return "step"
+        return "other" if "gen_ai.operation.name" in attributes or fields.has_model else None
+
+    def tool_name(self, span: SpanRecord) -> str:
+        """See `Reader.tool_name`."""
+        named = next((span.attributes[key] for key in _TOOLS if key in span.attributes), None)
+        return str(named or span.name).removeprefix("execute_tool ").removeprefix("tool: ")
+
+    def question(self, span: SpanRecord) -> str | None:
+        """See `Reader.question`."""
+        return _first(
+            _fields(span).given,
+            ("question", "query", "inputs", "input", "prompt", "messages"),
+            question_in,
+        )
+
+    def query(self, span: SpanRecord) -> str | None:
+        """See `Reader.query`."""
+        given = _fields(span).given
+        words = (
+            "query.content",
+            "query.text",
+            "query_text",
+            "query",
+            "question",
+            "arguments",
+            "args",
+            "inputs",
+            "input",
+            "request",
+            "prompt",
+        )
+        return _first(given, words, query_in)  # fmt: skip
+
+    def answer(self, span: SpanRecord) -> str | None:
+        """See `Reader.answer`."""
+        out = _fields(span).out
+        return _first(
+            out,
+            ("answer", "reply", "completion", "output", "outputs", "response", "result"),
+            answer_in,
+        )
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """See `Reader.documents`."""
+        hits = [
+            dict(event.attributes) for event in span.events if event.name.endswith("query.result")
+        ]
+        if hits:
+            rows = [{key.rpartition(".")[2]: item for key, item in hit.items()} for hit in hits]
+            found = documents_in(rows)
+            return Documents(missing="unreadable_result") if found is None else Documents(found)
+        out = _fields(span).out
+        value = self.result(span)
+        if value is None:
+            if span.failed:
+                return Documents()
+            return Documents(missing="truncated" if span.dropped else "content_off")
+        if is_hidden(value):
+            return Documents(missing="redacted")
+        found = documents_in(value)
+        if found is None:
+            listed = [one for item in out.values() if (one := documents_in(item)) is not None]
+            found = listed[0] if len(listed) == 1 else None
+        if found is None:
+            if is_broken(value):
+                return Documents(missing="truncated")
+            from ragmeter.adapters.opentelemetry._passages import RetrievalTool, cut  # noqa: PLC0415
+
+            found = cut(value, RetrievalTool("*"))
+            return Documents(missing="unreadable_result") if found is None else Documents(found)
+        if any(item.hidden for item in found):
+            return Documents(found, "redacted")
+        if any(item.text is None for item in found):
+            return Documents(found, "convention_has_no_text")
+        return Documents(found)
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        """See `Reader.reranked`."""
+        for value in _fields(span).given.values():
+            found = documents_in(value)
+            if found and all(item.text is not None for item in found):
+                return found
+        return ()
+
+    def result(self, span: SpanRecord) -> Any:
+        """See `Reader.result`."""
+        out = _fields(span).out
+        named = [value for word, value in out.items() if word in _DOCUMENTS]
+        return named[0] if named else next(iter(out.values()), None)
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        """See `Reader.prompt`."""
+        found = sent_in(span)
+        if found:
+            return found
+        given = _fields(span).given
+        for word in ("messages", "input", "inputs", "prompt", "prompts", "request"):
+            value = given.get(word)
+            messages = messages_in(value)
+            if messages:
+                told = mapping_of(value).get("config", value)
+                system = mapping_of(told).get("system_instruction")
+                return ([("system", system)] if isinstance(system, str) else []) + messages
+            text = value if isinstance(value, str) else question_in(value)
+            if text:
+                return [("user", text)]
+        return []
+
+    def said(self, span: SpanRecord) -> str | None:
+        """See `Reader.said`."""
+        return said_in(span) or self.answer(span)
+
+    def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
+        """See `Reader.hides`."""
+        fields = _fields(span)
+        return any(map(is_hidden, (fields.given if side == "input" else fields.out).values()))
+
+
+def _first(values: Mapping[str, Any], words: tuple[str, ...], read: Any) -> str | None:
+    for word in words:
+        found = read(values[word]) if word in values else None
+        if isinstance(found, str):
+            return found
+    return None

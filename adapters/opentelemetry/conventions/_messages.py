@@ -1,0 +1,145 @@
+"""What a model was sent and said, wherever it is told: attributes, span events, log records, old forms and new.
+
+Log records of a span stand among its events (`requests.with_logs`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragmeter.adapters.opentelemetry.record import SpanRecord
+
+from ._values import answer_in, last_of, messages_in, opened
+
+__all__ = ["said_in", "sent_in", "tells_content"]
+
+_SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
+_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
+_INDEXED = re.compile(r"(?:gen_ai|llm)\.(prompt|completion)s?\.(\d+)\.(role|content)")
+_OLDER: Mapping[str, tuple[str, ...]] = {
+    "prompt": ("gen_ai.prompt", "llm.prompt"),
+    "completion": ("gen_ai.completion", "llm.completion"),
+}
+_LISTS = ("events", "all_messages_events")
+_PREFIX = re.compile(r"(system|user|assistant|human|tool): ")
+
+
+def tells_content(name: str) -> bool:
+    """Return whether an event of this name may tell messages of a model's call, or a document."""
+    return name.startswith("gen_ai.") or name.endswith("query.result")
+
+
+def sent_in(span: SpanRecord) -> list[tuple[str, str]]:
+    """Return role and text of each message that a model was sent, by the GenAI conventions of any time."""
+    for home in _homes(span):
+        found = messages_in(home.get(_SENT))
+        if found:
+            return [*(("system", text) for text in _instructions(home)), *found]
+    found = [
+        message
+        for name, given in _events(span)
+        if (role := _EVENT.fullmatch(name)) is not None
+        for message in _message(role[1], given)
+    ]
+    return found or _indexed(span, "prompt") or _older(span, "prompt", "user")
+
+
+def said_in(span: SpanRecord) -> str | None:
+    """Return what a model said, likewise; None: nothing is told, or it called tools."""
+    for home in _homes(span):
+        if _SAID in home:
+            said = last_of(messages_in(home[_SAID]), "assistant")
+            return None if said is None else answer_in(opened(said)) or said
+    choices = [
+        message
+        for name, given in _events(span)
+        if name == "gen_ai.choice"
+        for message in _message("assistant", given)
+    ]
+    found = choices or _indexed(span, "completion") or _older(span, "completion", "assistant")
+    return last_of(found, "assistant")
+
+
+def _homes(span: SpanRecord) -> Iterator[Mapping[str, Any]]:
+    yield span.attributes
+    for event in span.events:
+        yield event.attributes
+
+
+def _events(span: SpanRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for event in span.events:
+        yield event.name, event.attributes
+    for key in _LISTS:
+        told = opened(span.attributes.get(key))
+        for one in told if isinstance(told, list) else ():
+            if isinstance(one, dict):
+                yield str(one.get("event.name", "")), one
+
+
+def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the message that an event tells: its content may stand in fields, in one JSON, or within."""
+    inner = opened(given.get("gen_ai.event.content", given))
+    for _ in range(2):
+        if isinstance(inner, dict) and "message" in inner:
+            inner = opened(inner["message"])
+    if isinstance(inner, dict) and ("content" in inner or "parts" in inner):
+        content = opened(inner.get("content", inner.get("parts")))
+    elif isinstance(inner, (str, list)):
+        content = inner
+    else:
+        return []
+    found = messages_in([{"role": role, "content": content}])
+    return found or [(role, "")]
+
+
+def _instructions(home: Mapping[str, Any]) -> list[str]:
+    told = opened(home.get("gen_ai.system_instructions"))
+    if isinstance(told, str):
+        return [told]
+    return [text for _, text in messages_in([{"role": "system", "content": told}])] if told else []
+
+
+def _indexed(span: SpanRecord, side: str) -> list[tuple[str, str]]:
+    rows: dict[int, dict[str, Any]] = {}
+    for key, value in span.attributes.items():
+        match = _INDEXED.fullmatch(key) if key.startswith(("gen_ai.", "llm.")) else None
+        if match is not None and match[1] == side and len(match[2]) < 10:
+            rows.setdefault(int(match[2]), {})[match[3]] = value
+    usual = "user" if side == "prompt" else "assistant"
+    return [
+        message
+        for _, row in sorted(rows.items())
+        for message in messages_in(
+            [{"role": row.get("role") or usual, "content": opened(row.get("content"))}]
+        )
+    ]
+
+
+def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
+    """Return the messages of one attribute: JSON of messages, texts, or one text."""
+    for home in _homes(span):
+        for key in _OLDER[side]:
+            value = opened(home.get(key))
+            if not value:
+                continue
+            found = messages_in(value)
+            if found:
+                return found
+            texts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
+            plain = [text for text in texts if isinstance(text, str) and text.strip()]
+            if plain:
+                return [_prefixed(text, role) for text in plain]
+            said = answer_in(value) if side == "completion" else None
+            if said is not None:
+                return [(role, said)]
+    return []
+
+
+def _prefixed(text: str, role: str) -> tuple[str, str]:
+    """Return the message of a text that may begin with its role, as some write prompts."""
+    match = _PREFIX.match(text)
+    return (
+        (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])
+    )

@@ -1,0 +1,306 @@
+"""Passages in the layout of a text: what stands between separators, and where a prompt has its context.
+
+Shape only: no framework, no convention and no tool is known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .letters import letters_of, weight_of
+from .step import Message
+
+__all__ = ["Piece", "PromptPlace", "pieces_of", "place_in", "question_in_prompt"]
+
+
+class Piece(NamedTuple):
+    """A passage that a layout shows."""
+
+    text: str
+    id: str | None = None
+    """Its label."""
+
+
+class PromptPlace(NamedTuple):
+    """Where a prompt has its context, and the passages there."""
+
+    pieces: tuple[Piece, ...]
+    is_divided: bool
+    """Whether a separator stands between them; else nobody knows how many there are."""
+
+
+_ELEMENT = re.compile(
+    r"<(document|doc|chunk|passage|result|context|source|item)\b([^>]*)>(.*?)</\1>",
+    re.IGNORECASE | re.DOTALL,
+)
+_INNER = re.compile(
+    r"<(?:document_content|page_content|content|text)>(.*?)</(?:document_content|page_content|content|text)>",
+    re.IGNORECASE | re.DOTALL,
+)
+_ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+_RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
+    r"(?:(?:document|doc|result|source|passage|chunk|context|hit)[ \t]*\#?\d+[ \t]*"
+    r"(?:[=#*-]{2,}[ \t]*$|[:.)][ \t]*|$)"
+    r"|\[\d+\][ \t:]*|\(?\d{1,3}[.)][ \t]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SOURCE = re.compile(
+    r"^[ \t]*(?:source|title|url|doc(?:ument)?|file|quelle|источник|来源)[ \t]*[:：]([^\n]*)\n+"
+    r"[ \t]*(?:content|text|snippet|passage|inhalt|текст|内容)[ \t]*[:：][ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BLANK = re.compile(r"\n[ \t]*\n")
+_LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
+_NOTHING = re.compile(
+    r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
+    r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
+    re.IGNORECASE,
+)
+_FOUND = re.compile(r"\b(?:found|results?|match\w*|documents?|hits?|entries)\b", re.IGNORECASE)
+
+
+def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
+    """Yield the passages that a text holds: between separators, elements, rules, headings or blank lines.
+
+    Args:
+        text: Without any passage if it says in one short line that nothing was found.
+        separator: Regular expression of what stands between two passages.
+    """
+    if separator is not None:
+        yield from map(_labelled, filter(str.strip, _split(re.compile(separator), text)))
+        return
+    if not text.strip() or _is_nothing(text.strip()):
+        return
+    heads = list(_SOURCE.finditer(text))
+    if heads:
+        ends = [*(head.start() for head in heads[1:]), len(text)]
+        for head, end in zip(heads, ends, strict=True):
+            yield Piece(text[head.end() : end].strip(" \t\n-="), head[1].strip() or None)
+        return
+    elements = list(_ELEMENT.finditer(text))
+    if elements:
+        for element in elements:
+            inner = _INNER.search(element[3])
+            named = _ID_ATTRIBUTE.search(element[2])
+            body = (inner[1] if inner else element[3]).strip()
+            if body:
+                yield Piece(body, named[1] if named else None)
+        return
+    for rule in (_RULE, _HEADING, _BLANK):
+        if rule.search(text):
+            yield from map(_labelled, filter(str.strip, _split(rule, text)))
+            return
+    yield _labelled(text)
+
+
+def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
+    """Yield what stands between the matches; groups in the user's expression do not count."""
+    start = 0
+    for match in rule.finditer(text):
+        if match.end() > match.start():
+            yield text[start : match.start()]
+            start = match.end()
+    yield text[start:]
+
+
+def _is_nothing(text: str) -> bool:
+    """Return whether a tool says in one short line that it found nothing."""
+    return (
+        len(text) <= 100
+        and _NOTHING.fullmatch(text) is not None
+        and _FOUND.search(text) is not None
+    )
+
+
+def _labelled(text: str) -> Piece:
+    label = _LABEL.match(text.strip())
+    if label is None or label[1].isdigit():
+        return Piece(text.strip())
+    return Piece(text.strip()[label.end() :], label[1])
+
+
+_NAMES = (
+    r"contexts?|documents?|docs|sources?|passages?|excerpts?|snippets?|knowledge(?:[ -]base)?|information|"
+    r"references?|search results|retrieved (?:text|chunks|content)|chunks|facts|kontext|dokumente|quellen|"
+    r"контекст|документы|источники|фрагменты|выдержки|информация|материалы|"
+    r"上下文|参考资料|参考信息|资料|文档|背景知识|背景信息|已知信息|检索结果"
+)
+_PLURALS = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", _NAMES)
+"""Of which one may stand before a passage of its own: ``Source: a.md``."""
+_NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*)"
+_WRAPPED = re.compile(
+    r"<((?:\w+[_-])?(?:context|documents|docs|sources|passages|excerpts|knowledge|references|search_results)"
+    r"(?:[_-]\w+)?)\b[^>]*>\n?(.+?)</\1>",
+    re.IGNORECASE | re.DOTALL,
+)
+_LABEL_LINE = re.compile(
+    r"^[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
+    rf"reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
+    r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
+    rf"[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that names the context and says no more."""
+_LEADING = re.compile(
+    r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|context|retriev|sources|"
+    r"контекст|документ|следующ|[\u4e00-\u9fff]))"
+    rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,80}}"
+    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A sentence that leads to it."""
+_PARAGRAPH = re.compile(
+    r"\A[^\n]{0,400}(?:following|below|given|provided|next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
+    rf"[^\n]{{0,200}}{_NAMED}[^\n]{{0,600}}\n[ \t]*\n",
+    re.IGNORECASE,
+)
+"""A paragraph of instructions before it."""
+_BEFORE_FENCE = re.compile(
+    rf"\A[^\n]{{0,400}}(?:{_NAMES})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_ASKS = (
+    r"(?:the |my |user'?s? |current |original |actual )*"
+    r"(?:question|query|user input|input|request|frage|вопрос|запрос|问题是?|提问|用户问题)"
+)
+_ANSWERS = r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案"
+_ASKED = re.compile(
+    rf"^[ \t#*<\[]*{_ASKS}[ \t*>\]]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?=\n[ \t#*<]*(?:{_ANSWERS}|{_NAMES}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_CLOSING = re.compile(
+    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS}|instructions?|инструкции|指令)[ \t*>\]]*(?:[:：]|$)|"
+    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
+    r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What ends it."""
+_META = re.compile(
+    r"(?:[ \t]*(?:[a-z]+(?:_[a-z]+)+|source|title|url|author|date|page|file|id|score|section|category|language)"
+    r"[ \t]*[:=][^\n]{0,200}(?:\n|\Z))+",
+    re.IGNORECASE,
+)
+"""Lines of metadata above a passage."""
+_LEAST = 20
+"""Letters of a passage at least."""
+_MOST_ASKED = 2_000
+
+
+def place_in(
+    messages: Iterable[Message], question: str | None = None, count: int | None = None
+) -> PromptPlace | None:
+    """Return the passages where a prompt has its context; None: it has no place for any.
+
+    Args:
+        messages: What a model was sent.
+        question: What was asked: it is no passage.
+        count: How many passages there are, where that is known: it tells what divides them.
+    """
+    best: PromptPlace | None = None
+    size = 0
+    for role, text in messages:
+        if role not in ("system", "user", "developer", ""):
+            continue
+        body = _context_of(text, (question or "").strip())
+        if body is None:
+            continue
+        place = _place(body, count)
+        weight = sum(len(piece.text) for piece in place.pieces)
+        if weight > size:
+            best, size = place, weight
+    return best
+
+
+def question_in_prompt(messages: Sequence[Message]) -> str | None:
+    """Return what a prompt asks: behind its last ``Question:``, beside its context, or all that users said."""
+    asked = [text for role, text in messages if role == "user" and text.strip()]
+    if not asked:
+        return None
+    text = asked[-1]
+    found = max(_ASKED.finditer(text), key=re.Match.start, default=None)
+    span = _span_of(text)
+    if found is not None and (span is not None or len(found[1]) < len(text) // 2):
+        return _short(found[1])
+    if span is None:
+        return _short(text)
+    sides = (text[: span[0]].strip(), re.sub(r"\A\s*</\w+>", "", text[span[2] :]).strip())
+    return next((_short(side) for side in sides if side and not _BLANK.search(side)), None)
+
+
+def _short(text: str) -> str | None:
+    plain = text.strip().strip('"').strip()
+    return plain if 0 < len(plain) <= _MOST_ASKED else None
+
+
+def _span_of(text: str) -> tuple[int, int, int] | None:
+    """Return where the line that leads to the context begins, and where the context does and ends."""
+    wrapped = _WRAPPED.search(text)
+    if wrapped is not None:
+        return wrapped.start(), wrapped.start(2), wrapped.end(2)
+    elements = list(_ELEMENT.finditer(text))
+    if elements:
+        return elements[0].start(), elements[0].start(), elements[-1].end()
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE):
+        head = rule.search(text)
+        if head is not None and text[head.end() :].strip():
+            return head.start(), head.end(), len(text)
+    return None
+
+
+def _context_of(text: str, question: str) -> str | None:
+    span = _span_of(text)
+    if span is None:
+        return None
+    _, start, end = span
+    body = text[start:end]
+    at = body.rfind(question) if question else -1
+    if at >= 0:
+        body = body[:at]
+    opening = _FENCE.match(body.lstrip("\n"))
+    if opening is not None:
+        body = body.lstrip("\n")[opening.end() :]
+        closing = None
+        for closing in _FENCE.finditer(body):
+            if closing[0].strip() == opening[0].strip():
+                break
+        if closing is not None:
+            return body[: closing.start()].strip()
+    asks = _CLOSING.search("\n" + body)
+    if asks is not None:
+        body = ("\n" + body)[: asks.start()]
+    return body.strip().rstrip('-=`"').strip()
+
+
+def _place(body: str, count: int | None) -> PromptPlace:
+    pieces = [piece for piece in pieces_of(body) if piece.text]
+    whole = [piece for piece in pieces if _META.fullmatch(piece.text) is None] or pieces
+    whole = [
+        piece._replace(
+            text=_META.sub("", piece.text, count=1).strip()
+            if _META.match(piece.text)
+            else piece.text
+        )
+        for piece in whole
+    ]
+    if count is not None and len(whole) != count:
+        for rule in (_BLANK, re.compile(r"\n(?=[ \t]*[-*•] )"), re.compile(r"\n"), _RULE):
+            parts = [part.strip() for part in _split(rule, body) if part.strip()]
+            if len(parts) == count:
+                return PromptPlace(tuple(map(Piece, parts)), is_divided=True)
+        return PromptPlace(tuple(whole), is_divided=False)
+    if count is None:
+        whole = [piece for piece in whole if weight_of(letters_of(piece.text)) >= _LEAST]
+    if (
+        len(whole) == 1
+        and len(items := re.split(r"(?:\A|\n)[ \t]*[-*•] +", body)) > 2
+        and not items[0]
+    ):
+        return PromptPlace(tuple(Piece(item.strip()) for item in items[1:]), is_divided=True)
+    is_marked = bool(_ELEMENT.search(body) or _HEADING.match(body) or _SOURCE.match(body))
+    return PromptPlace(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
