@@ -133,7 +133,7 @@ class MetricWriter:
         """Count a new knowledge gap."""
         attributes: dict[str, AttributeValue] = {semconv.DIAGNOSIS: diagnosis}
         self._add(attributes, semconv.LANGUAGE, language)
-        self._count(semconv.GAPS, 1, attributes)
+        self._measure(semconv.GAPS, 1, attributes)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
