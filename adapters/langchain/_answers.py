@@ -23,26 +23,23 @@ from ragmeter.adapters.reading.answer import (
     ANSWER_NAMES,
     Said,
     choose_answer,
-    heard,
     is_label,
-    texts_that_said,
 )
+from ragmeter.adapters.reading.calls import speakers_of
 from ragmeter.adapters.reading.contexts import Stretch, stretches_in
 from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
-from ragmeter.adapters.reading.prompts import prompt_of
-from ragmeter.adapters.reading.step import Message, Step, Unknown
+from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
+from ._calls import steps_of
 from ._payloads import fields_in, find_answer
-from ._state import LlmNote, OpenRequest, Run
+from ._state import LlmNote, OpenRequest
 
 __all__ = [
     "OutputNote",
     "answer_in",
     "call_before_answer",
     "note_output",
-    "refusal_before",
-    "said_by",
     "shown",
 ]
 
@@ -148,26 +145,21 @@ def _as_plain(value: object, depth: int = 0) -> Any:
     return str(value) if isinstance(value, (date, Decimal, UUID)) else None
 
 
-MAX_CALLS = 100
-"""How many calls are looked at; the last ones."""
-
-
-def said_by(request: OpenRequest, contexts: Sequence[str]) -> list[Said]:
-    """Return what each call said, and whether a retrieved text stood in its prompt."""
-    calls = [(_words(note), note.run) for note in _calls(request)]
-    return heard([(text, prompt_of(run.sent)) for text, run in calls if text], contexts)
-
-
-def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | None:
+def call_before_answer(
+    request: OpenRequest, answer: str | None, calls: Sequence[Step]
+) -> LlmNote | None:
     """Return the call before which everything happened that the answer is from; None: it is not seen.
 
     A call that is not known to have answered, and that began before a retrieval was over or within a
     function that gave out documents, did something else: it graded them, say, and the answer comes from a
     model that LangChain does not know.
     """
-    note, is_known = _answering_call(request, answer)
-    if note is None or is_known:
-        return note
+    notes = {str(note.run.order): note for note in request.llms}
+    if speakers := speakers_of(calls, answer):
+        return notes[speakers[-1].id]
+    if not calls:
+        return None
+    note = notes[calls[-1].id]
     for one in request.retrievals:
         if one.contexts and one.ended_order is not None and note.run.order < one.ended_order:
             return None
@@ -178,30 +170,6 @@ def call_before_answer(request: OpenRequest, answer: str | None) -> LlmNote | No
             return None
         run = run.parent
     return note
-
-
-def refusal_before(request: OpenRequest, answer: str | None) -> str | None:
-    """Return the words by which the answering call refused, perhaps none; None: it did not."""
-    note, _ = _answering_call(request, answer)
-    return None if note is None else note.refusal
-
-
-def response_id_of(request: OpenRequest, answer: str | None) -> str | None:
-    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
-    authors = _authors(request, answer)
-    return authors[0].response_id if len(authors) == 1 else None
-
-
-def _answering_call(request: OpenRequest, answer: str | None) -> tuple[LlmNote | None, bool]:
-    """Return the call that gave the answer, and whether it is known to have.
-
-    It is known if its words are the answer. Else it is the last one.
-    """
-    authors = _authors(request, answer)
-    if authors:
-        return authors[-1], True
-    calls = _calls(request)
-    return (calls[-1] if calls else None), False
 
 
 def shown(
@@ -215,12 +183,8 @@ def shown(
 
     Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
     """
-    calls = [_step(note.run, _words(note)) for note in _calls(request)]
-    last = max((call.started_ns for call in calls), default=-1)
-    unfinished = [run for run in request.unfinished() if run.sent and run.order > last]
-    calls += [_step(run, Unknown("unfinished")) for run in unfinished]
     return stretches_in(
-        sorted(calls, key=lambda call: call.started_ns),
+        steps_of(request, unfinished=True),
         contexts,
         answer=answer,
         question=question,
@@ -228,33 +192,3 @@ def shown(
         after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
         are_whole=True,
     )
-
-
-def _step(run: Run, said: str | Unknown | None) -> Step:
-    """Return a model's call as the reading knows it; what comes first has the smaller number for a time."""
-    messages = tuple(Message(role, text) for role, texts in run.sent for text in texts)
-    return Step(
-        id=str(run.order),
-        started_ns=run.order,
-        ended_ns=run.order,
-        messages=messages,
-        said=said,
-    )
-
-
-def _calls(request: OpenRequest) -> list[LlmNote]:
-    return sorted(request.llms, key=lambda note: note.run.order)[-MAX_CALLS:]
-
-
-def _words(note: LlmNote) -> str | None:
-    if note.text or not note.arguments:
-        return note.text
-    return json.dumps(note.arguments, ensure_ascii=False, default=str)
-
-
-def _authors(request: OpenRequest, answer: str | None) -> list[LlmNote]:
-    """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
-    if answer is None:
-        return []
-    calls = [(note, text) for note in _calls(request) if (text := _words(note))]
-    return [calls[place][0] for place in texts_that_said(answer, [text for _, text in calls])]

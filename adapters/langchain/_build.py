@@ -13,7 +13,10 @@ from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters.reading.answer import heard
+from ragmeter.adapters.reading.calls import refusal_before, response_id_of
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
+from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
@@ -24,11 +27,9 @@ from ._answers import (
     OutputNote,
     answer_in,
     call_before_answer,
-    refusal_before,
-    response_id_of,
-    said_by,
     shown,
 )
+from ._calls import steps_of
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
 from ._results import note_unseen, read_results
 from ._stages import Trail
@@ -92,8 +93,9 @@ def _run_of(
     are_read: bool,
 ) -> RagRun | None:
     read_tool_texts(request)
-    answer = _answer(request, output)
-    answering = call_before_answer(request, answer)
+    calls = steps_of(request)
+    answer = _answer(request, output, calls)
+    answering = call_before_answer(request, answer, calls)
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, queries)
@@ -114,7 +116,7 @@ def _run_of(
             contexts, rule = found, "prompt"
     if contexts is None and not notes:
         return None
-    refusal = refusal_before(request, answer)
+    refusal = refusal_before(calls, answer)
     if refusal is None:
         refusal = ending.refusal
     status = _status(request, ending, answer, contexts, refused=refusal is not None)
@@ -149,7 +151,7 @@ def _run_of(
         parent=request.parent_span,
         target=request.target,
         conversation_id=scope.conversation_id or _first_text(metadata, _CONVERSATION_KEYS),
-        response_id=response_id_of(request, answer),
+        response_id=response_id_of(calls, answer),
         user_id=scope.user_id or _first_text(metadata, ("user_id",)),
         tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
         metadata=dict(scope.metadata),
@@ -185,12 +187,13 @@ def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
     return queries[0] if queries and not request.resumes else None
 
 
-def _answer(request: OpenRequest, output: OutputNote) -> str | None:
+def _answer(request: OpenRequest, output: OutputNote, calls: Sequence[Step]) -> str | None:
     if not output.strings:
         return answer_in(output, (), ())
     texts = [item.text for note in request.retrievals for item in note.contexts or ()]
     texts += [item.text for passage in request.passages for item in passage.documents]
-    return answer_in(output, said_by(request, texts), texts)
+    spoken = [(call.words, call.prompt()) for call in calls if call.words]
+    return answer_in(output, heard(spoken, texts), texts)
 
 
 def _in_prompts(

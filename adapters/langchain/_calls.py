@@ -6,12 +6,18 @@ the application may change, and no copies.  Read on the worker, compared and for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters.reading.calls import MAX_CALLS, UNFINISHED
 from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.step import Message, Step, Unknown
 
-__all__ = ["messages_sent", "prompts_sent", "tool_arguments"]
+if TYPE_CHECKING:
+    from ._state import LlmNote, OpenRequest, Run
+
+__all__ = ["messages_sent", "prompts_sent", "steps_of", "tool_arguments"]
 
 _MAX_DEPTH = 4
 _NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
@@ -64,3 +70,37 @@ def _texts(content: object, depth: int = 0) -> Iterator[str]:
     elif isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
         for value in content:
             yield from _texts(value, depth + 1)
+
+
+def steps_of(request: OpenRequest, *, unfinished: bool = False) -> list[Step]:
+    """Return model calls as the reading knows them, the last ones; their order stands for a time.
+
+    Args:
+        request: What was noted.
+        unfinished: Whether to add those that failed or are open since then: they may have been about to answer.
+    """
+    notes = sorted(request.llms, key=lambda note: note.run.order)[-MAX_CALLS:]
+    steps = [_step(note.run, _words(note), note) for note in notes]
+    if unfinished:
+        last = notes[-1].run.order if notes else -1
+        late = [run for run in request.unfinished() if run.sent and run.order > last]
+        steps += [_step(run, UNFINISHED) for run in sorted(late, key=lambda run: run.order)]
+    return steps
+
+
+def _step(run: Run, said: str | Unknown | None, note: LlmNote | None = None) -> Step:
+    return Step(
+        id=str(run.order),
+        started_ns=run.order,
+        ended_ns=run.order,
+        messages=tuple(Message(role, text) for role, texts in run.sent for text in texts),
+        said=said,
+        refusal=None if note is None else note.refusal,
+        response_id=None if note is None else note.response_id,
+    )
+
+
+def _words(note: LlmNote) -> str | None:
+    if note.text or not note.arguments:
+        return note.text
+    return json.dumps(note.arguments, ensure_ascii=False, default=str)

@@ -10,11 +10,10 @@ raises counts as none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.adapters.reading.answer import LONG_CHARACTERS, is_long, texts_that_said
 from ragmeter.adapters.reading.fields import (
     OutputString,
     Reader,
@@ -22,7 +21,6 @@ from ragmeter.adapters.reading.fields import (
     fields_of,
     strings_in,
 )
-from ragmeter.adapters.reading.prompts import Prompt, prompt_of
 
 from ._payloads import (
     NodeSnapshot,
@@ -34,19 +32,13 @@ from ._payloads import (
     snapshot_nodes,
     text_of,
 )
-from ._state import CallNote
 
 __all__ = [
     "Answer",
     "Readers",
     "answer_of",
-    "answering_calls",
     "inputs_of",
-    "prompts_of",
-    "refusal_before",
-    "response_id_of",
     "source_ids_of",
-    "with_sources",
 ]
 
 
@@ -238,97 +230,3 @@ def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 _OWN = frozenset({"self", "init_state", "ctx", "tags", "run_id"})
-
-
-def prompts_of(calls: Iterable[CallNote]) -> list[Prompt]:
-    """Return the prompts of calls, in their order."""
-    return [prompt_of(call.messages) for call in calls if call.messages]
-
-
-def answering_calls(calls: Sequence[CallNote], answer: str | None) -> list[CallNote]:
-    """Return the calls from which the answer stems, in order.
-
-    Those whose stream the caller read as the answer; else those that said it, or a part of it; else the last
-    one. And all from which these stem, see `with_sources`.
-    """
-    return with_sources(calls, _answering(calls, answer))
-
-
-def refusal_before(calls: Sequence[CallNote], answer: str | None) -> str | None:
-    """Return the words by which the call that answered refused, perhaps none; None: it did not."""
-    places = _answering(calls, answer)
-    return calls[max(places)].refusal if places else None
-
-
-def response_id_of(calls: Sequence[CallNote], answer: str | None) -> str | None:
-    """Return what the provider calls the completion that answered; None: not told, or several did."""
-    places = _answering(calls, answer)
-    return calls[places[0]].response_id if answer and len(places) == 1 else None
-
-
-def _answering(calls: Sequence[CallNote], answer: str | None) -> list[int]:
-    places = [place for place, call in enumerate(calls) if call.answers]
-    if not places and answer:
-        texts = [(place, text) for place, call in enumerate(calls) for text in call.said]
-        said = texts_that_said(answer, [text for _, text in texts])
-        places = [texts[index][0] for index in said]
-    return places or ([len(calls) - 1] if calls else [])
-
-
-def with_sources(calls: Sequence[CallNote], places: Iterable[int]) -> list[CallNote]:
-    """Return calls and those that they draw on, in order.
-
-    As far back as it goes: calls whose words stand in a prompt of these (drafts, sub-answers, tools'
-    answers), earlier calls of the same conversation, and calls of the same synthesis.
-
-    Args:
-        calls: The request's calls.
-        places: Which of them to begin with.
-    """
-    chosen = set(places)
-    waiting = sorted(chosen)
-    while waiting:
-        place = waiting.pop()
-        prompt = "\n".join(text for _, texts in calls[place].messages for text in texts)
-        collapsed = " ".join(prompt.split())
-        for other, call in enumerate(calls):
-            if other in chosen:
-                continue
-            beside = call.synthesis is not None and call.synthesis is calls[place].synthesis
-            if beside or (
-                other < place
-                and (_continues(calls[place], call) or _quotes(prompt, collapsed, call))
-            ):
-                chosen.add(other)
-                waiting.append(other)
-    return [calls[place] for place in sorted(chosen)]
-
-
-def _continues(later: CallNote, earlier: CallNote) -> bool:
-    """Return whether a call goes on with the conversation of an earlier one."""
-    if len(earlier.messages) >= len(later.messages):
-        return False
-    return bool(earlier.messages) and earlier.messages[-1] in later.messages
-
-
-def _quotes(prompt: str, collapsed: str, call: CallNote) -> bool:
-    """Return whether what a call said stands in a prompt: a short text only between two marks."""
-    for text in call.said:
-        said = " ".join(text.split())
-        if len(said) >= LONG_CHARACTERS or is_long(said):
-            if said in collapsed:
-                return True
-            continue
-        start = prompt.find(text) if said else -1
-        if start < 0:
-            continue
-        end = start + len(text)
-        before = prompt[max(0, start - 2) : start].strip(" \"'")
-        after = prompt[end : end + 2].strip(" \"'.")
-        if before[-1:] in _OPENS and after[:1] in _CLOSES:
-            return True
-    return False
-
-
-_OPENS = ("", "\n", ":", ">", "：")
-_CLOSES = ("", "\n", "<")

@@ -6,19 +6,20 @@ shape is the answer by the rule that all frameworks share.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import choose_answer, heard
-from ragmeter.adapters.reading.prompts import prompt_of
+from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
+from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
 from ragmeter.requests.scope import RequestScope
 
-from ._answers import refusal_before, response_id_of
+from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import read_results
@@ -37,15 +38,16 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun:
     are_read = read_results(ended, lookout)
     scope = ended.scope or _NOTHING_SAID
     status, answer = ended.status, ended.answer
+    calls = steps_of(ended.calls)
     if answer is None and ended.output.strings:
-        answer = _chosen_answer(ended)
+        answer = _chosen_answer(ended, calls)
         status = "no_answer" if answer is None else status
-    refusal = refusal_before(ended.calls, answer) if status in ("ok", "no_answer") else None
+    refusal = refusal_before(calls, answer) if status in ("ok", "no_answer") else None
     if refusal is not None:
         status = "refused"
         answer = refusal or None if answer in (None, _EMPTY) else answer
     given = ended.output.contexts
-    reached = nodes_that_reached(ended, answer)
+    reached = nodes_that_reached(ended, calls, answer)
     if given is not None:
         reached = Reached(given, frozenset(), by_prompt=False)
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
@@ -79,7 +81,7 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun:
         parent=ended.spans.parent,
         target=ended.spans.target,
         conversation_id=scope.conversation_id,
-        response_id=response_id_of(ended.calls, answer),
+        response_id=response_id_of(calls, answer),
         user_id=scope.user_id,
         tags=scope.tags,
         metadata=scope.metadata,
@@ -103,7 +105,7 @@ def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Ret
     )
 
 
-def _chosen_answer(ended: Ended) -> str | None:
+def _chosen_answer(ended: Ended, calls: Sequence[Step]) -> str | None:
     """Return the string of the output that is the answer, by what the model said."""
     found = {
         text_in_prompts(item)
@@ -112,18 +114,11 @@ def _chosen_answer(ended: Ended) -> str | None:
         for item in batch.nodes or ()
     }
     contexts = [text for text in found if text]
-    spoken = [
-        (
-            call.said[0] if len(call.said) == 1 else json.dumps(call.said, ensure_ascii=False),
-            prompt_of(call.messages),
-        )
-        for call in ended.calls
-        if call.said
-    ]
+    spoken = [(call.words, call.prompt()) for call in calls if call.words]
     return choose_answer(
         ended.output.strings,
         heard(spoken, contexts),
         copied=[*ended.output.copied, *filter(None, [ended.question])],
         contexts=contexts,
-        unheard=any(call.is_stream for call in ended.calls),
+        unheard=any(call.said == UNHEARD for call in calls),
     )

@@ -7,16 +7,24 @@ stored or exported. Nothing of LlamaIndex is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters.reading.calls import UNHEARD
 from ragmeter.adapters.reading.fields import strings_in
-from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.prompts import Prompt, Sent, prompt_of
+from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.requests.refusals import refusal_of
 
 from ._payloads import result_class
 
-__all__ = ["is_flattened", "messages_of", "refusal_in", "response_id_in", "said_in"]
+if TYPE_CHECKING:
+    from ._state import CallNote
+
+__all__ = [
+    "is_flattened", "messages_of", "prompts_of", "refusal_in", "response_id_in", "said_in", "steps_of",
+]  # fmt: skip
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
@@ -94,3 +102,32 @@ def response_id_in(result: object) -> str | None:
     raw = getattr(result, "raw", None)
     found = raw.get("id") if isinstance(raw, Mapping) else getattr(raw, "id", None)
     return found if isinstance(found, str) and found else None
+
+
+def prompts_of(calls: Iterable[CallNote]) -> list[Prompt]:
+    """Return the prompts of calls, in their order."""
+    return [prompt_of(call.messages) for call in calls if call.messages]
+
+
+def steps_of(calls: Sequence[CallNote]) -> list[Step]:
+    """Return model calls as the reading knows them; what comes first has the smaller number for a time."""
+    return [
+        Step(
+            id=str(place),
+            started_ns=place,
+            ended_ns=place,
+            messages=tuple(Message(role, text) for role, texts in call.messages for text in texts),
+            said=UNHEARD if call.is_stream else _words_of(call),
+            group="" if call.synthesis is None else str(id(call.synthesis)),
+            answers=call.answers,
+            refusal=call.refusal,
+            response_id=call.response_id,
+        )
+        for place, call in enumerate(calls)
+    ]
+
+
+def _words_of(call: CallNote) -> str | None:
+    """Return what a call said; several strings that it filled in as one text."""
+    said = call.said
+    return said[0] if len(said) == 1 else json.dumps(said, ensure_ascii=False) if said else None

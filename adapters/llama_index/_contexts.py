@@ -1,10 +1,10 @@
 """Which nodes of a LlamaIndex request reached the model, in order; runs on the meter's worker.
 
 The request's own prompts are the truth.  Per scope: nodes that a synthesis was given are looked for in the
-prompts of its calls; nodes that were only retrieved, in the prompts of the calls from which the
-answer stems.  Where no prompt is visible, or none shows a node, the notes of the run decide: what
-was given to a synthesis, else what a workflow's steps handed on, else what postprocessors left,
-else what retrievers returned.
+prompts of its calls; nodes that were only retrieved, in the prompts of the calls on which the answer rests
+(`reading.contexts`).  Where no prompt is visible, or none shows a node, the notes of the run decide: what
+was given to a synthesis, else what a workflow's steps handed on, else what postprocessors left, else what
+retrievers returned.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
+from ragmeter.adapters.reading.contexts import stretches_in
+from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
+from ragmeter.adapters.reading.step import Step
 
-from ._answers import answering_calls, prompts_of, with_sources
+from ._calls import prompts_of
 from ._payloads import Nodes, NodeSnapshot, text_in_prompts
 from ._state import Batch, Ended, ScopeNote, StepNote
 
@@ -33,15 +35,16 @@ class Reached(NamedTuple):
     """A prompt showed them."""
 
 
-def nodes_that_reached(ended: Ended, answer: str | None) -> Reached:
+def nodes_that_reached(ended: Ended, calls: Sequence[Step], answer: str | None) -> Reached:
     """Decide what reached the model.
 
     Args:
         ended: The request as it ended.
+        calls: Its model calls, as the reading knows them.
         answer: Its answer.
     """
     scopes = ended.scopes
-    parts, by_prompt = _parts(ended, answer)
+    parts, by_prompt = _parts(ended, calls, answer)
     nodes, rejected = model_nodes(scopes, ended.source_ids, parts)
     return Reached(nodes, rejected, by_prompt)
 
@@ -114,7 +117,9 @@ def _without_repetitions(parts: Sequence[Nodes]) -> Nodes:
     return tuple(kept)
 
 
-def _parts(ended: Ended, answer: str | None) -> tuple[dict[int, Nodes], bool]:
+def _parts(
+    ended: Ended, calls: Sequence[Step], answer: str | None
+) -> tuple[dict[int, Nodes], bool]:
     """Return each scope's nodes, and whether a prompt showed any."""
     scopes = ended.scopes
     parts = _by_runs(scopes)
@@ -136,7 +141,7 @@ def _parts(ended: Ended, answer: str | None) -> tuple[dict[int, Nodes], bool]:
             by_prompt = True
     retrieved = [index for index in parts if not scopes[index].given]
     if retrieved:
-        by_prompt |= _narrow_retrieved(ended, answer, parts, retrieved)
+        by_prompt |= _narrow_retrieved(ended, calls, answer, parts, retrieved)
     return parts, by_prompt
 
 
@@ -151,7 +156,11 @@ def _empty_after(scopes: Sequence[ScopeNote]) -> int:
 
 
 def _narrow_retrieved(
-    ended: Ended, answer: str | None, parts: dict[int, Nodes], retrieved: Sequence[int]
+    ended: Ended,
+    calls: Sequence[Step],
+    answer: str | None,
+    parts: dict[int, Nodes],
+    retrieved: Sequence[int],
 ) -> bool:
     """Keep of what was only retrieved what reached the model; return whether a prompt showed it."""
     found = _joined(parts[index] for index in retrieved)
@@ -164,7 +173,7 @@ def _narrow_retrieved(
         if (item.id, item.text) not in known
     ]
     rewritten = tuple({(item.id, item.text): item for item in others}.values())
-    seen = _seen_by_answering_calls(ended, answer, (*found, *rewritten))
+    seen = _seen_by_answering_calls(ended, calls, answer, (*found, *rewritten))
     chosen = seen if seen is not None else handed
     if chosen is not None:
         first, *rest = retrieved
@@ -174,28 +183,35 @@ def _narrow_retrieved(
     return seen is not None
 
 
-def _seen_by_answering_calls(ended: Ended, answer: str | None, nodes: Nodes) -> Nodes | None:
-    """Return the nodes that the answering calls were sent; None: no call's prompt shows any.
+def _seen_by_answering_calls(
+    ended: Ended, calls: Sequence[Step], answer: str | None, nodes: Nodes
+) -> Nodes | None:
+    """Return what of the nodes the answering calls saw; None: no call's prompt shows any."""
+    if not nodes:
+        return None
+    stretches = stretches_in(
+        calls,
+        [text_in_prompts(item) for item in nodes],
+        answer=answer,
+        question=ended.question,
+        queries=[note.query for note in ended.retrievals],
+        are_whole=True,
+    )
+    if stretches is None:
+        return None
+    return tuple(_cut(nodes[one.passage], one.text) for one in stretches)
 
-    Which call answered may be unknown, e.g. if its text was streamed. Then it is the last one that was
-    sent a node: graders come before it, and verdicts on the answer are sent none.
-    """
-    calls = ended.calls
-    question = ended.question
-    seen = _seen(nodes, prompts_of(answering_calls(calls, answer)), question)
-    for place in reversed(range(len(calls))):
-        if seen is not None:
-            break
-        if _seen(nodes, prompts_of(calls[place : place + 1]), question) is not None:
-            seen = _seen(nodes, prompts_of(with_sources(calls, [place])), question)
-    return seen
+
+def _cut(node: NodeSnapshot, text: str | None) -> NodeSnapshot:
+    """Return what a prompt shows of a node."""
+    return node if text is None else node._replace(text=text, stand_in=None)
 
 
 def _seen(nodes: Nodes, prompts: Sequence[Prompt], question: str | None) -> Nodes | None:
     if not nodes or not prompts:
         return None
-    places = seen_in_prompts([text_in_prompts(item) for item in nodes], prompts, question)
-    return None if places is None else tuple(nodes[place] for place in places)
+    shown = shown_in_prompts([text_in_prompts(item) for item in nodes], prompts, question)
+    return tuple(_cut(nodes[one.passage], one.text) for one in shown) if shown else None
 
 
 def _handed_on(ended: Ended, retrieved: Sequence[int], found: Nodes) -> Nodes | None:

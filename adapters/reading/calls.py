@@ -9,7 +9,10 @@ from .answer import is_label, is_long, texts_that_said
 from .letters import letters_of, weight_of
 from .step import Step, Unknown
 
-__all__ = ["MAX_CALLS", "authors_of", "brief_replies_in", "drafts_for"]
+__all__ = [
+    "MAX_CALLS", "UNFINISHED", "UNHEARD", "authors_of", "brief_replies_in", "drafts_for", "refusal_before",
+    "response_id_of", "speakers_of",
+]  # fmt: skip
 
 MAX_CALLS = 100
 """Calls of a request that are looked at: the last ones."""
@@ -18,8 +21,11 @@ _LEAST_BRIEF = 6
 _MOST_BRIEF = 200
 """Letters of a brief reply at least, and its characters at most: it counts only where it stands on its own."""
 
-_UNFINISHED = Unknown("unfinished")
+UNFINISHED = Unknown("unfinished")
 """What a call was about to say that failed or has not ended: it may be the answer."""
+
+UNHEARD = Unknown("streamed")
+"""What a call said to a reader of its stream."""
 
 
 def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tuple[Step, ...] | None:
@@ -35,12 +41,10 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
         known, so it may be any of these.
     """
     speaking = [call for call in calls if call.words.strip()]
-    if answer is not None and answer.strip():
-        places = texts_that_said(answer, [call.words for call in speaking])
-        if places:
-            found = tuple(_telling(speaking[place], speaking) for place in places)
-            return found if all(call.sent for call in found) else ()
-    unfinished = [call for call in calls if call.said == _UNFINISHED]
+    if speakers := speakers_of(calls, answer):
+        found = tuple(_telling(call, speaking) for call in speakers)
+        return found if all(call.sent for call in found) else ()
+    unfinished = [call for call in calls if call.said == UNFINISHED]
     if unfinished:
         return tuple(unfinished)
     if not (answer or "").strip():
@@ -48,6 +52,28 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
             if call.started_ns >= after_ns and is_long(call.words):
                 return (call,) if call.sent else ()
     return None if any(isinstance(call.said, Unknown) for call in calls) else ()
+
+
+def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:
+    """Return the words by which the call that answered refused, perhaps none; None: it did not."""
+    found = speakers_of(calls, answer) or calls[-1:]
+    return found[-1].refusal if found else None
+
+
+def response_id_of(calls: Sequence[Step], answer: str | None) -> str | None:
+    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
+    found = speakers_of(calls, answer)
+    return found[0].response_id if answer and len(found) == 1 else None
+
+
+def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
+    """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
+    if answering := [call for call in calls if call.answers]:
+        return answering
+    if answer is None or not answer.strip():
+        return []
+    speaking = [call for call in calls if call.words.strip()]
+    return [speaking[place] for place in texts_that_said(answer, [one.words for one in speaking])]
 
 
 def _telling(author: Step, calls: Iterable[Step]) -> Step:
@@ -58,23 +84,26 @@ def _telling(author: Step, calls: Iterable[Step]) -> Step:
     return next((call for call in calls if call.sent and call.words.strip() == words), author)
 
 
-def drafts_for(call: Step, calls: Iterable[Step], others: Collection[str]) -> list[Step]:
-    """Return earlier calls whose replies may stand in a call's prompt.
+def drafts_for(
+    together: Sequence[Step], calls: Iterable[Step], others: Collection[str]
+) -> list[Step]:
+    """Return earlier calls whose replies may stand in the prompts of calls that answer together.
 
-    Not those whose words are a query or a document, nor those that were sent nothing which this call was
-    not sent: steps of an agent are sent one conversation, ever longer.
+    Not those whose words are a query or a document, nor those that were sent nothing which these calls
+    were not sent: steps of an agent are sent one conversation, ever longer.
 
     Args:
-        call: The later call.
+        together: The later calls: one, or those of a group.
         calls: All calls of the request.
         others: Letters of queries and documents.
     """
-    sent = {message.text for message in call.sent}
+    sent = {message.text for call in together for message in call.sent}
+    began = max(call.started_ns for call in together)
     return [
         earlier
         for earlier in calls
-        if earlier is not call
-        and earlier.started_ns < call.started_ns
+        if earlier not in together
+        and earlier.started_ns < began
         and letters_of(earlier.words) not in others
         and any(message.text not in sent for message in earlier.sent)
         and (is_long(earlier.words) or _is_brief(earlier.words))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from .align import align, stands_for_itself
 from .answer import is_long
-from .calls import MAX_CALLS, authors_of, brief_replies_in, drafts_for
+from .calls import MAX_CALLS, UNHEARD, authors_of, brief_replies_in, drafts_for
 from .letters import letters_of
-from .prompts import MAX_PROMPTS, prompt_of
+from .prompts import MAX_PROMPTS
 from .step import Step, Unknown
 
 __all__ = ["Stretch", "stretches_in"]
@@ -57,20 +57,28 @@ def stretches_in(
     """
     calls = calls[-MAX_CALLS:]
     authors = authors_of(calls, answer, after_ns)
-    sure = authors is not None
-    if authors is None:
+    streamed = any(call.said == UNHEARD for call in calls)
+    sure = authors is not None and not streamed
+    if authors is None and not streamed:
         authors = tuple(call for call in calls if call.sent)
-    if not authors:
+    if not authors and not streamed:
         return None
     reader = _Reader(calls, passages, question, queries)
-    found = [one for author in authors for one in reader.read(author, 0)]
+    found = [one for author in authors or () for one in reader.read(author, 0)]
+    if (
+        not found and streamed
+    ):  # the last call that shows any: graders come before it, verdicts show none
+        found = next(filter(None, (reader.read(call, 0) for call in reversed(calls))), [])
     if reader.is_too_large:
         return None
     if found:
         return tuple(found)
     return (
         ()
-        if sure and not by_tool and reader.absence_is_known(authors, are_whole=are_whole)
+        if authors
+        and sure
+        and not by_tool
+        and reader.absence_is_known(authors, are_whole=are_whole)
         else None
     )
 
@@ -91,6 +99,9 @@ class _Reader:
         self._others: Collection[str] = {
             letters_of(text) for text in (*passages, *filter(None, queries))
         }
+        self._since: dict[str, int] = {}
+        for call in reversed(calls):
+            self._since |= dict.fromkeys(call.prompt().texts, call.started_ns)
         self._read: set[str] = set()
         self._used: set[int] = set()
         self._found_reply = False
@@ -102,32 +113,37 @@ class _Reader:
         """Return what a call saw: what stands in its prompt, and in those of the replies that stand there."""
         if call.id in self._read:
             return []
-        self._read.add(call.id)
-        self._size += sum(len(text) for _, text in call.sent)
+        together = [one for one in self._calls if one is call or (call.group == one.group != "")]
+        self._read.update(one.id for one in together)
+        self._size += sum(len(text) for one in together for _, text in one.sent)
         if level > _MAX_LEVELS or self._size > MAX_PROMPTS:
             self.is_too_large = True
             return []
-        prompt = prompt_of((role, (text,)) for role, text in call.sent)
+        # A turn goes on through the calls of a request, whatever the role under which their texts stand.
+        new = {text for text, since in self._since.items() if since < call.started_ns}
+        prompts = [one.prompt(new) for one in together]
+        history = [text for prompt in prompts for text in prompt.history]
         left = [index for index in range(len(self._passages)) if index not in self._used]
         drafts = [
             draft
-            for draft in drafts_for(call, self._calls, self._others)
+            for draft in drafts_for(together, self._calls, self._others)
             if draft.id not in self._read
         ]
         long = [draft for draft in drafts if is_long(draft.words)]
         texts = [self._passages[index] for index in left] + [draft.words for draft in long]
-        hits = align(texts, [prompt.history, prompt.texts], self._question)
+        sent = [history, *(prompt.texts for prompt in prompts)]
+        hits = align(texts, sent, self._question)
         # What stands in earlier turns only counts where this turn shows nothing.
-        now = max((hit.call for hit in hits if hit.passage < len(left)), default=0)
+        is_now = any(hit.call for hit in hits if hit.passage < len(left))
         stretches: list[tuple[int, Stretch | Step]] = []
         for hit in hits:
             if hit.passage >= len(left):
                 if _is_most(hit.text, texts[hit.passage]):
                     stretches.append((hit.place, long[hit.passage - len(left)]))
-            elif hit.call == now:
+            elif bool(hit.call) == is_now:
                 self._used.add(left[hit.passage])
                 stretches.append((hit.place, Stretch(left[hit.passage], hit.text)))
-        stretches += brief_replies_in((*prompt.history, *prompt.texts), drafts)
+        stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
         found: list[Stretch] = []
         for _, one in sorted(stretches, key=lambda item: item[0]):
             if isinstance(one, Stretch):

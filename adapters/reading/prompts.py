@@ -6,7 +6,7 @@ prompt is compared and then forgotten. No framework is known here: texts in, ind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ragmeter.requests.size import weight_of as bytes_of
@@ -47,7 +47,9 @@ def new_bytes(sent: Sent, known: set[int]) -> int:
     return size
 
 
-def prompt_of(messages: Iterable[tuple[str, Sequence[str]]]) -> Prompt:
+def prompt_of(
+    messages: Iterable[tuple[str, Sequence[str]]], new: Collection[str] = frozenset()
+) -> Prompt:
     """Return the prompt that a conversation makes, given as role and texts of each message.
 
     A document of an earlier turn, or one that the model quoted, says nothing about this request. So
@@ -56,6 +58,7 @@ def prompt_of(messages: Iterable[tuple[str, Sequence[str]]]) -> Prompt:
     Args:
         messages: Role (``system``, ``developer``, ``user`` or ``human``, ``assistant`` or ``ai``,
             anything else) and texts, in the order sent.
+        new: Texts that came up in this turn, wherever they stand: what earlier calls were sent.
     """
     sent = list(messages)
     users = [place for place, (role, _) in enumerate(sent) if role in _USER]
@@ -65,7 +68,9 @@ def prompt_of(messages: Iterable[tuple[str, Sequence[str]]]) -> Prompt:
     texts: list[str] = []
     history: list[str] = []
     for place, (role, parts) in enumerate(sent):
-        is_new = role in _INSTRUCTIONS or (place >= turn and role not in _MODEL)
+        is_new = role in _INSTRUCTIONS or (
+            role not in _MODEL and (place >= turn or any(part in new for part in parts))
+        )
         (texts if is_new else history).extend(parts)
     return Prompt(texts, history)
 

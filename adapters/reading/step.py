@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from .prompts import Prompt, prompt_of
 
 __all__ = ["Message", "Step", "Unknown"]
 
@@ -36,11 +39,23 @@ class Step:
     """What it said; None: nothing, or it called tools."""
     scope: str = ""
     """Who recorded it."""
+    group: str = ""
+    """Calls of one group answer together, and their prompts are read as one; empty: it stands for itself."""
+    answers: bool = False
+    """The source knows that it gave the answer."""
+    refusal: str | None = None
+    """The words by which it refused, perhaps none; None: it did not."""
+    response_id: str | None = None
+    """What the model's provider calls what it said."""
 
     @property
     def sent(self) -> tuple[Message, ...]:
         """What it was sent, as far as that is known."""
         return () if isinstance(self.messages, Unknown) else self.messages
+
+    def prompt(self, new: Collection[str] = frozenset()) -> Prompt:
+        """Return what it was sent, this turn's beside the history; `new` as in `prompt_of`."""
+        return prompt_of(((role, (text,)) for role, text in self.sent), new)
 
     @property
     def words(self) -> str:

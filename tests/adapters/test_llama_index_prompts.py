@@ -211,6 +211,36 @@ def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
     assert (ids(scored), scored.sample.answer) == (["rome", "moon"], ANSWER)
 
 
+LONG = [
+    TextNode(
+        id_=name, text=f"{name} opens at nine in the morning. It closes at {hour} in the evening."
+    )
+    for name, hour in (("The museum of Lyon", "six"), ("The market hall of Metz", "eight"))
+]
+
+
+class Cuts(Workflow):
+    """Shows the model the beginning of each node, and asks twice: its second prompt holds the first reply."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        found = await ListRetriever(LONG).aretrieve(ev.query)
+        context = "\n".join(
+            item.get_content()[: item.get_content().index(" It closes")] for item in found
+        )
+        draft = str(await llm("Both open at nine, it is written.").acomplete(context))
+        return StopEvent(result=str(await llm(ANSWER).acomplete(f"Say it better: {draft}")))
+
+
+def test_what_was_cut_before_the_prompt_is_no_context() -> None:
+    with captured() as capture:
+        run(Cuts(timeout=60), query=QUESTION)
+        scored = capture.only
+
+    assert texts(scored) == [node.text[: node.text.index(" It closes")] for node in LONG]
+    assert (scored.sample.contexts_by, scored.sample.answer) == ("prompt", ANSWER)
+
+
 class One(Event):
     node: Any
 
