@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.answer import (
     ANSWER_NAMES,
     Said,
@@ -26,7 +27,7 @@ from ragmeter.adapters.reading.answer import (
     is_label,
 )
 from ragmeter.adapters.reading.calls import speakers_of
-from ragmeter.adapters.reading.contexts import Stretch, stretches_in
+from ragmeter.adapters.reading.contexts import Stretch, metadata_texts, stretches_in
 from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
@@ -175,7 +176,7 @@ def call_before_answer(
 def shown(
     request: OpenRequest,
     answer: str | None,
-    contexts: Sequence[str],
+    contexts: Sequence[ContextSnapshot],
     question: str | None,
     queries: Sequence[str],
 ) -> tuple[Stretch, ...] | None:
@@ -185,10 +186,11 @@ def shown(
     """
     return stretches_in(
         steps_of(request, unfinished=True),
-        contexts,
+        [item.text for item in contexts],
         answer=answer,
         question=question,
         queries=queries,
         after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
         are_whole=True,
+        beside=metadata_texts((item.text, item.metadata) for item in contexts),
     )

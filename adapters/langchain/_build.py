@@ -223,7 +223,7 @@ def _shown_of(
     queries: Sequence[str],
 ) -> tuple[ContextSnapshot, ...] | None:
     question, answer = asked_and_answered
-    stood = shown(request, answer, [item.text for item in documents], question, queries)
+    stood = shown(request, answer, documents, question, queries)
     if stood is None:
         return None
     return tuple(

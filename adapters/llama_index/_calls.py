@@ -20,10 +20,11 @@ from ragmeter.requests.refusals import refusal_of
 from ._payloads import result_class
 
 if TYPE_CHECKING:
-    from ._state import CallNote
+    from ._state import Batch, CallNote
 
 __all__ = [
-    "is_flattened", "messages_of", "prompts_of", "refusal_in", "response_id_in", "said_in", "steps_of",
+    "group_of", "is_flattened", "messages_of", "prompts_of", "refusal_in", "response_id_in", "said_in",
+    "steps_of",
 ]  # fmt: skip
 
 
@@ -118,13 +119,18 @@ def steps_of(calls: Sequence[CallNote]) -> list[Step]:
             ended_ns=place,
             messages=tuple(Message(role, text) for role, texts in call.messages for text in texts),
             said=UNHEARD if call.is_stream else _words_of(call),
-            group="" if call.synthesis is None else str(id(call.synthesis)),
+            group=group_of(call.synthesis),
             answers=call.answers,
             refusal=call.refusal,
             response_id=call.response_id,
         )
         for place, call in enumerate(calls)
     ]
+
+
+def group_of(synthesis: Batch | None) -> str:
+    """Return the name of the group that a synthesis' calls make."""
+    return "" if synthesis is None else str(id(synthesis))
 
 
 def _words_of(call: CallNote) -> str | None:

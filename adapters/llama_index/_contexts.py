@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.contexts import stretches_in
+from ragmeter.adapters.reading.calls import speakers_of
+from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 from ragmeter.adapters.reading.step import Step
 
-from ._calls import prompts_of
+from ._calls import group_of, prompts_of
 from ._payloads import Nodes, NodeSnapshot, text_in_prompts
 from ._state import Batch, Ended, ScopeNote, StepNote
 
@@ -139,10 +140,36 @@ def _parts(
         if seen is not None:
             parts[index] = seen
             by_prompt = True
+    for index in _not_chosen(scopes, calls, answer):
+        parts.pop(index, None)
     retrieved = [index for index in parts if not scopes[index].given]
     if retrieved:
         by_prompt |= _narrow_retrieved(ended, calls, answer, parts, retrieved)
     return parts, by_prompt
+
+
+def _not_chosen(scopes: Sequence[ScopeNote], calls: Sequence[Step], answer: str | None) -> set[int]:
+    """Return the scopes whose replies were not taken: another engine answered, and was not sent them."""
+    speakers = speakers_of(calls, answer)
+    groups = {call.group for call in speakers}
+    if not groups or "" in groups or any(scope.combined for scope in scopes):
+        return set()
+    said = {call.words for call in speakers}
+    read = "\n".join(text for call in calls if call.group in groups for _, text in call.sent)
+    replies: dict[str, list[str]] = {}
+    for call in calls:
+        replies.setdefault(call.group, []).append(call.words)
+    left_out = set()
+    for index, scope in enumerate(scopes):
+        own = [group_of(batch) for batch in scope.given]
+        words = [one for group in own for one in replies.get(group, ())]
+        if (
+            words
+            and groups.isdisjoint(own)
+            and not any(one in said or one in read for one in words)
+        ):
+            left_out.add(index)
+    return left_out
 
 
 def _empty_after(scopes: Sequence[ScopeNote]) -> int:
@@ -196,6 +223,7 @@ def _seen_by_answering_calls(
         question=ended.question,
         queries=[note.query for note in ended.retrievals],
         are_whole=True,
+        beside=metadata_texts((item.text, item.metadata) for item in nodes),
     )
     if stretches is None:
         return None
@@ -211,7 +239,12 @@ def _seen(nodes: Nodes, prompts: Sequence[Prompt], question: str | None) -> Node
     if not nodes or not prompts:
         return None
     shown = shown_in_prompts([text_in_prompts(item) for item in nodes], prompts, question)
-    return tuple(_cut(nodes[one.passage], one.text) for one in shown) if shown else None
+    # Where nodes were too long for one call, what one of them lacks stands in the next one.
+    is_split = len(prompts) > 1
+    return (
+        tuple(_cut(nodes[one.passage], None if is_split else one.text) for one in shown or ())
+        or None
+    )
 
 
 def _handed_on(ended: Ended, retrieved: Sequence[int], found: Nodes) -> Nodes | None:

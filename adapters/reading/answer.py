@@ -154,7 +154,11 @@ def choose_answer(
     if named and all(_is_aside(hit, contexts) for hit in named):
         named = [hit for hit in hits if _reads_like_answer(hit)][-1:] or named
     if hits:
-        best = max(named or hits, key=_rank)
+        # Beside nothing but a verdict, a draft is the answer.
+        is_beside = any(
+            not (_is_seldom(hit) or _is_verdict(hit.candidate.bare, contexts)) for hit in hits
+        )
+        best = max(named or hits, key=lambda hit: (is_beside and not _is_seldom(hit), *_rank(hit)))
         is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
         if unheard and only_long is not None and not is_sure:
             return only_long
@@ -326,10 +330,15 @@ def _is_aside(hit: _Hit, contexts: Sequence[str]) -> bool:
     A word that stands in what was retrieved, as it is written there, is an answer: ``Paris``.
     """
     word = hit.candidate.bare
-    return hit.candidate.item.closes and (
-        hit.call.only_asks
-        or (is_label(word) and not any(_stands_alone(word, text) for text in contexts))
-    )
+    return hit.candidate.item.closes and (hit.call.only_asks or _is_verdict(word, contexts))
+
+
+def _is_verdict(word: str, contexts: Sequence[str]) -> bool:
+    return is_label(word) and not any(_stands_alone(word, text) for text in contexts)
+
+
+def _is_seldom(hit: _Hit) -> bool:
+    return bool(SELDOM_NAMES.intersection(hit.candidate.item.path))
 
 
 def _stands_alone(word: str, text: str) -> bool:
@@ -358,7 +367,6 @@ def _rank(hit: _Hit) -> tuple[Any, ...]:
     """Return how likely a string that was said is the answer, as something to compare."""
     candidate, call, closeness = hit
     return (
-        not SELDOM_NAMES.intersection(candidate.item.path),
         call.saw_contexts,
         not call.only_asks,
         call.merges,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from .align import align, stands_for_itself
+from .align import MIN_CUT, Shown, align, stands_for_itself
 from .answer import is_long
 from .calls import MAX_CALLS, UNHEARD, authors_of, brief_replies_in, drafts_for
 from .letters import letters_of
 from .prompts import MAX_PROMPTS
 from .step import Step, Unknown
 
-__all__ = ["Stretch", "stretches_in"]
+__all__ = ["Stretch", "metadata_texts", "stretches_in"]
 
 _MAX_LEVELS = 8
 """Levels of replies in prompts of replies that are followed."""
@@ -24,7 +25,28 @@ class Stretch(NamedTuple):
     passage: int
     """Which of the retrieved texts."""
     text: str | None
-    """What of it stands there; None: all of it."""
+    """What of it, or of its metadata, stands there; None: all of it."""
+
+
+def metadata_texts(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> list[list[str]]:
+    """Return the texts in each document's metadata that may stand in a prompt in its place.
+
+    A sentence's window, or the answer to a question that was found: sentences that no other document shares.
+
+    Args:
+        documents: Text and metadata of each.
+    """
+    found = [
+        [
+            value
+            for value in metadata.values()
+            if type(value) is str and is_long(value) and value != text
+            if len(value) >= MIN_CUT
+        ]
+        for text, metadata in documents
+    ]
+    owners = Counter(value for values in found for value in set(values))
+    return [[value for value in values if owners[value] == 1] for values in found]
 
 
 def stretches_in(
@@ -37,6 +59,7 @@ def stretches_in(
     after_ns: int = 0,
     by_tool: bool = False,
     are_whole: bool = False,
+    beside: Sequence[Sequence[str]] = (),
 ) -> tuple[Stretch, ...] | None:
     """Return what of the retrieved texts the answering call saw, in its prompt's order.
 
@@ -51,6 +74,7 @@ def stretches_in(
         after_ns: When the last retrieval ended.
         by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
         are_whole: Whether prompts hold all that was sent: spans often leave parts of it out.
+        beside: Texts in each one's metadata: of a document, the longest of its texts counts.
 
     Returns:
         Empty: the answering call saw none of them, and that is known. None: the prompts tell nothing.
@@ -63,7 +87,7 @@ def stretches_in(
         authors = tuple(call for call in calls if call.sent)
     if not authors and not streamed:
         return None
-    reader = _Reader(calls, passages, question, queries)
+    reader = _Reader(calls, passages, question, queries, beside)
     found = [one for author in authors or () for one in reader.read(author, 0)]
     if (
         not found and streamed
@@ -92,8 +116,11 @@ class _Reader:
         passages: Sequence[str],
         question: str | None,
         queries: Iterable[str | None],
+        beside: Sequence[Sequence[str]],
     ) -> None:
         self._calls = calls
+        self._texts = [*enumerate(passages)]
+        self._texts += [(place, text) for place, texts in enumerate(beside) for text in texts]
         self._passages = passages
         self._question = question
         self._others: Collection[str] = {
@@ -123,26 +150,32 @@ class _Reader:
         new = {text for text, since in self._since.items() if since < call.started_ns}
         prompts = [one.prompt(new) for one in together]
         history = [text for prompt in prompts for text in prompt.history]
-        left = [index for index in range(len(self._passages)) if index not in self._used]
+        left = [item for item in self._texts if item[0] not in self._used]
         drafts = [
             draft
             for draft in drafts_for(together, self._calls, self._others)
             if draft.id not in self._read
         ]
         long = [draft for draft in drafts if is_long(draft.words)]
-        texts = [self._passages[index] for index in left] + [draft.words for draft in long]
+        texts = [text for _, text in left] + [draft.words for draft in long]
         sent = [history, *(prompt.texts for prompt in prompts)]
         hits = align(texts, sent, self._question)
         # What stands in earlier turns only counts where this turn shows nothing.
         is_now = any(hit.call for hit in hits if hit.passage < len(left))
         stretches: list[tuple[int, Stretch | Step]] = []
+        shown: dict[int, list[Shown]] = {}
         for hit in hits:
             if hit.passage >= len(left):
                 if _is_most(hit.text, texts[hit.passage]):
                     stretches.append((hit.place, long[hit.passage - len(left)]))
             elif bool(hit.call) == is_now:
-                self._used.add(left[hit.passage])
-                stretches.append((hit.place, Stretch(left[hit.passage], hit.text)))
+                shown.setdefault(left[hit.passage][0], []).append(hit)
+        for owner, places in shown.items():
+            self._used.add(owner)
+            hit = max(places, key=lambda one: len(one.text or texts[one.passage]))
+            is_own = texts[hit.passage] is self._passages[owner]
+            text = hit.text if is_own else hit.text or texts[hit.passage]
+            stretches.append((hit.place, Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
         found: list[Stretch] = []
         for _, one in sorted(stretches, key=lambda item: item[0]):

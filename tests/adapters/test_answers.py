@@ -162,6 +162,13 @@ def test_a_short_string_that_occurs_somewhere_in_what_was_said_is_not_the_answer
     assert answer({"state_of_things": short}, [f"It is ok: yes, 330 or so, {ANSWER}"]) is None
 
 
+def test_a_verdict_that_was_said_last_is_no_answer_beside_a_draft():
+    output = {"draft": ANSWER, "review": "fine"}
+    assert (
+        answer(output, [Said(ANSWER, saw_contexts=True), Said("fine", saw_contexts=True)]) == ANSWER
+    )
+
+
 def test_a_string_under_a_name_that_says_answer_needs_no_proof():
     output = {"question": "How tall?", "answer": "330 m", "rewritten": "height of the tower"}
 

@@ -673,3 +673,34 @@ def test_an_extractive_answer_of_an_unknown_model_is_no_cut(watch: Watch) -> Non
     )
     chain.invoke(QUESTION, watch.config)
     assert (names(watch.sample), watch.sample.status) == ("abc", "ok")
+
+
+@pytest.mark.parametrize("key", ["window", "answer"])
+def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_the_context(
+    watch, key
+):
+    """A window around a sentence, or what answers a question that was found; a shared path is neither."""
+    found = [
+        Document(
+            f"Part {name}.",
+            id=name,
+            metadata={key: FACTS[name], "path": "a long path / of all / parts"},
+        )
+        for name in "ab"
+    ]
+    template = PromptTemplate.from_template(
+        "All of a long path / of all / parts:\n{context}\n{question}"
+    )
+    chain = (
+        {
+            "context": FixedRetriever(found=found)
+            | (lambda documents: "\n".join(one.metadata[key] for one in documents[::-1])),
+            "question": RunnablePassthrough(),
+        }
+        | template
+        | model()
+        | StrOutputParser()
+    )
+    chain.invoke(QUESTION, watch.config)
+
+    assert (texts(watch.sample), watch.sample.contexts_by) == ([FACTS["b"], FACTS["a"]], "prompt")

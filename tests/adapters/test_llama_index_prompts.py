@@ -219,6 +219,28 @@ LONG = [
 ]
 
 
+def test_a_sentences_window_in_metadata_is_the_context() -> None:
+    class Widens(Workflow):
+        @step
+        async def only(self, ev: StartEvent) -> StopEvent:
+            found = await ListRetriever(
+                [
+                    TextNode(
+                        text=f"{one.node_id}.",
+                        metadata={"window": one.text, "file": "europe.md"},
+                    )
+                    for one in LONG
+                ]
+            ).aretrieve(ev.query)
+            windows = "\n".join(item.metadata["window"] for item in found)
+            return StopEvent(result=str(await llm(ANSWER).acomplete(windows)))
+
+    with captured() as capture:
+        run(Widens(timeout=60), query=QUESTION)
+
+        assert texts(capture.only) == [one.text for one in LONG]
+
+
 class Cuts(Workflow):
     """Shows the model the beginning of each node, and asks twice: its second prompt holds the first reply."""
 
@@ -477,6 +499,29 @@ def test_template_that_shows_no_node_leaves_the_runs_rule() -> None:
         scored = capture.only
 
     assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "runs")
+
+
+@pytest.mark.parametrize(("judged", "shown"), [("1", ["paris", "rome"]), ("2", ["tea", "moon"])])
+def test_of_several_engines_the_one_whose_answer_was_chosen(judged: str, shown: list[str]) -> None:
+    class Chooses(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> str:
+            replies = [
+                str(
+                    RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(words)).query(
+                        query_str
+                    )
+                )
+                for found, words in (
+                    (ALL[:2], ANSWER),
+                    (ALL[2:], "Nothing but tea and moons in here."),
+                )
+            ]
+            return replies[int(str(llm(judged).complete(f"Which one? {replies}"))) - 1]
+
+    with captured() as capture:
+        Chooses().query(QUESTION)
+
+        assert ids(capture.only) == shown
 
 
 class TwoOfThem(CustomQueryEngine):
