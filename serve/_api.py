@@ -23,7 +23,16 @@ from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from ._intake import RETRY_AFTER_S
-from ._openapi import DEFAULT_LIMIT, FILTERS, LIST, PATHS, RANGES, TURNS, description
+from ._openapi import (
+    DEFAULT_LIMIT,
+    FILTERS,
+    LIST,
+    MAY_BE_EMPTY,
+    PATHS,
+    RANGES,
+    TURNS,
+    description,
+)
 from .store import (
     GAPS_RANGE_S,
     LATEST_MS,
@@ -66,14 +75,14 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
     since, until = (_whole(asked, name) for name in ("since", "until"))
     if since is not None and until is not None and since >= until:
         raise ValueError("since is not before until")
-    segment = asked.get("segment") or None
+    segment = asked.get("segment")
     if segment is not None and ":" not in segment:
         raise ValueError("segment is written name:value, for example language:zh")
-    verdict = asked.get("verdict") or None
+    verdict = asked.get("verdict")
     if verdict not in (None, "good", "suspect", "bad"):
         raise ValueError("verdict is good, suspect or bad")
     return Filters(
-        range_s=_seconds(asked.get("range") or "1h"),
+        range_s=_seconds(asked.get("range", "1h")),
         since_ms=since,
         until_ms=until,
         service=asked.get("service"),
@@ -137,9 +146,9 @@ def api_routes(
         limit = _whole(asked, "limit")
         page = reader.requests(
             filters_of(asked),
-            sort=asked.get("sort") or "worst",
+            sort=asked.get("sort", "worst"),
             limit=DEFAULT_LIMIT if limit is None else limit,
-            cursor=asked.get("cursor") or None,
+            cursor=asked.get("cursor"),
             grouped=_yes(asked, "grouped"),
         )
         # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
@@ -147,7 +156,7 @@ def api_routes(
 
     def request(asked: QueryParams, key: str) -> Any:
         _check(asked, ("span_id",))
-        span_id = asked.get("span_id") or None
+        span_id = asked.get("span_id")
         if span_id is not None and not _is_hex(span_id, 16):
             raise ValueError("span_id is 16 hex digits")
         found = reader.request(
@@ -166,7 +175,7 @@ def api_routes(
         page = reader.conversations(
             filters_of(asked),
             limit=DEFAULT_LIMIT if limit is None else limit,
-            conversation_id=asked.get("conversation_id") or None,
+            conversation_id=asked.get("conversation_id"),
         )
         return Response(
             _CONVERSATIONS.dump_json(page), media_type="application/json", headers=_HEADERS
@@ -245,6 +254,8 @@ def _check(asked: QueryParams, known: Iterable[str]) -> None:
     for name in names:
         if given.count(name) > 1:
             raise ValueError(f"{name} is given {given.count(name)} times")
+        if name not in MAY_BE_EMPTY and asked.get(name) == "":
+            raise ValueError(f"{name} is empty; leave it out")
     unknown = sorted(set(asked) - set(names))
     if unknown:
         raise ValueError(f"unknown parameter {unknown[0][:40]!r}; known are {', '.join(names)}")
@@ -261,7 +272,7 @@ def _seconds(said: str) -> float:
 
 def _whole(asked: Mapping[str, str], name: str) -> int | None:
     said = asked.get(name)
-    if not said:
+    if said is None:
         return None
     if not said.isascii() or not said.isdecimal() or len(said) > len(str(2**53)):
         raise ValueError(
@@ -273,10 +284,10 @@ def _whole(asked: Mapping[str, str], name: str) -> int | None:
 
 
 def _yes(asked: Mapping[str, str], name: str) -> bool:
-    said = asked.get(name, "").lower()
-    if said not in ("", "0", "false", "no", "1", "true", "yes"):
+    said = asked.get(name, "0").lower()
+    if said not in ("0", "false", "1", "true"):
         raise ValueError(f"{name} is true or false")
-    return said in ("1", "true", "yes")
+    return said in ("1", "true")
 
 
 def _is_trace_id(key: str) -> bool:

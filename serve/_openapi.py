@@ -27,7 +27,16 @@ from .store import (
     RequestView,
 )
 
-__all__ = ["DEFAULT_LIMIT", "FILTERS", "LIST", "PATHS", "RANGES", "TURNS", "description"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "FILTERS",
+    "LIST",
+    "MAY_BE_EMPTY",
+    "PATHS",
+    "RANGES",
+    "TURNS",
+    "description",
+]
 
 RANGES: Mapping[str, float] = {
     "15m": 900.0,
@@ -49,6 +58,8 @@ PATHS = (
 FILTERS = ("range", "since", "until", "service", "workflow", "segment")
 LIST = ("verdict", "sort", "limit", "cursor", "grouped")
 TURNS = ("limit", "conversation_id")
+MAY_BE_EMPTY = ("service", "workflow")
+"""Parameters of which an empty value says something."""
 _VERDICTS = ("good", "suspect", "bad")
 _DIRECTIONS = ("higher", "lower", "none")
 _ENUMS = (
@@ -86,30 +97,30 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "workflow": ("Of this workflow alone; empty: of requests without one.", {"type": "string"}),
     "segment": (
-        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`. Empty: of all.",
-        {"type": "string", "pattern": "^$|:"},
+        "Of this part alone, as `name:value`: `language:zh`, `metadata.tenant:acme`.",
+        {"type": "string", "pattern": ":"},
     ),
     "verdict": ("With this verdict alone.", {"type": "string", "enum": list(_VERDICTS)}),
     "sort": (
         "`worst` (by verdict, then by how much worse than usual; the default), `newest`, or a score.",
-        {"type": "string"},
+        {"type": "string", "minLength": 1},
     ),
     "limit": (
         "Requests, or conversations, on a page, 1 to 500. Default: 50.",
         {"type": "integer", "minimum": 1, "maximum": 500, "default": DEFAULT_LIMIT},
     ),
-    "cursor": ("`next` of the page before.", {"type": "string"}),
+    "cursor": ("`next` of the page before.", {"type": "string", "minLength": 1}),
     "grouped": (
         "true: several requests of one question are one line, for the worst of them. 1 and 0 are taken, too.",
-        {"type": "boolean", "default": False},
+        {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}], "default": False},
     ),
     "conversation_id": (
         "This conversation alone, by the id that the application gave it.",
         {"type": "string", "minLength": 1},
     ),
     "span_id": (
-        "Which request, where a trace has several; 16 hex digits. Default, and empty: the first.",
-        {"type": "string", "pattern": "^([0-9a-fA-F]{16})?$"},
+        "Which request, where a trace has several; 16 hex digits. Default: the first.",
+        {"type": "string", "pattern": "^[0-9a-fA-F]{16}$"},
     ),
 }  # fmt: skip
 

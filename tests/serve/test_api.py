@@ -293,6 +293,28 @@ def test_what_makes_no_sense_is_answered_with_words(filled, address, status, say
     assert says in answer.json()["error"]
 
 
+def _outside(schema):
+    """Values that a parameter's schema excludes."""
+    if "anyOf" in schema:
+        return set.intersection(*map(_outside, schema["anyOf"])) | {"perhaps", "-1"}
+    if schema["type"] != "string":
+        least, most = schema.get("minimum", 0), schema.get("maximum", 1)
+        return {"", " ", "x", "1.5", "null", str(least - 1), str(most + 1)}
+    free = {"type", "default"} >= set(schema)
+    return set() if free else {""} | ({"ugly"} if {"enum", "pattern"} & set(schema) else set())
+
+
+def test_every_value_that_the_description_excludes_is_refused(filled):
+    _, client, _ = filled
+    for path, how in ask(client, "/api/openapi.json")["paths"].items():
+        for one in how.get("get", {}).get("parameters", ()):
+            if one["in"] == "query":
+                for value in _outside(one["schema"]):
+                    answer = client.get(path.format(trace_id="x"), params={one["name"]: value})
+                    assert answer.status_code == 400, (path, one["name"], value)
+                    assert one["name"] in answer.json()["error"]
+
+
 def test_a_cursor_of_another_order_is_refused(filled):
     _, client, _ = filled
     cursor = ask(client, "/api/requests", sort="newest", limit=1)["next"]
