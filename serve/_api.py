@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ragmeter.metrics import VERDICT_CODES
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.watch.change import Change
 
@@ -28,8 +29,11 @@ from ._openapi import (
     FILTERS,
     LIST,
     MAY_BE_EMPTY,
+    NARROWING,
     PATHS,
     RANGES,
+    REPEATED,
+    SCORE_BOUND,
     TURNS,
     description,
 )
@@ -37,7 +41,9 @@ from .store import (
     GAPS_RANGE_S,
     LATEST_MS,
     LONGEST_RANGE_S,
+    MOST_CHARACTERS,
     ConversationPage,
+    FacetPage,
     Filters,
     GapPage,
     JudgeOutage,
@@ -56,6 +62,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _OVERVIEW = TypeAdapter(Overview)
 _PAGE = TypeAdapter(RequestPage)
 _REQUEST = TypeAdapter(RequestView)
+_FACETS = TypeAdapter(FacetPage)
 _CONVERSATIONS = TypeAdapter(ConversationPage)
 _GAPS = TypeAdapter(GapPage)
 _CHANGE = TypeAdapter(Change)
@@ -67,7 +74,7 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
     """Return the filters that an address names.
 
     Args:
-        asked: ``range``, ``since``, ``until``, ``service``, ``workflow``, ``segment``, ``verdict``.
+        asked: Parameters that are described in ``_openapi.py``, those of `FILTERS` and `NARROWING`.
 
     Raises:
         ValueError: One makes no sense; the message names it.
@@ -75,21 +82,52 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
     since, until = (_whole(asked, name) for name in ("since", "until"))
     if since is not None and until is not None and since >= until:
         raise ValueError("since is not before until")
-    segment = asked.get("segment")
-    if segment is not None and ":" not in segment:
+    segments = _all(asked, "segment")
+    if any(":" not in one for one in segments):
         raise ValueError("segment is written name:value, for example language:zh")
     verdict = asked.get("verdict")
     if verdict not in (None, "good", "suspect", "bad"):
         raise ValueError("verdict is good, suspect or bad")
+    reason = asked.get("reason")
+    if reason not in (None, *VERDICT_CODES):
+        raise ValueError(f"reason is one of {', '.join(VERDICT_CODES)}")
+    search = asked.get("q")
+    if search is not None and len(search) > MOST_CHARACTERS:
+        raise ValueError(f"q has at most {MOST_CHARACTERS} characters")
+    gap = asked.get("gap")
+    if gap is not None and not re.fullmatch("[0-9a-f]{8}", gap):
+        raise ValueError("gap is the id of a knowledge gap, 8 hex digits")
     return Filters(
         range_s=_seconds(asked.get("range", "1h")),
         since_ms=since,
         until_ms=until,
         service=asked.get("service"),
         workflow=asked.get("workflow"),
-        segment=segment,
+        segment=segments[0] if segments else None,
+        segments=tuple(segments[1:]),
         verdict=verdict,
+        reason=reason,
+        scores=tuple(_bound(one) for one in _all(asked, "score")),
+        search=search,
+        conversation_id=asked.get("conversation_id"),
+        gap=gap,
     )
+
+
+def _all(asked: Mapping[str, str], name: str) -> Sequence[str]:
+    """Return what is given under a name, however often."""
+    if isinstance(asked, QueryParams):
+        return asked.getlist(name)
+    return [asked[name]] if name in asked else []
+
+
+def _bound(said: str) -> tuple[str, str, float]:
+    if not re.fullmatch(SCORE_BOUND, said):
+        raise ValueError(
+            "score is written name>=value or name<=value, as lexical_groundedness>=0.3"
+        )
+    name, sign, value = re.split("(>=|<=)", said)
+    return name, sign, float(value)
 
 
 def api_routes(
@@ -142,7 +180,7 @@ def api_routes(
         }
 
     def requests(asked: QueryParams, _: str) -> Any:
-        _check(asked, (*FILTERS, *LIST))
+        _check(asked, (*FILTERS, *LIST), REPEATED)
         limit = _whole(asked, "limit")
         page = reader.requests(
             filters_of(asked),
@@ -168,6 +206,10 @@ def api_routes(
         row = said.pop("row")
         known = rate(row["verdict"])
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
+
+    def facets(asked: QueryParams, _: str) -> Any:
+        _check(asked, (*FILTERS, *NARROWING), REPEATED)
+        return _FACETS.dump_python(reader.facets(filters_of(asked)), mode="json")
 
     def conversations(asked: QueryParams, _: str) -> Any:
         _check(asked, (*FILTERS, *TURNS))
@@ -214,7 +256,7 @@ def api_routes(
     def describe(_: Request) -> Response:
         return JSONResponse(description(), headers=_HEADERS)
 
-    handlers = [overview, requests, request, conversations, gaps]
+    handlers = [overview, requests, request, facets, conversations, gaps]
     return [
         *(
             Route(path, endpoint(answer), methods=["GET"])
@@ -248,11 +290,11 @@ class _Unknown:
         await _error(404, f"known are {known}")(scope, receive, send)
 
 
-def _check(asked: QueryParams, known: Iterable[str]) -> None:
+def _check(asked: QueryParams, known: Iterable[str], repeated: Iterable[str] = ()) -> None:
     names = list(known)
     given = [name for name, _ in asked.multi_items()]
     for name in names:
-        if given.count(name) > 1:
+        if given.count(name) > 1 and name not in repeated:
             raise ValueError(f"{name} is given {given.count(name)} times")
         if name not in MAY_BE_EMPTY and asked.get(name) == "":
             raise ValueError(f"{name} is empty; leave it out")

@@ -12,13 +12,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ragmeter.metrics import VERDICT_CODES
 from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from .store import (
     LATEST_MS,
     LONGEST_RANGE_S,
+    MOST_CHARACTERS,
     ConversationPage,
+    FacetPage,
     GapPage,
     JudgeOutage,
     Overview,
@@ -32,8 +35,11 @@ __all__ = [
     "FILTERS",
     "LIST",
     "MAY_BE_EMPTY",
+    "NARROWING",
     "PATHS",
     "RANGES",
+    "REPEATED",
+    "SCORE_BOUND",
     "TURNS",
     "description",
 ]
@@ -51,15 +57,20 @@ PATHS = (
     "/api/overview",
     "/api/requests",
     "/api/requests/{trace_id}",
+    "/api/facets",
     "/api/conversations",
     "/api/gaps",
 )
 """What can be read."""
 FILTERS = ("range", "since", "until", "service", "workflow", "segment")
-LIST = ("verdict", "sort", "limit", "cursor", "grouped")
+NARROWING = ("verdict", "reason", "score", "q", "conversation_id", "gap")
+LIST = (*NARROWING, "sort", "limit", "cursor", "grouped")
+REPEATED = ("segment", "score")
+"""What may be given several times where a list is asked for: all of it must hold."""
 TURNS = ("limit", "conversation_id")
 MAY_BE_EMPTY = ("service", "workflow")
 """Parameters of which an empty value says something."""
+SCORE_BOUND = r"^[^<>=]{1,256}(>=|<=)-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 _VERDICTS = ("good", "suspect", "bad")
 _DIRECTIONS = ("higher", "lower", "none")
 _ENUMS = (
@@ -101,8 +112,30 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
         {"type": "string", "pattern": ":"},
     ),
     "verdict": ("With this verdict alone.", {"type": "string", "enum": list(_VERDICTS)}),
+    "reason": (
+        "With this code among those of its verdict, as `unsupported_answer`.",
+        {"type": "string", "enum": list(VERDICT_CODES)},
+    ),
+    "score": (
+        "With a score within a bound, as `support>=0.3` or `context_tokens<=900`; may be repeated.",
+        {"type": "string", "pattern": SCORE_BOUND, "maxLength": 300},
+    ),
+    "q": (
+        (
+            "With these words, or their beginnings, in question, answer or chunks; between quotation marks "
+            "they stand together. Refused where the server keeps no texts."
+        ),
+        {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS},
+    ),
+    "gap": (
+        "Of the knowledge gap with this `id`: its requests that went badly within the last 14 days.",
+        {"type": "string", "pattern": "^[0-9a-f]{8}$"},
+    ),
     "sort": (
-        "`worst` (by verdict, then by how much worse than usual; the default), `newest`, or a score.",
+        (
+            "`worst` (by verdict, then by how much worse than usual; the default), `question` (a line for each "
+            "question of a service, those of which most are surely bad first), `newest`, or a score."
+        ),
         {"type": "string", "minLength": 1},
     ),
     "limit": (
@@ -138,7 +171,7 @@ _SAID_BESIDE = {
 }
 """What stands in a header, by status."""
 _IDS: Mapping[str, str] = dict(
-    zip(PATHS, ("overview", "requests", "request", "conversations", "gaps"), strict=True)
+    zip(PATHS, ("overview", "requests", "request", "facets", "conversations", "gaps"), strict=True)
 )
 """What clients call them."""
 _ACTIONS = {
@@ -159,8 +192,8 @@ _ACTIONS = {
 def description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
     kinds: list[type[Any]] = [
-        Overview, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage, ConversationPage,
-        GapPage,
+        Overview, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload, JudgeOutage,
+        ConversationPage, GapPage,
     ]  # fmt: skip
     names, schemas = TypeAdapter.json_schemas(
         [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
@@ -239,6 +272,11 @@ def description() -> Mapping[str, Any]:
         "/api/overview": ("Overview", "Everything of a stretch of time at a glance.", FILTERS),
         "/api/requests": ("RequestPage", "Requests, the worst first.", FILTERS + LIST),
         "/api/requests/{trace_id}": ("Request", "One request, whole.", ("span_id",)),
+        "/api/facets": (
+            "FacetPage",
+            "What a list of requests can be narrowed to, each value counted under all other filters.",
+            FILTERS + NARROWING,
+        ),
         "/api/conversations": (
             "ConversationPage",
             "Conversations with their turns in order, those that went badly first.",
@@ -299,7 +337,9 @@ def _operation(path: str, schema: str, summary: str, asked: Sequence[str]) -> Ma
             "in": "query",
             "required": False,
             "description": _WORDS[name][0],
-            "schema": _WORDS[name][1],
+            "schema": {"type": "array", "items": _WORDS[name][1]}
+            if name in REPEATED and "verdict" in asked
+            else _WORDS[name][1],
         }
         for name in asked
     ]

@@ -13,6 +13,7 @@ from ._overview import Mean
 from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
 from ._stages import DocumentView, StageView
+from ._text_search import MOST_CHARACTERS
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import (
     Store,
@@ -25,6 +26,7 @@ from .store import (
 from .views import (
     ContextView,
     ConversationPage,
+    FacetPage,
     Filters,
     GapPage,
     Group,
@@ -45,6 +47,7 @@ __all__ = [
     "GAPS_RANGE_S",
     "LATEST_MS",
     "LONGEST_RANGE_S",
+    "MOST_CHARACTERS",
     "Advice",
     "Cause",
     "CellKey",
@@ -53,6 +56,7 @@ __all__ = [
     "ConversationPage",
     "DocumentView",
     "Evidence",
+    "FacetPage",
     "Filters",
     "GapPage",
     "Group",

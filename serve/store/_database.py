@@ -37,6 +37,10 @@ class Database(Protocol):
         """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
         ...
 
+    def texts_with(self, word: str, /) -> tuple[str, Sequence[Any]]:
+        """Return a query for the ids of the texts that have a word, and its arguments."""
+        ...
+
     def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> ResultRows:
         """Run a statement."""
         ...
@@ -90,6 +94,10 @@ class Home(Protocol):
 
     def size(self, database: Database) -> int:
         """Return the bytes that are in use, as a transaction or a moment sees it."""
+        ...
+
+    def index_texts(self, database: Database) -> int:
+        """Put some texts into the index of words, within a transaction; return how many."""
         ...
 
     def give_back(self) -> None:

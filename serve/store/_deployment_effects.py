@@ -8,17 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
 
 from ._database import Database
 from ._lists import where_of
 from ._rows import segments_of
-from .health_views import BadShare, ComparisonView, DeploymentView, PartView, VersionStep
+from .health_views import (
+    BadShare,
+    ComparisonView,
+    DeploymentView,
+    PartView,
+    VersionStep,
+    bad_share,
+)
 from .views import Filters
 
 __all__ = [
-    "SUPPORT", "WORDS", "DeploymentEffects", "bad_in", "bad_share", "effect", "newest", "parts_of",
+    "SUPPORT", "WORDS", "DeploymentEffects", "bad_in", "effect", "newest", "parts_of",
     "worst_first",
 ]  # fmt: skip
 
@@ -193,13 +199,6 @@ def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[C
         for row in rows
         if row.number in known
     ]
-
-
-def bad_share(bad: int, requests: int) -> BadShare:
-    if requests <= 0:
-        return BadShare(bad=0, requests=0, share=None, lower=0.0, upper=1.0)
-    lower, upper = wilson_interval(bad / requests, requests)
-    return BadShare(bad=bad, requests=requests, share=bad / requests, lower=lower, upper=upper)
 
 
 def _bad_of(rows: Iterable[StoredRow]) -> BadShare:

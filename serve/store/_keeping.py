@@ -106,9 +106,10 @@ class Keeping:
             if abs(now - self._forgot_at) >= _FORGETS_S:
                 forget_unused(database)
                 self._forgot_at = now
+            indexed = self._home.index_texts(database) + _find_homes(database)
         if deleted:
             self._home.give_back()
-        return summed is not None or deleted > 0
+        return summed is not None or deleted > 0 or indexed > 0
 
     def _delete(self, database: Database, now: float) -> int:
         size = self._home.size(database)
@@ -153,6 +154,18 @@ class Keeping:
             f"SELECT id, at FROM request WHERE stored < ?{others}{each} ORDER BY id LIMIT ?",
             (before(self._keep_s), *self._by_service, *given, _SLICE),
         ).fetchall()
+
+
+def _find_homes(database: Database) -> int:
+    """Note where chunks are kept for requests of a store that did not; return for how many."""
+    rows = database.execute(
+        "SELECT run_id, id FROM request WHERE home IS NULL ORDER BY id LIMIT ?", (_SLICE,)
+    ).fetchall()
+    database.executemany(
+        "UPDATE request SET home = ? WHERE id = ?",
+        [(bytes.fromhex(home_of(run_id)[0]), number) for run_id, number in rows],
+    )
+    return len(rows)
 
 
 def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ._database import Database
@@ -13,9 +15,20 @@ from ._names import segments_told_apart
 from ._overview import Selection, estimate_of
 from ._rows import kinds_of, segments_of
 from ._sums import Sums
+from ._text_search import holding, patterns
+from .health_views import bad_share
 from .views import Filters, RequestPage, RequestRow, ScoreValue
 
-__all__ = ["LATEST_MS", "LONGEST_RANGE_S", "ROW", "Lists", "rows_of", "where_of"]
+__all__ = [
+    "LATEST_MS",
+    "LONGEST_RANGE_S",
+    "ROW",
+    "Lists",
+    "list_where",
+    "rows_of",
+    "where_of",
+    "without_facets",
+]
 
 MAX_LIMIT = 500
 LONGEST_RANGE_S = 366 * 86_400.0
@@ -43,11 +56,13 @@ class Lists:
     Args:
         database: A connection that reads.
         sums: What was added up.
+        members: The ids of the requests of `Filters.gap`.
     """
 
-    def __init__(self, database: Database, sums: Sums) -> None:
+    def __init__(self, database: Database, sums: Sums, members: Collection[str] = ()) -> None:
         self._database = database
         self._sums = sums
+        self._members = members
 
     def page(
         self,
@@ -70,7 +85,9 @@ class Lists:
             said_name, bounds, after, before = _read_cursor(cursor)
             if said_name != list_name:
                 raise ValueError("the cursor is of a list in another order")
-        self._find(filters, bounds, sort)
+        if sort == "question":
+            return self._by_question(filters, bounds, limit, after, before)
+        self._find(filters, bounds, sort, after, limit)
         lines = (
             "SELECT *, count(*) OVER (PARTITION BY same) AS times, row_number() OVER (PARTITION BY same "
             "ORDER BY one DESC, two DESC, at DESC, id DESC) AS place FROM found"
@@ -104,16 +121,83 @@ class Lists:
         )
 
     def _check(self, sort: str) -> None:
-        if sort in ("worst", "newest"):
+        if sort in ("worst", "newest", "question"):
             return
         names = {
             name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")
         }
         if sort not in names:
             told = ", ".join(sorted(names)) or "none is known yet"
-            raise ValueError(f"sort is worst, newest, or the name of a score: {told}")
+            raise ValueError(f"sort is worst, question, newest, or the name of a score: {told}")
 
-    def _find(self, filters: Filters, bounds: tuple[int, int], sort: str) -> None:
+    def _by_question(
+        self,
+        filters: Filters,
+        bounds: tuple[int, int],
+        limit: int,
+        after: Sequence[Any] | None,
+        before: int,
+    ) -> RequestPage:
+        """Return a page of questions, those first of which most are surely bad; each by its worst request.
+
+        What narrows to bad ones leaves the share of them as it is: it is of all requests with the question.
+        """
+        whole = replace(filters, verdict=None, reason=None, scores=())
+        where, given = list_where(whole, bounds, self._database, self._members)
+        same = "coalesce(r.question, -r.id) AS same, coalesce(r.service, '') AS service"
+        counts = {
+            (question, service): (int(n), int(bad))
+            for question, service, n, bad in self._database.execute(
+                f"SELECT {same}, count(r.verdict), sum(CASE r.verdict WHEN 'bad' THEN 1 ELSE 0 END) "
+                f"FROM request r WHERE {where} GROUP BY 1, 2",
+                given,
+            )
+        }
+        where, given = list_where(filters, bounds, self._database, self._members)
+        worst = self._database.execute(
+            "SELECT id, same, service FROM (SELECT r.id AS id, "
+            f"{same}, row_number() OVER (PARTITION BY coalesce(r.question, -r.id), coalesce(r.service, '') "
+            f"ORDER BY {_RANK} DESC, r.at DESC, r.id DESC) AS place FROM request r WHERE {where}) AS lines "
+            "WHERE place = 1",
+            given,
+        ).fetchall()
+        shares = {
+            number: bad_share(counts[question, service][1], counts[question, service][0])
+            for number, question, service in worst
+        }
+        order = sorted(
+            ((one.lower, one.bad, one.requests, number) for number, one in shares.items()),
+            reverse=True,
+        )
+        if after is not None:
+            order = [key for key in order if key < tuple(after)]
+        shown = order[:limit]
+        following = (
+            _cursor(["question", False], bounds, shown[-1], before + limit)
+            if len(order) > limit
+            else None
+        )
+        numbers = [int(key[-1]) for key in shown]
+        rows = rows_of(
+            self._database, numbers, {one: (None, shares[one].requests) for one in numbers}
+        )
+        return RequestPage(
+            requests=tuple(
+                replace(row, bad=shares[number]) for number, row in zip(numbers, rows, strict=True)
+            ),
+            next=following,
+            previous_count=before,
+            total=len(worst),
+        )
+
+    def _find(
+        self,
+        filters: Filters,
+        bounds: tuple[int, int],
+        sort: str,
+        after: Sequence[Any] | None,
+        limit: int,
+    ) -> None:
         """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
         database = self._database
         database.execute(
@@ -132,13 +216,41 @@ class Lists:
             # Neither way is better: the smallest first, then.
             one, two = "-x.turned", "-x.value"
             arguments.append(sort)
-        where, given = where_of(filters, bounds, database.has_word)
+        where, given = list_where(filters, bounds, database, self._members)
+        if sort == "worst":
+            two = self._dear(two, where, given, after, limit)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
             f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same "
             f"FROM request r {joined} WHERE {where}",
             (*arguments, *given),
         )
+
+    def _dear(
+        self,
+        excess: str,
+        where: str,
+        given: Sequence[Any],
+        after: Sequence[Any] | None,
+        limit: int,
+    ) -> str:
+        """Return what orders requests of one verdict, worked out for those alone that the page can reach."""
+        counts = dict(
+            self._database.execute(
+                f"SELECT {_RANK}, count(*) FROM request r WHERE {where} GROUP BY 1", given
+            ).fetchall()
+        )
+        first = 2 if after is None else min(2, max(0, int(after[0])))
+        reached, wanted = [first], limit + 1
+        for rank in range(first - 1, -1, -1):
+            # Of the rank that the page before ended in it is not known how many are left.
+            if (
+                sum(counts.get(one, 0) for one in reached if after is None or one != first)
+                >= wanted
+            ):
+                break
+            reached.append(rank)
+        return f"CASE WHEN {_RANK} >= {reached[-1]} AND {_RANK} <= {first} THEN {excess} END"
 
 
 def means_before(
@@ -193,6 +305,54 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
             )
             conditions.append(f"({in_segments} OR {in_metadata})")
             given += [name, value, name.removeprefix("metadata."), value]
+    return " AND ".join(conditions), given
+
+
+def without_facets(filters: Filters) -> Filters:
+    """Return filters without those whose values are counted."""
+    return replace(
+        filters, service=None, workflow=None, segment=None, segments=(), verdict=None, reason=None
+    )
+
+
+def list_where(
+    filters: Filters, bounds: tuple[int, int], database: Database, members: Collection[str] = ()
+) -> tuple[str, list[Any]]:
+    """Return the condition on requests ``r`` that filters of a list are, and its arguments.
+
+    Args:
+        filters: What is wanted.
+        bounds: The stretch of time.
+        database: A connection that reads.
+        members: The ids of the requests of `Filters.gap`.
+    """
+    condition, given = where_of(filters, bounds, database.has_word)
+    conditions = [condition]
+    for part in filters.segments:
+        one, more = where_of(Filters(segment=part), bounds, database.has_word)
+        conditions.append(one)
+        given += more
+    if filters.reason:
+        (pattern,) = patterns(f'"{filters.reason}"')[:1]
+        conditions.append("r.codes LIKE ? ESCAPE '\\'")
+        given.append(pattern)
+    for name, sign, value in filters.scores:
+        conditions.append(
+            "EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? "
+            f"AND b.value {'>=' if sign == '>=' else '<='} ?)"
+        )
+        given += [name, value]
+    if filters.conversation_id is not None:
+        conditions.append("r.conversation_id = ?")
+        given.append(filters.conversation_id)
+    if filters.gap is not None:
+        database.execute("CREATE TEMP TABLE IF NOT EXISTS gap_request (run_id TEXT)")
+        database.execute("DELETE FROM gap_request")
+        database.executemany("INSERT INTO gap_request VALUES (?)", [(one,) for one in members])
+        conditions.append("r.run_id IN (SELECT run_id FROM gap_request)")
+    for one, more in holding(database, filters.search or ""):
+        conditions.append(one)
+        given += more
     return " AND ".join(conditions), given
 
 
@@ -271,7 +431,8 @@ def _read_cursor(cursor: str) -> tuple[list[Any], tuple[int, int], list[Any], in
         name, (from_ms, until_ms), after, before = said
         one, two, at, number = (float(each) for each in after)
         bounds = int(from_ms), int(until_ms)
-        bounds = int(from_ms), int(until_ms)
+        if not all(map(math.isfinite, (one, two, at, number))):
+            raise ValueError("no place in a list")  # noqa: TRY301 -- as all that it cannot be
         told = list(name), bounds, [one, two, at, number], min(abs(int(before)), LATEST_MS)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError("the cursor is none of ours") from error

@@ -13,19 +13,12 @@ from ragmeter.quality.segments import OTHER, UNKNOWN
 from ragmeter.watch.change import NewSince
 
 from ._cells import Cells
-from ._database import Database
-from ._lists import where_of
 from ._parts import UNTOLD
-from ._sums import Sums
-from .views import Filters
 
-__all__ = ["MOST", "SLACK_MS", "Part", "last_deployment", "new_in"]
+__all__ = ["MOST", "SLACK_MS", "Part", "new_in"]
 
 MOST = 5
 """Values that are told, the commonest."""
-_BACK_MS = 7 * 86_400_000
-"""Milliseconds that a deployment is looked for before a request."""
-_VERSIONS = ("service.version", "index_version", "prompt_version")
 SLACK_MS = 10 * 60_000
 """When a change began is an estimate: what came so long before it is new since then, too."""
 
@@ -115,43 +108,3 @@ def _values(
         yield _Value(f"definition of {key.score}", kind.definition), n
         if kind.judge:
             yield _Value("judge", kind.judge), n
-
-
-def last_deployment(
-    database: Database, sums: Sums, service: str, at_ms: int
-) -> tuple[str, int] | None:
-    """Return the version or index that came last to a service before a moment, and when; None: none is known.
-
-    What there was from the beginning of the time that is looked through is no deployment.
-    """
-    known: dict[str, set[str]] = {}
-    found: tuple[str, str, int, int] | None = None
-    for began, ended, cells in sums.parts(database, max(0, at_ms - _BACK_MS), at_ms + 1):
-        fresh: list[tuple[str, str]] = []
-        for group in cells.groups:
-            name, _, value = group.segment.partition(":")
-            is_fresh = name in known and value not in {OTHER, UNKNOWN, *known[name]}
-            if group.service == service and is_fresh:
-                fresh.append((name, value))
-        for group in cells.groups:
-            name, _, value = group.segment.partition(":")
-            if group.service == service and _is_version(name):
-                known.setdefault(name, set()).add(value)
-        # The service's own version names a deployment that changed more than that.
-        for name, value in sorted(fresh, key=lambda one: "service.version" in one[0]):
-            found = (name, value, began, ended)
-    if found is None:
-        return None
-    name, value, began, ended = found
-    where, given = where_of(
-        Filters(service=service, segment=f"{name}:{value}"), (began, ended), database.has_word
-    )
-    (first,) = database.execute(f"SELECT min(r.at) FROM request r WHERE {where}", given).fetchone()
-    return value, began if first is None else int(first)
-
-
-def _is_version(name: str) -> bool:
-    short = name.removeprefix("metadata.")
-    return short in _VERSIONS or (
-        short.startswith("deployment.") and not short.startswith("deployment.environment")
-    )

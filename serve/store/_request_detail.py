@@ -11,13 +11,13 @@ from typing import Any
 from ragmeter.exporters._format import clean
 from ragmeter.quality.measurement import measurement_of
 
+from ._appearances import deployments_in
 from ._cells import Cell
 from ._database import Database
 from ._evidence import Evidence, evidence, unknown_sentences
 from ._guidance import SameQuestion, advice, cause, is_refused
 from ._lists import means_before, rows_of
 from ._measured import MeasuredScore
-from ._novelty import last_deployment
 from ._overview import Selection, usual_of
 from ._received import home_of
 from ._stages import documents_of, stages_of
@@ -80,7 +80,7 @@ def one_request(
     row = replace(
         row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means)
     )
-    deployed = last_deployment(database, sums, row.service, row.at_ms)
+    deployed = _last_deployment(database, row)
     scores = tuple(_scores(database, number, _usual(database, sums, row, deployed)))
     contexts = _contexts(database, (trace, span)) or _contexts(
         database, tuple(map(bytes.fromhex, home_of(row.run_id)))
@@ -117,6 +117,16 @@ def one_request(
         stages=stages,
         documents=documents_of(documents, marked),
     )
+
+
+def _last_deployment(database: Database, row: RequestRow) -> tuple[str, int] | None:
+    """Return what came last to the service before a request, and when; None: nothing is known to have."""
+    found: tuple[str, int] | None = None
+    for one in deployments_in(database):
+        versions = [step.value for step in one.values if step.name != "tenant"]
+        if one.service == row.service and one.at_ms <= row.at_ms and versions:
+            found = versions[0], one.at_ms
+    return found
 
 
 def _marked(

@@ -16,7 +16,7 @@ from ._appearances import Appearances
 from ._database import Database
 from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Value, VerdictPart
-from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval
+from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval, home_of
 
 __all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "kinds_of", "segments_of"]
 
@@ -40,8 +40,8 @@ _KNOWN = (
     "WHERE run_id IN (these)"
 )
 _PUT_REQUEST = (
-    f"INSERT INTO request (run_id, at, stored, {', '.join(_REQUEST)}) "
-    f"VALUES (?, ?, ?, {', '.join('?' * len(_REQUEST))}) ON CONFLICT (run_id) DO UPDATE SET "
+    f"INSERT INTO request (run_id, home, at, stored, {', '.join(_REQUEST)}) "
+    f"VALUES (?, ?, ?, ?, {', '.join('?' * len(_REQUEST))}) ON CONFLICT (run_id) DO UPDATE SET "
     f"{', '.join(f'{name} = excluded.{name}' for name in ('at', *_REQUEST))}"
 )
 _KNOWN_SCORES = (
@@ -254,7 +254,8 @@ class Rows:
             service = self._names.of("service", whole.service)
             self._appearances.note(service or "", parts, whole.at_ms)
             stored = now_ms if kept is None else kept.stored
-            rows.append((whole.run_id, whole.at_ms, stored, *self._columns(whole, texts)))
+            home = bytes.fromhex(home_of(whole.run_id)[0])
+            rows.append((whole.run_id, home, whole.at_ms, stored, *self._columns(whole, texts)))
         self._database.executemany(_PUT_REQUEST, rows)
         self._appearances.write()
         fresh = [whole.run_id for whole, kept in changes if kept is None]

@@ -125,6 +125,13 @@ CREATE TABLE appearance (
     PRIMARY KEY (service, name, value)
 ) WITHOUT ROWID;
 """,
+    # Where the chunks of a request are kept that no span told, so that a search finds it by them.
+    """
+ALTER TABLE request ADD COLUMN home BLOB;
+CREATE INDEX request_home ON request (home) WHERE home IS NOT NULL;
+CREATE INDEX request_homeless ON request (id) WHERE home IS NULL;
+CREATE INDEX request_conversation ON request (conversation_id) WHERE conversation_id IS NOT NULL;
+""",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -23,7 +23,6 @@ from ._deployment_effects import (
     WORDS,
     DeploymentEffects,
     bad_in,
-    bad_share,
     effect,
     newest,
     parts_of,
@@ -32,7 +31,14 @@ from ._deployment_effects import (
 from ._lists import where_of
 from ._overview import Selection, estimate_of
 from ._sums import Sums
-from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView
+from .health_views import (
+    DeploymentView,
+    HealthView,
+    LaneView,
+    QuestionView,
+    SignalView,
+    bad_share,
+)
 from .views import Filters
 
 __all__ = ["ServiceHealth"]

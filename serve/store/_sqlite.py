@@ -17,6 +17,7 @@ from ragmeter.metrics import ConfigurationError
 
 from ._database import Database
 from ._schema import VERSION, later_version, statements_since
+from ._text_search import index_query, index_words, patterns
 
 __all__ = ["APPLICATION", "File", "back_up"]
 
@@ -26,6 +27,20 @@ _CEILING = 1.25
 """Times the size that is allowed, where SQLite itself refuses more."""
 _PAGES = 2_000
 """Unused pages that are given back to the disk at a time, 8 MB."""
+_INDEXED_AT_ONCE = 500
+_LIKE = "t.body LIKE ? ESCAPE '\\'"
+_INDEX = (
+    "CREATE VIRTUAL TABLE text_words USING fts5 (words, content='', detail='none')",
+    "CREATE TABLE text_indexed (only INTEGER PRIMARY KEY CHECK (only = 1), id INTEGER NOT NULL)",
+    "INSERT INTO text_indexed VALUES (1, 0)",
+    # Words go with their text; a number that is free may be the next text's.
+    """
+CREATE TRIGGER text_words_gone AFTER DELETE ON text WHEN old.id <= (SELECT id FROM text_indexed) BEGIN
+    INSERT INTO text_words (text_words, rowid, words) VALUES ('delete', old.id, index_words(old.body));
+    UPDATE text_indexed SET id = min(id, (SELECT coalesce(max(id), 0) FROM text));
+END""",
+)
+"""The index of words: without the texts themselves, and without where in them a word stands."""
 _AT_ONCE = 256
 """Values of one statement; SQLite knew no more than 999 for long."""
 
@@ -34,6 +49,25 @@ class _Connection(sqlite3.Connection):
     """A connection."""
 
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
+
+    def texts_with(self, word: str, /) -> tuple[str, list[Any]]:
+        """Look into the index, and through the texts that it does not hold yet."""
+        like = patterns(word)
+        stands = f"({' OR '.join(_LIKE for _ in like)})"
+        wanted, look = index_query(word)
+        if not wanted or not self._is_indexed():
+            return f"SELECT t.id FROM text t WHERE {stands}", [*like]
+        checked = f" AND {stands}" if look else ""
+        query = (
+            "SELECT t.id FROM text_words w JOIN text t ON t.id = w.rowid "
+            f"WHERE text_words MATCH ?{checked} UNION ALL "
+            f"SELECT t.id FROM text t WHERE t.id > (SELECT id FROM text_indexed) AND {stands}"
+        )
+        return query, [wanted, *(like if look else ()), *like]
+
+    def _is_indexed(self) -> bool:
+        found = self.execute("SELECT 1 FROM sqlite_master WHERE name = 'text_words_gone'")
+        return found.fetchone() is not None
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
         """Run it for so many values at a time as SQLite takes."""
@@ -86,6 +120,7 @@ class File:
         except BaseException:
             self._let_go()
             raise
+        self._indexes = _make_index(self.writer)
         self._page = int(self.writer.execute("PRAGMA page_size").fetchone()[0])
         self.writer.execute(f"PRAGMA max_page_count = {int(max_bytes * _CEILING) // self._page}")
         self.writer.execute(f"PRAGMA journal_size_limit = {max(max_bytes // 16, 1 << 20)}")
@@ -131,6 +166,22 @@ class File:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         (unused,) = database.execute("PRAGMA freelist_count").fetchone()
         return (int(pages) - int(unused)) * self._page
+
+    def index_texts(self, database: Database) -> int:
+        """Index the next texts."""
+        if not self._indexes:
+            return 0
+        rows = database.execute(
+            "SELECT id, body FROM text WHERE id > (SELECT id FROM text_indexed) ORDER BY id LIMIT ?",
+            (_INDEXED_AT_ONCE,),
+        ).fetchall()
+        database.executemany(
+            "INSERT INTO text_words (rowid, words) VALUES (?, ?)",
+            [(number, index_words(body)) for number, body in rows],
+        )
+        if rows:
+            database.execute("UPDATE text_indexed SET id = ?", (rows[-1][0],))
+        return len(rows)
 
     def give_back(self) -> None:
         """Make the file smaller."""
@@ -217,6 +268,24 @@ def _open_for_writing(path: Path) -> _Connection:
         database.close()
         raise
     return database
+
+
+def _make_index(database: sqlite3.Connection) -> bool:
+    """Make the index of words where there is none; return whether there is one: not every SQLite knows FTS5."""
+    database.create_function("index_words", 1, index_words, deterministic=True)
+    try:
+        (known,) = database.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'text_words'"
+        ).fetchone()
+        for statement in ("SELECT 1 FROM text_words LIMIT 1",) if known else _INDEX:
+            database.execute(statement).fetchall()
+    except sqlite3.OperationalError as error:
+        if "fts5" not in str(error):
+            raise
+        # Written to by an SQLite that knows it: texts come and go without it from now on.
+        database.execute("DROP TRIGGER IF EXISTS text_words_gone")
+        return False
+    return True
 
 
 def _open_for_reading(path: Path) -> _Connection:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.estimates import Estimate
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "QuestionView",
     "SignalView",
     "VersionStep",
+    "bad_share",
 ]
 
 _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
@@ -44,6 +46,14 @@ class BadShare:
     """Lower end of its 95 % interval."""
     upper: float
     """Upper end."""
+
+
+def bad_share(bad: int, requests: int) -> BadShare:
+    """Return a share of bad requests with its interval."""
+    if requests <= 0:
+        return BadShare(bad=0, requests=0, share=None, lower=0.0, upper=1.0)
+    lower, upper = wilson_interval(bad / requests, requests)
+    return BadShare(bad=bad, requests=requests, share=bad / requests, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ Each answer is of one moment.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from ragmeter.watch.change import Change
 from ._cells import CellKey
 from ._conversation_list import conversations
 from ._database import Database, Home
+from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import MeasuredScore, in_order
@@ -33,6 +34,7 @@ from ._sums import Sums
 from .health_views import HealthView
 from .views import (
     ConversationPage,
+    FacetPage,
     Filters,
     GapPage,
     GapView,
@@ -63,9 +65,11 @@ class Reader:
     Args:
         home: Where the store is.
         clock: Seconds since the epoch.
+        texts: Whether texts are kept.
     """
 
-    def __init__(self, home: Home, clock: Callable[[], float]) -> None:
+    def __init__(self, home: Home, clock: Callable[[], float], *, texts: bool = True) -> None:
+        self._texts = texts
         self._objectives: Known = tuple
         self._home = home
         self._clock = clock
@@ -207,8 +211,9 @@ class Reader:
 
         Args:
             filters: Which requests.
-            sort: ``worst``: by verdict, then by how much worse than usual their scores are; ``newest``; or the
-                name of a score, its worst first.
+            sort: ``worst``: by verdict, then by how much worse than usual their scores are; ``question``: a
+                line for each question of a service, those first of which most are surely bad; ``newest``; or
+                the name of a score, its worst first.
             limit: Requests on a page, 1 to 500.
             cursor: `RequestPage.next` of the page before; None: the first.
             grouped: Whether several requests of one question are one line, for the worst of them.
@@ -217,10 +222,32 @@ class Reader:
             ValueError: The cursor is of another list, or the limit out of bounds.
         """
         wanted = filters or Filters()
+        members = self._members(wanted)
         with self._reading() as database:
-            return Lists(database, self._sums).page(
+            return Lists(database, self._sums, members).page(
                 wanted, self.bounds(wanted), sort=sort, limit=limit, cursor=cursor, grouped=grouped
             )
+
+    def facets(self, filters: Filters | None = None) -> FacetPage:
+        """Return what a list can be narrowed to, each value counted under all other filters.
+
+        Raises:
+            ValueError: As `requests`.
+        """
+        wanted = filters or Filters()
+        members = self._members(wanted)
+        with self._reading() as database:
+            return facets(database, wanted, self.bounds(wanted), self._now_ms(), members)
+
+    def _members(self, filters: Filters) -> Collection[str]:
+        """Return the ids of a gap's requests. Raises ValueError: no texts are kept that could be searched."""
+        if filters.search and not self._texts:
+            raise ValueError(
+                "q searches in texts, and this server keeps none: it runs with --no-text"
+            )
+        if filters.gap is None:
+            return ()
+        return self._gap_list(Filters(range_s=GAPS_RANGE_S))[1].get(filters.gap, frozenset())
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""

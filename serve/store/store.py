@@ -248,7 +248,7 @@ class Store:
 
     def reader(self) -> Reader:
         """Return a reader, which sees what is committed, until the store is closed."""
-        return Reader(self._home, self._clock)
+        return Reader(self._home, self._clock, texts=self.options.texts)
 
     def claims(self) -> StoredClaims:
         """Return what says which of all servers on this store tells of a change; it raises as `take`."""

@@ -18,11 +18,15 @@ from ragmeter.quality.estimates import Estimate
 from ._evidence import Evidence
 from ._guidance import Advice, Cause, SameQuestion
 from ._stages import DocumentView, StageView
+from .health_views import BadShare
 
 __all__ = [
     "ContextView",
     "ConversationPage",
     "ConversationView",
+    "Facet",
+    "FacetPage",
+    "FacetValue",
     "Filters",
     "GapPage",
     "GapView",
@@ -63,9 +67,21 @@ class Filters:
     segment: str | None = None
     """Of this part alone, as ``name:value``: ``language:zh``, ``metadata.tenant:acme``."""
     verdict: str | None = None
-    """With this verdict alone; lists only."""
+    """With this verdict alone; lists only, as all that follow."""
     question: str | None = None
-    """Of this question alone, by `QuestionView.key`; lists only."""
+    """Of this question alone, by `QuestionView.key`."""
+    reason: str | None = None
+    """With this code among its verdict's."""
+    segments: tuple[str, ...] = ()
+    """Of these parts, too, as `segment`."""
+    scores: tuple[tuple[str, str, float], ...] = ()
+    """With scores within bounds: (name, ``>=`` or ``<=``, value)."""
+    search: str | None = None
+    """With these words in question, answer or chunks; words between quotation marks stand together."""
+    conversation_id: str | None = None
+    """Of this conversation alone."""
+    gap: str | None = None
+    """Of the knowledge gap with this id: its requests that went badly, within the last 14 days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +243,8 @@ class RequestRow:
     asked for."""
     times: int = 1
     """How many requests of the same question this line stands for, this being the worst; 1 unless grouped."""
+    bad: BadShare | None = None
+    """How many requests of its service with its question are bad; None: not in order of `question`."""
     orphan: bool = False
     """Only scores have come, and no span of the request: it is still on its way, or was not sampled."""
 
@@ -245,6 +263,44 @@ class RequestPage:
     """Requests before this page."""
     total: int = 0
     """Requests on all pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetValue:
+    """A value that a list can be narrowed to."""
+
+    value: str
+    """The value; empty: of requests that have none."""
+    requests: int
+    """Requests that the list would then hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """The values of one filter."""
+
+    name: str
+    """``verdict``, ``reason``, ``service``, ``workflow``, or the name of a segment."""
+    values: tuple[FacetValue, ...]
+    """Each counted under all other filters; at most twelve, the commonest first, and those that are chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetPage:
+    """What a list can be narrowed to, and how its requests lie in time."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
+
+    total: int
+    """Requests of the list."""
+    facets: tuple[Facet, ...]
+    """Those with more than one value, or with a chosen one."""
+    from_ms: int
+    """When the first stretch of `bins` begins."""
+    step_ms: int
+    """How long each is."""
+    bins: tuple[tuple[int, int, int, int], ...]
+    """Of each stretch of time: bad, suspect and good requests, and those without a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

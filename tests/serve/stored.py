@@ -134,6 +134,8 @@ def earlier_version(path, version):
         "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
         "ALTER TABLE score DROP COLUMN asked_with; ALTER TABLE request DROP COLUMN stages;"
         "DROP TABLE appearance;"
+        "DROP INDEX request_home; DROP INDEX request_homeless; DROP INDEX request_conversation;"
+        "ALTER TABLE request DROP COLUMN home;"
         f"PRAGMA user_version = {version};"
     )
     database.close()

@@ -269,6 +269,14 @@ def _cursor(said):
         ("/api/overview?segment=zh", 400, "name:value"),
         ("/api/overview?sort=worst", 400, "unknown parameter 'sort'"),
         ("/api/requests?verdict=ugly", 400, "good, suspect or bad"),
+        ("/api/requests?reason=ugly", 400, "reason is one of answered_without_context"),
+        ("/api/requests?reason=", 400, "reason is empty"),
+        ("/api/requests?score=support", 400, "name>=value"),
+        ("/api/requests?score=support>=0.5&score=", 400, "score is empty"),
+        ("/api/requests?gap=1", 400, "8 hex digits"),
+        ("/api/requests?segment=a:b&segment=c", 400, "name:value"),
+        ("/api/facets?q=" + "a" * 501, 400, "at most 500"),
+        ("/api/facets?sort=worst", 400, "unknown parameter 'sort'"),
         ("/api/requests?limit=501", 400, "1 to 500"),
         ("/api/requests?limit=0", 400, "1 to 500"),
         ("/api/requests?grouped=perhaps", 400, "true or false"),
@@ -278,6 +286,12 @@ def _cursor(said):
         (_cursor([["worst", False], [0, 10**30], [0, 0, 0, 0], 0]), 400, "cursor"),
         (_cursor([["worst", False], [5, 4], [0, 0, 0, 0], 0]), 400, "cursor"),
         (_cursor([["worst", False], [0, float("inf")], [0, 0, 0, 0], 0]), 400, "cursor"),
+        (_cursor([["worst", False], [0, 1], [float("inf"), 0, 0, 0], 0]), 400, "cursor"),
+        (
+            _cursor([["question", False], [0, 1], [float("nan"), 0, 0, 0], 0]) + "&sort=question",
+            400,
+            "cursor",
+        ),
         ("/api/requests/" + "0" * 32, 404, "no such request"),
         ("/api/requests?sort=nonsense", 400, "the name of a score: context_count"),
         ("/api/requests/nobody?span_id=1", 400, "16 hex digits"),
@@ -382,8 +396,13 @@ def test_the_description_is_exact(filled):
         {}, {"range": "24h"}, {"range": "900"}, {"since": "0"}, {"until": str(now_ms)}, {"service": "shop"},
         {"service": "nobody"}, {"workflow": "museum"}, {"workflow": ""}, {"segment": "metadata.tenant:acme"},
     ]  # fmt: skip
+    narrowing = [
+        {"verdict": "bad"}, {"reason": "unsupported_answer"}, {"q": 'Rembrandt "night watch"'}, {"gap": "0" * 8},
+        {"score": ["support>=0.1", "lexical_groundedness<=0.9"]}, {"conversation_id": "c"},
+        {"segment": ["metadata.tenant:acme", "language:en"]},
+    ]  # fmt: skip
     lists = [
-        {"verdict": "bad"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
+        *narrowing, {"sort": "question"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
         {"grouped": "true"}, {"grouped": "0"}, {"cursor": ask(client, "/api/requests", limit=1)["next"]},
     ]  # fmt: skip
     turns = [{"limit": "1"}, {"conversation_id": "c"}]
@@ -397,6 +416,7 @@ def test_the_description_is_exact(filled):
         ],
         "/api/conversations": [ask(client, "/api/conversations", **one) for one in filters + turns],
         "/api/gaps": [ask(client, "/api/gaps", **one) for one in filters],
+        "/api/facets": [ask(client, "/api/facets", **one) for one in filters + narrowing],
     }
 
     assert document["openapi"].startswith("3.1")
@@ -417,7 +437,7 @@ def test_the_description_is_exact(filled):
     text = json.dumps(document)
     assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
     operations = [one for how in document["paths"].values() for one in how.values()]
-    assert len({one["operationId"] for one in operations}) == len(operations) == 7
+    assert len({one["operationId"] for one in operations}) == len(operations) == 8
     assert {"type": "http", "scheme": "bearer"}.items() <= (
         document["components"]["securitySchemes"]["token"].items()
     )

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Store, StoreOptions, back_up
+from ragmeter.serve.store import Filters, Store, StoreOptions, back_up
 from ragmeter.serve.store._schema import VERSION
 
 RECORDED = sorted((Path(__file__).parent / "stores").glob("version-*.db"))
@@ -37,7 +37,10 @@ def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, recorded):
         assert [(one.name, one.estimate.mean) for one in overview.scores] == [("recall", 0.5)]
         (row, *_) = store.reader().requests().requests
         assert (row.service, row.workflow, row.question) == ("shop", "shop_qa", "Who wrote it?")
-        store.maintain()
+        assert store.reader().requests(Filters(search="who wrote")).total == 6
+        while store.maintain():
+            pass
+        assert store.reader().requests(Filters(search="wro")).total == 6
         store.close()
     with sqlite3.connect(path) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)

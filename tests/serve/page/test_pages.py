@@ -351,7 +351,9 @@ class TestList:
             response = client(kept.reader()).get(f"{path}?sort=nonsense")
 
         assert response.status_code == 400
-        assert "sort is worst, newest, or the name of a score: context_count" in seen(response)
+        assert "sort is worst, question, newest, or the name of a score: context_count" in seen(
+            response
+        )
 
     def test_a_segment_that_parts_nothing_is_said(self):
         """One that is known but not of this time is a link of another time; one that nobody knows is a mistake."""

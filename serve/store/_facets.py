@@ -1,0 +1,139 @@
+"""What a list can be narrowed to, with how many requests each would leave, and how its requests lie in time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ._database import Database
+from ._lists import list_where, without_facets
+from ._names import segments_told_apart
+from ._rows import segments_of
+from .views import Facet, FacetPage, FacetValue, Filters
+
+__all__ = ["facets"]
+
+BINS = 60
+_STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
+MOST_VALUES = 12
+"""Values of a facet that are listed, the commonest; those that are chosen are among them."""
+_VERDICTS = ("bad", "suspect", "good", "")
+
+
+class _Alike(NamedTuple):
+    """Requests that no facet tells apart."""
+
+    n: int
+    values: Mapping[str, Collection[str]]
+
+
+def facets(
+    database: Database,
+    filters: Filters,
+    bounds: tuple[int, int],
+    now_ms: int,
+    members: Collection[str],
+) -> FacetPage:
+    """Return the facets of a list; see `Reader.facets`. What is ahead of `now_ms` counts as of then."""
+    told_apart = segments_told_apart(database)
+    where, given = list_where(without_facets(filters), bounds, database, members)
+    rows = database.execute(
+        "SELECT coalesce(verdict, ''), coalesce(codes, '[]'), coalesce(service, ''), coalesce(workflow, ''), "
+        "language, retriever, coalesce(segments, '{}'), coalesce(metadata, '{}'), count(*) FROM request r "
+        f"WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8",
+        given,
+    ).fetchall()
+    chosen = dict(_chosen(filters))
+    counts: dict[str, Counter[str]] = {}
+    total = 0
+    for one in map(_alike, rows):
+        lacking = [
+            name for name, wanted in chosen.items() if not wanted <= set(one.values.get(name, ()))
+        ]
+        if not lacking:
+            total += one.n
+        for name, values in one.values.items():
+            if not lacking or lacking == [name]:
+                for value in values:
+                    counts.setdefault(name, Counter())[value] += one.n
+    fixed = ("verdict", "reason", "service", "workflow")
+    names = [*fixed, *sorted(name for name in counts if name not in fixed and name in told_apart)]
+    names += [name for name in chosen if name not in names]
+    found = (_facet(name, counts.get(name, Counter()), chosen.get(name, set())) for name in names)
+    where, given = list_where(filters, bounds, database, members)
+    end = max(bounds[0] + 1, min(bounds[1], now_ms))
+    step_ms, bins = _timeline(database, where, given, (bounds[0], end))
+    return FacetPage(
+        total=total,
+        facets=tuple(one for one in found if len(one.values) > 1 or one.name in chosen),
+        from_ms=bounds[0],
+        step_ms=step_ms,
+        bins=bins,
+    )
+
+
+def _chosen(filters: Filters) -> Iterator[tuple[str, set[str]]]:
+    for name, value in (
+        ("verdict", filters.verdict),
+        ("reason", filters.reason),
+        ("service", filters.service),
+        ("workflow", filters.workflow),
+    ):
+        if value is not None:
+            yield name, {value}
+    parts: dict[str, set[str]] = {}
+    for part in (filters.segment, *filters.segments):
+        name, _, value = (part or "").partition(":")
+        if name:
+            parts.setdefault(name, set()).add(value)
+    yield from parts.items()
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Any:
+    return json.loads(text)
+
+
+def _alike(row: tuple[Any, ...]) -> _Alike:
+    verdict, codes, service, workflow, language, retriever, named, metadata, n = row
+    parts = segments_of(language, retriever, _read(metadata), _read(named))
+    values: dict[str, Collection[str]] = {name: (value,) for name, value in parts.items()}
+    # A part can be asked for by its short name, too.
+    for name, value in parts.items():
+        values.setdefault(name.removeprefix("metadata."), (value,))
+    values |= {
+        "verdict": (verdict,),
+        "reason": dict.fromkeys(_read(codes)),
+        "service": (service,),
+        "workflow": (workflow,),
+    }
+    return _Alike(n, values)
+
+
+def _facet(name: str, counts: Counter[str], wanted: set[str]) -> Facet:
+    if name == "verdict":
+        order = [word for word in _VERDICTS if counts[word] or word in wanted]
+    else:
+        order = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
+        order += sorted(wanted - set(order))
+    return Facet(
+        name=name, values=tuple(FacetValue(value=value, requests=counts[value]) for value in order)
+    )
+
+
+def _timeline(
+    database: Database, where: str, given: list[Any], bounds: tuple[int, int]
+) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
+    length = max(1, bounds[1] - bounds[0])
+    step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
+    bins = [[0, 0, 0, 0] for _ in range(-(-length // step))]
+    for at, word, n in database.execute(
+        "SELECT (r.at - ?) / ?, coalesce(r.verdict, ''), count(*) FROM request r "
+        f"WHERE {where} GROUP BY 1, 2",
+        (bounds[0], step, *given),
+    ):
+        bins[min(int(at), len(bins) - 1)][_VERDICTS.index(word)] += n
+    return step, tuple((bad, suspect, good, none) for bad, suspect, good, none in bins)
