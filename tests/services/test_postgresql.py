@@ -574,3 +574,46 @@ def test_conversations_and_gaps_are_those_of_a_file(address, tmp_path):
     conversations, gaps = told_by[0]
     assert (conversations.total, len(conversations.conversations[0].turns)) == (30, 3)
     assert gaps.n_requests == 240
+
+
+def test_lists_are_searched_and_narrowed_as_those_of_a_file(address, tmp_path):
+    """By words in any case and in three scripts, by every filter, with counts, in order of questions."""
+    texts = (
+        "Where is the Boot?",
+        "Когда действует Гарантия?",
+        "可以退货吗？",
+        "Is 100% wool_like?",
+    )
+    found = []
+    for number, run in enumerate(scored(40)):
+        moved = at(run, number, NOW_S - 60 * number)
+        sample = moved.run.sample.model_copy(update={"question": texts[number % 4]})
+        found.append(
+            replace(moved, run=replace(moved.run, sample=sample, conversation_id=f"c{number % 2}"))
+        )
+    wanted = Filters(range_s=DAY_S)
+    filters = [
+        *(replace(wanted, search=one) for one in ("boot", "гарантия", "退货", "rembrandt 100%", "wool_like", "woolxlike")),
+        replace(wanted, reason="unsupported_answer", segments=("metadata.tenant:acme", "language:ru")),
+        replace(wanted, scores=(("lexical_groundedness", "<=", 0.5),), conversation_id="c0"),
+        replace(wanted, verdict="bad", segment="metadata.tenant:acme", gap="00000000"),
+    ]  # fmt: skip
+    told_by = []
+    for place in (tmp_path / "serve.db", address):
+        with store(place, clock=lambda: NOW_S) as kept:
+            kept.export(found)
+            reader = kept.reader()
+            told_by.append(
+                [
+                    (reader.requests(one, sort=sort, limit=7), reader.facets(one))
+                    for one in [wanted, *filters]
+                    for sort in ("worst", "question", "newest")
+                ]
+            )
+    for ours, theirs in zip(*told_by, strict=True):
+        assert ours[1] == theirs[1]
+        assert [row.run_id for row in ours[0].requests] == [
+            row.run_id for row in theirs[0].requests
+        ]
+        assert (ours[0].total, ours[0].next) == (theirs[0].total, theirs[0].next)
+    assert [page.total for page, _ in told_by[0][::3]] == [40, 10, 10, 10, 10, 10, 0, 0, 10, 0]
