@@ -32,7 +32,7 @@ from ragmeter.exporters._session import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
 
-__all__ = ["CollectedTelemetry", "Delivery", "LocalTelemetry", "send", "sending_providers"]
+__all__ = ["CollectedTelemetry", "LocalTelemetry", "SignalDelivery", "send", "sending_providers"]
 
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
@@ -115,7 +115,7 @@ class LocalTelemetry:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SignalDelivery:
     """What became of one signal."""
 
     signal: str
@@ -137,7 +137,7 @@ def send(
     signals: Sequence[str] = SIGNALS,
     *,
     full_address: bool = False,
-) -> list[Delivery]:
+) -> list[SignalDelivery]:
     """Send `collected` to an OTLP endpoint, all signals at once, and return what it said to each.
 
     Args:
@@ -166,18 +166,18 @@ def send(
     unreachable = _unreachable(url)
     if unreachable is not None:
         return [
-            Delivery(signal, endpoints[signal], payloads[signal][0], False, unreachable)
+            SignalDelivery(signal, endpoints[signal], payloads[signal][0], False, unreachable)
             for signal in jobs
         ]
     with _messages() as said, ThreadPoolExecutor(max_workers=len(SIGNALS)) as pool:
 
-        def deliver(signal: str) -> Delivery:
+        def deliver(signal: str) -> SignalDelivery:
             items, payload = payloads[signal]
             result = exporters[signal].export(payload)
             accepted = result.name == "SUCCESS"
             exporters[signal].shutdown()
             detail = "" if accepted else said(threading.get_ident())
-            return Delivery(signal, endpoints[signal], items, accepted, detail)
+            return SignalDelivery(signal, endpoints[signal], items, accepted, detail)
 
         return list(pool.map(deliver, jobs))
 

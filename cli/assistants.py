@@ -41,12 +41,12 @@ def mcp(
     It reads the API of a running `ragmeter serve` and changes nothing. Needs the extra mcp.
     """
     with exit_with_line():
-        from .mcp._reading import Reading
+        from .mcp._reading import ServerApi
         from .mcp.server import tools
 
         if not url.startswith(("http://", "https://")):
             raise ConfigurationError(f"--url is {url!r}; write http://HOST:PORT")
-        tools(Reading(url, _token(token_file), texts=texts)).run(transport="stdio")
+        tools(ServerApi(url, _token(token_file), texts=texts)).run(transport="stdio")
 
 
 def _token(file: Path | None) -> str | None:

@@ -21,7 +21,7 @@ from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import Counters, NoDataWarning, new_capture
 from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
-from .pipeline.ending import Ending
+from .pipeline.ending import PipelineEnding
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances
@@ -47,7 +47,7 @@ class MeterPort:
 
     Args:
         sample_rate: Probability that an offered request is scored; None: that is decided later.
-        shutdown_timeout_s: Seconds that the exit of the process may be held up; None: as `Ending` does.
+        shutdown_timeout_s: Seconds that the exit of the process may be held up; None: as `PipelineEnding` does.
     """
 
     pipeline: Pipeline
@@ -56,7 +56,7 @@ class MeterPort:
 
     def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate
-        self._ending = Ending(shutdown_timeout_s)
+        self._ending = PipelineEnding(shutdown_timeout_s)
         self.log = ErrorLog()
         front_door.serve(self.log)
         self.counters = Counters()

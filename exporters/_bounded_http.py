@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MOST_BYTES", "BoundedClient", "Reply"]
+__all__ = ["MOST_BYTES", "BoundedClient", "HttpReply"]
 
 MOST_BYTES = 4 * 1024 * 1024
 """What is read of an answer: it lists, at most, what was wrong with each score of a batch."""
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """What a server answered."""
 
     status: int
@@ -61,7 +61,7 @@ class BoundedClient:
         self._socket: socket.socket | None = None
         self._is_over = threading.Event()
 
-    def send(self, method: str, url: str, content: bytes) -> Reply:
+    def send(self, method: str, url: str, content: bytes) -> HttpReply:
         """Send a request and return its answer, whatever its status.
 
         Raises:
@@ -77,7 +77,7 @@ class BoundedClient:
             with self._client.stream(
                 method, url, content=content, extensions={"trace": self._note}
             ) as response:
-                return Reply(response.status_code, response.headers, self._read(response))
+                return HttpReply(response.status_code, response.headers, self._read(response))
         except self._broken:
             if over.is_set():
                 raise self._late(f"no answer within {self._timeout_s:g} s") from None

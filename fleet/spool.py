@@ -97,10 +97,10 @@ def run_worker(
     """Score what the folder holds; see `transport.run_worker`."""
     folder = folder_of(url)
     SpoolReader(folder).close()  # that it can be used is said here, once
-    return _Processes(lambda: _work(folder, make, once=once, limit_s=limit_s), processes).run()
+    return _ForkedWorkers(lambda: _work(folder, make, once=once, limit_s=limit_s), processes).run()
 
 
-class _Processes:
+class _ForkedWorkers:
     """Forked processes, started again when they were killed, told to end when this one is."""
 
     def __init__(self, work: Callable[[], bool], number: int) -> None:

@@ -22,7 +22,7 @@ _log = logging.getLogger("ragmeter")
 
 
 class SharedClaims:
-    """The claims of all servers on a store: a `ragmeter.watch.notify.Claims`.
+    """The claims of all servers on a store: a `ragmeter.watch.notify.NoticeClaims`.
 
     Args:
         store: Where they are.

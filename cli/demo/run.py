@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanKind
 from ragmeter import Limits, RagMeter
 from ragmeter.cli._otlp import SIGNALS, choose_protocol
 from ragmeter.cli._progress import progress, waiting
-from ragmeter.cli._telemetry import CollectedTelemetry, Delivery, LocalTelemetry, send
+from ragmeter.cli._telemetry import CollectedTelemetry, LocalTelemetry, SignalDelivery, send
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
@@ -31,7 +31,7 @@ from ragmeter.quality.summary import ScoreSummary, summarize
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder
-from .corpus import Question, load_chunks, load_questions
+from .corpus import CorpusQuestion, load_chunks, load_questions
 
 __all__ = [
     "Application",
@@ -93,7 +93,7 @@ class DemoOptions:
 class DemoQuestion:
     """One question of the demo and what became of it."""
 
-    question: Question
+    question: CorpusQuestion
     """The question and its reference."""
     answer: str | None
     """What the application answered; None when it raised."""
@@ -121,7 +121,7 @@ class DemoOutcome:
     """One per score name."""
     collected: CollectedTelemetry
     """What went through the OpenTelemetry SDK."""
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[SignalDelivery]
     """What the backend said, if one was given."""
     stats: MeterStats
     """The meter's own counters."""
@@ -263,7 +263,7 @@ def _judge(model: str | None) -> Any:
 
 
 def _ask_all(
-    questions: Sequence[Question], ask: Callable[[str], str], telemetry: LocalTelemetry
+    questions: Sequence[CorpusQuestion], ask: Callable[[str], str], telemetry: LocalTelemetry
 ) -> list[tuple[str | None, str | None]]:
     """Ask each question inside a span of the application, some at a time, as a web server would."""
     tracer = telemetry.tracer_provider.get_tracer("ragmeter.demo")
@@ -312,7 +312,7 @@ def _outcome(future: Future[str]) -> tuple[str | None, str | None]:
 
 
 def _match(
-    questions: Sequence[Question],
+    questions: Sequence[CorpusQuestion],
     answers: Sequence[tuple[str | None, str | None]],
     results: Sequence[ScoredRun],
 ) -> list[DemoQuestion]:

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter, reference
 from ragmeter.cli._telemetry import CollectedTelemetry, LocalTelemetry, send
-from ragmeter.cli.demo.corpus import Question, load_chunks, load_questions
+from ragmeter.cli.demo.corpus import CorpusQuestion, load_chunks, load_questions
 from ragmeter.cli.demo.run import Framework, application
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import ScoredRun
@@ -85,7 +85,7 @@ def _one_request(
     return list(_verdict(framework, memory.results, finished=finished, contained=contained))
 
 
-def _ask(framework: str, question: Question, meter: RagMeter) -> None:
+def _ask(framework: str, question: CorpusQuestion, meter: RagMeter) -> None:
     if framework == _MANUAL:
         with meter.request(question.question, name="doctor") as request:
             request.retrieved([chunk.text for chunk in load_chunks()[:3]])

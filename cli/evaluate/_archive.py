@@ -35,7 +35,7 @@ from ._known import KnownRows
 from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 
-__all__ = ["PART", "Archive", "MeasurementPlan", "Plan", "giving", "known_rows"]
+__all__ = ["PART", "Archive", "MeasurementPlan", "ScoringPlan", "giving", "known_rows"]
 
 PART = 256
 """Rows of a part, at most; what an interruption makes anew."""
@@ -124,7 +124,7 @@ class _RowToScore(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class ScoringPlan:
     """What an engine is to score: the lines of each file, ascending, and what is missing of each."""
 
     lines: list[array[int]]
@@ -219,7 +219,7 @@ class Archive:
         listed.finish()
 
     def run_with(
-        self, engine: Callable[[Plan], Iterator[pa.Table]], advance: Advance, note: Any
+        self, engine: Callable[[ScoringPlan], Iterator[pa.Table]], advance: Advance, note: Any
     ) -> None:
         """Have an engine score every row that is not known; keep each table of scores as it comes.
 
@@ -244,9 +244,9 @@ class Archive:
             raise
         listed.finish()
 
-    def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> Plan:
+    def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> ScoringPlan:
         """Read every row, and return which ones are to be scored."""
-        plan = Plan([array("q") for _ in self._files], [array("H") for _ in self._files])
+        plan = ScoringPlan([array("q") for _ in self._files], [array("H") for _ in self._files])
         numbers: dict[frozenset[str], int] = {}
         by = self._asked.measurements
         for file, row, missing in self._rows_to_score(listed, advance, note):

@@ -19,7 +19,7 @@ from ._gaps import FoundGaps
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
-__all__ = ["MAX_BAD_ROWS", "EvaluateOptions", "Evaluation", "SkippedRow"]
+__all__ = ["MAX_BAD_ROWS", "EvaluateOptions", "EvaluationReport", "SkippedRow"]
 
 MAX_BAD_ROWS = 1_000
 """Skipped rows that are kept with their reasons; the others are counted."""
@@ -98,7 +98,7 @@ class EvaluateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationReport:
     """Everything a report needs."""
 
     data: str

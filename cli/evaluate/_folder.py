@@ -29,9 +29,9 @@ from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
-from ._archive import Archive, MeasurementPlan, Plan
+from ._archive import Archive, MeasurementPlan, ScoringPlan
 from ._by_segment import BySegment
-from ._evaluation import EvaluateOptions, Evaluation, SkippedRow
+from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
 from ._listed import RowList
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
@@ -45,7 +45,7 @@ __all__ = ["evaluate_into_folder"]
 pa.set_memory_pool(pa.system_memory_pool())
 
 
-def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
+def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
     """Score the data set into a folder, or report what is there.
 
     Raises:
@@ -111,7 +111,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> Evaluation:
     return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
 
 
-def _merge(options: EvaluateOptions, path: Path, began: float) -> Evaluation:
+def _merge(options: EvaluateOptions, path: Path, began: float) -> EvaluationReport:
     if options.shard is not None or options.limit is not None:
         raise ConfigurationError("--merge is of all shards: leave --shard and --limit out")
     with Folder(path, None) as folder:
@@ -146,7 +146,7 @@ def _scorer(options: EvaluateOptions) -> Scorer:
     )
 
 
-def _engine(options: EvaluateOptions) -> Callable[[Scorer, Plan], Iterator[pa.Table]] | None:
+def _engine(options: EvaluateOptions) -> Callable[[Scorer, ScoringPlan], Iterator[pa.Table]] | None:
     """Return who scores instead of this process.
 
     Raises:
@@ -163,7 +163,7 @@ def _engine(options: EvaluateOptions) -> Callable[[Scorer, Plan], Iterator[pa.Ta
         raise MissingDependencyError("ray", "ray", "--engine ray")
     from ._with_ray import scored_by_ray  # noqa: PLC0415 -- only where it is asked for
 
-    def scores(scorer: Scorer, plan: Plan) -> Iterator[pa.Table]:
+    def scores(scorer: Scorer, plan: ScoringPlan) -> Iterator[pa.Table]:
         return scored_by_ray(
             plan,
             options.files,
@@ -204,7 +204,9 @@ def _judge_stats(options: EvaluateOptions) -> JudgeStats:
     return JudgeStats() if options.judge is None else options.judge.stats
 
 
-def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: float) -> Evaluation:
+def _report(
+    options: EvaluateOptions, folder: Folder, listed: RowList, began: float
+) -> EvaluationReport:
     if not listed.rows and not listed.bad_count:
         raise ConfigurationError(
             f"{', '.join(listed.files)!r} has no rows: there is nothing to score"
@@ -229,7 +231,7 @@ def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: fl
     verdicts = Verdicts(words=found.words, codes=found.codes, unjudged=found.unjudged)
     model = None if listed.asked is None else listed.asked.judge_model
     names = ", ".join(map(str, options.files)) or ", ".join(listed.files)
-    return Evaluation(
+    return EvaluationReport(
         data=names,
         rows=listed.rows,
         worst=[

@@ -23,7 +23,7 @@ from ragmeter.metrics._display.drawings import distribution
 from ragmeter.metrics._display.ranking import RULE
 from ragmeter.metrics._display.wording import number_of, percent
 
-from ._evaluation import Evaluation
+from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS
 from ._html_evidence import meanings, place_of, questions_of, row_in_full
 from ._report import comparison_notes, problems, segment_rows
@@ -48,7 +48,7 @@ _DARK = (
 )
 
 
-def write_page(evaluation: Evaluation, path: Path) -> None:
+def write_page(evaluation: EvaluationReport, path: Path) -> None:
     """Write the page whole or not at all, readable by its owner only: it quotes the data set.
 
     Raises:
@@ -84,7 +84,7 @@ def check_page(path: Path | None) -> None:
             )
 
 
-def render_page(evaluation: Evaluation) -> str:
+def render_page(evaluation: EvaluationReport) -> str:
     """Return the whole page as HTML."""
     name = html.text(", ".join(Path(one).name for one in evaluation.data.split(", ")), 200)
     head = (
@@ -142,7 +142,7 @@ def _link(number: int) -> str:
     return f"row-{number + 1}"
 
 
-def _in_full(evaluation: Evaluation, room: int) -> list[str]:
+def _in_full(evaluation: EvaluationReport, room: int) -> list[str]:
     """Return rows with their texts, the worst ones first, as many as there is room for."""
     room -= 2_000 * len(evaluation.worst)  # their table
     full: list[str] = []
@@ -155,7 +155,7 @@ def _in_full(evaluation: Evaluation, room: int) -> list[str]:
     return full
 
 
-def _lead(evaluation: Evaluation) -> str:
+def _lead(evaluation: EvaluationReport) -> str:
     verdicts = evaluation.verdicts
     if not verdicts.words:
         return ""
@@ -172,7 +172,7 @@ def _lead(evaluation: Evaluation) -> str:
     )
 
 
-def _facts(evaluation: Evaluation) -> str:
+def _facts(evaluation: EvaluationReport) -> str:
     return (
         '<dl class="facts">'
         + "".join(
@@ -183,7 +183,7 @@ def _facts(evaluation: Evaluation) -> str:
     )
 
 
-def _fact_list(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+def _fact_list(evaluation: EvaluationReport) -> Iterator[tuple[str, str]]:
     at = datetime.fromtimestamp(evaluation.at, timezone.utc)
     yield "date", f"{at:%Y-%m-%d %H:%M} UTC"
     known = f", {evaluation.resumed:,} of an earlier run" if evaluation.resumed else ""
@@ -206,7 +206,7 @@ def _fact_list(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "versions", f"ragmeter {version('ragmeter-otel')}, Python {platform.python_version()}"
 
 
-def _problems(evaluation: Evaluation) -> str:
+def _problems(evaluation: EvaluationReport) -> str:
     return "".join(
         f'<p class="card{kind}</p>'
         for kind in (
@@ -216,7 +216,7 @@ def _problems(evaluation: Evaluation) -> str:
     )
 
 
-def _decision(evaluation: Evaluation) -> str:
+def _decision(evaluation: EvaluationReport) -> str:
     decision = evaluation.decision
     if decision is None:
         return ""
@@ -231,7 +231,7 @@ def _decision(evaluation: Evaluation) -> str:
     )
 
 
-def _contents(evaluation: Evaluation, meant: str) -> str:
+def _contents(evaluation: EvaluationReport, meant: str) -> str:
     parts = [("scores", "Scores", True)]
     parts.append(("segments", "Segments", bool(evaluation.segments and segment_rows(evaluation))))
     parts.append(("gaps", "Knowledge gaps", evaluation.gaps is not None))
@@ -243,7 +243,7 @@ def _contents(evaluation: Evaluation, meant: str) -> str:
     return f'<nav aria-label="contents">{links}</nav>'
 
 
-def _scores(evaluation: Evaluation) -> str:
+def _scores(evaluation: EvaluationReport) -> str:
     notes = questions_of(evaluation.summaries)
     better = [one for one in evaluation.summaries if one.direction != "none"]
     others = [one for one in evaluation.summaries if one.direction == "none"]
@@ -252,7 +252,7 @@ def _scores(evaluation: Evaluation) -> str:
     )
 
 
-def _segments(evaluation: Evaluation) -> str:
+def _segments(evaluation: EvaluationReport) -> str:
     rows = [
         (
             f"<b>{html.text(name)}</b>",
@@ -270,7 +270,7 @@ def _segments(evaluation: Evaluation) -> str:
     return f'<h2 id="segments">Segments</h2>{html.table(heads, rows)}'
 
 
-def _gaps(evaluation: Evaluation) -> str:
+def _gaps(evaluation: EvaluationReport) -> str:
     if (gaps := evaluation.gaps) is None:
         return ""
     rows = [
@@ -280,7 +280,7 @@ def _gaps(evaluation: Evaluation) -> str:
     return f'<h2 id="gaps">Knowledge gaps</h2>{table}<p class="soft">{html.text(gaps.note)}</p>'
 
 
-def _unreadable(evaluation: Evaluation) -> str:
+def _unreadable(evaluation: EvaluationReport) -> str:
     if not evaluation.bad_rows:
         return ""
     shown = evaluation.bad_rows[:MAX_UNREADABLE]
@@ -304,7 +304,7 @@ def _fold(link: str, title: str, details: str) -> str:
     return f'<section class="folded"><h2 id="{link}">{title}</h2>{details}</section>'
 
 
-def _foot(evaluation: Evaluation) -> str:
+def _foot(evaluation: EvaluationReport) -> str:
     return (
         f"<footer>{html.text(evaluation.data, 500)}. Intervals hold the mean of rows of this kind in 95 of 100 "
         "such data sets. This page quotes the data set: share it as you would share that.</footer>"

@@ -14,7 +14,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display.ranking import badness_of
 from ragmeter.quality.summary import ScoreSummary
 
-from ._evaluation import Evaluation
+from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS
 from ._report import comparison_notes, facts, problems, segment_rows, verdict_lines
 from ._worst_rows import WorstRow
@@ -29,7 +29,7 @@ WORST_SCORES = 3
 """Scores that are shown of each."""
 
 
-def write_markdown(evaluation: Evaluation, path: Path) -> None:
+def write_markdown(evaluation: EvaluationReport, path: Path) -> None:
     """Add the summary at the end of a file: other steps may have written there, too.
 
     Raises:
@@ -44,7 +44,7 @@ def write_markdown(evaluation: Evaluation, path: Path) -> None:
         ) from error
 
 
-def as_markdown(evaluation: Evaluation) -> str:
+def as_markdown(evaluation: EvaluationReport) -> str:
     """Return the decision, the means with their intervals, and where the worst rows stand."""
     decision = evaluation.decision
     title = "" if decision is None else f": {decision.outcome}"

@@ -27,7 +27,7 @@ from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import BySegment
-from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
+from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
 
@@ -45,7 +45,7 @@ def is_recorded(files: tuple[Path, ...]) -> bool:
     return bool(firsts) and all(first is not None and _is_result(first.fields) for first in firsts)
 
 
-def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
+def evaluate_recorded(options: EvaluateOptions) -> EvaluationReport:
     """Return what the recorded scores amount to.
 
     Raises:
@@ -65,7 +65,7 @@ def evaluate_recorded(options: EvaluateOptions) -> Evaluation:
         if options.limit is None or number < options.limit:
             read.take(line, lines)
     summaries = read.summarizer.summaries()
-    return Evaluation(
+    return EvaluationReport(
         data=", ".join(map(str, options.files)),
         rows=read.rows,
         worst=read.worst.all(),

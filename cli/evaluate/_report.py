@@ -1,6 +1,6 @@
 """What `ragmeter evaluate` prints: the table of scores, what was skipped, what it cost; or JSON.
 
-Reads an `Evaluation`; computes nothing that is not about layout.  Called by `app`.
+Reads an `EvaluationReport`; computes nothing that is not about layout.  Called by `app`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ragmeter.quality.decision import Check, Decision
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.summary import ScoreSummary
 
-from ._evaluation import Evaluation
+from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS, FoundGaps
 from ._verdicts import Verdicts
 
@@ -34,7 +34,7 @@ __all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
 MAX_BAD_ROWS_SHOWN = 20
 
 
-def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
+def print_bad_rows(evaluation: EvaluationReport, console: Console) -> None:
     """Print skipped rows as ``file:line: reason``, each reason once a file, on the error stream."""
     first: dict[tuple[str, str], int] = {}
     alike: Counter[tuple[str, str]] = Counter()
@@ -57,7 +57,7 @@ def print_bad_rows(evaluation: Evaluation, console: Console) -> None:
         console.print(f"… and {evaluation.bad_row_count - shown} more rows", style="red")
 
 
-def print_evaluation(evaluation: Evaluation, console: Console) -> None:
+def print_evaluation(evaluation: EvaluationReport, console: Console) -> None:
     """Print the facts of the run and the table of scores."""
     console.print(Text.assemble(("ragmeter evaluate", "bold"), f": {facts(evaluation)}"))
     console.print()
@@ -85,7 +85,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
         console.print(Text(line, style="red"), soft_wrap=True)
 
 
-def segment_rows(evaluation: Evaluation) -> list[tuple[str, str, ScoreSummary]]:
+def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSummary]]:
     """Return score, segment and summary of what is shown by segment.
 
     These are the scores that something was to be decided about; where nothing was, those of which an end
@@ -107,7 +107,7 @@ def segment_rows(evaluation: Evaluation) -> list[tuple[str, str, ScoreSummary]]:
     ]
 
 
-def segment_table(evaluation: Evaluation, *, width: int) -> Table:
+def segment_table(evaluation: EvaluationReport, *, width: int) -> Table:
     """Return a line for each score and segment: how many, the mean and its interval."""
     table = new_table("By segment")
     for heading in ("score", "segment"):
@@ -208,7 +208,7 @@ def verdict_lines(verdicts: Verdicts) -> list[Text]:
     return [*lines, Text()]
 
 
-def facts(evaluation: Evaluation) -> str:
+def facts(evaluation: EvaluationReport) -> str:
     """Return what was scored, by which judge and at what cost, in one line."""
     rows = "1 row" if evaluation.rows == 1 else f"{evaluation.rows} rows"
     parts = [f"{rows} of {evaluation.data} in {evaluation.duration_s:.1f} s"]
@@ -225,7 +225,7 @@ def facts(evaluation: Evaluation) -> str:
     return "; ".join(parts)
 
 
-def comparison_notes(evaluation: Evaluation) -> list[str]:
+def comparison_notes(evaluation: EvaluationReport) -> list[str]:
     """Return what must be known to compare means by words, where there is something to compare."""
     decision = evaluation.decision
     compared = {name for name, _, _ in segment_rows(evaluation)}
@@ -241,7 +241,7 @@ def comparison_notes(evaluation: Evaluation) -> list[str]:
     return []
 
 
-def problems(evaluation: Evaluation) -> list[str]:
+def problems(evaluation: EvaluationReport) -> list[str]:
     """Return what keeps the evaluation from being complete, in words."""
     lines = []
     if evaluation.bad_row_count:
@@ -264,7 +264,7 @@ def problems(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def evaluation_as_json(evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_as_json(evaluation: EvaluationReport) -> dict[str, Any]:
     """Return the summary as JSON-ready fields; the scores of each row are in the out file."""
     spent = evaluation.spent
     return {

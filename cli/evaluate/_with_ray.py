@@ -25,7 +25,7 @@ from ragmeter.metrics.judge.protocol import Judge, JudgeCall
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 
-from ._archive import Plan, giving
+from ._archive import ScoringPlan, giving
 
 __all__ = ["scored_by_ray"]
 
@@ -36,7 +36,7 @@ _ROW = pa.schema([("row", pa.binary()), ("missing", pa.int32())])
 
 
 def scored_by_ray(
-    plan: Plan,
+    plan: ScoringPlan,
     files: Sequence[Path],
     scorer: Scorer,
     judge: Judge | None,
@@ -118,11 +118,11 @@ class _Building:
     with_text: bool
     columns: Columns
 
-    def __call__(self) -> _Scoring:
-        return _Scoring(self)
+    def __call__(self) -> _RowScoring:
+        return _RowScoring(self)
 
 
-class _Scoring:
+class _RowScoring:
     """Scores rows as they stand in the data set."""
 
     def __init__(self, asked: _Building) -> None:

@@ -1,7 +1,7 @@
 """``ragmeter evaluate``: scores a data set offline, resumably, with the metrics that score live requests.
 
 `run_evaluation` reads one row after the other, measures what an earlier run has not measured yet,
-and returns an `Evaluation`; `_report` and `_html_report` show it.  Only numbers and the worst
+and returns an `EvaluationReport`; `_report` and `_html_report` show it.  Only numbers and the worst
 rows stay in memory, however long the data set is.  Called by `app`.
 """
 
@@ -38,7 +38,7 @@ from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import BySegment
-from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, Evaluation, SkippedRow
+from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
 from ._gaps import GapSearch
 from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
@@ -46,7 +46,7 @@ from ._score_file import ScoreFile
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
 
-__all__ = ["EvaluateOptions", "Evaluation", "run_evaluation"]
+__all__ = ["EvaluateOptions", "EvaluationReport", "run_evaluation"]
 
 
 def choose_metrics(options: EvaluateOptions) -> list[Metric]:
@@ -64,7 +64,7 @@ def choose_metrics(options: EvaluateOptions) -> list[Metric]:
     return metrics
 
 
-def run_evaluation(options: EvaluateOptions) -> Evaluation:
+def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
     """Score the data set. Shows progress on the error stream.
 
     Raises:
@@ -95,13 +95,13 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     total = sum(map(count_rows, options.files))
     began = time.perf_counter()
     with ScoreFile(options.out) as kept:
-        run = _Run(options, metrics, kept)
+        run = _Pass(options, metrics, kept)
         asyncio.run(run.score_all(min(total, options.limit or total)))
     names = ", ".join(map(str, options.files))
     if not run.rows and not run.bad_row_count:
         raise ConfigurationError(f"{names!r} has no rows: there is nothing to score")
     summaries = run.summarizer.summaries()
-    return Evaluation(
+    return EvaluationReport(
         data=names,
         rows=run.rows,
         worst=run.worst.all(),
@@ -123,7 +123,7 @@ def run_evaluation(options: EvaluateOptions) -> Evaluation:
     )
 
 
-class _Run:
+class _Pass:
     """One pass over the data set: takes the next row, scores it, and takes in its scores."""
 
     def __init__(

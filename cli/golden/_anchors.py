@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-__all__ = ["COVERED", "FILLED", "Chunk", "Index", "Kind", "Label", "LabelOutcome"]
+__all__ = ["COVERED", "FILLED", "Chunk", "GoldenLabel", "Index", "Kind", "LabelOutcome"]
 
 Kind = Literal["valid", "re-anchorable", "merged", "split", "orphaned"]
 
@@ -43,7 +43,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class GoldenLabel:
     """One golden label: an id, and the text that it stood for."""
 
     id: str
@@ -86,7 +86,7 @@ class Index:
         chunks: All chunks; one is in memory at a time.
     """
 
-    def __init__(self, labels: Iterable[Label], chunks: Iterable[Chunk]) -> None:
+    def __init__(self, labels: Iterable[GoldenLabel], chunks: Iterable[Chunk]) -> None:
         texts = {words_of(label.text or "") for label in labels}
         wanted = {run for words in texts for run in _runs(words, min(_RUN, len(words)))}
         sizes = {len(run) for run in wanted}
@@ -107,7 +107,7 @@ class Index:
                     self._having[run].append(len(self._chunks))
                 self._chunks.append((chunk.id, words))
 
-    def find(self, label: Label) -> LabelOutcome:
+    def find(self, label: GoldenLabel) -> LabelOutcome:
         """Say what became of a label."""
         words = words_of(label.text or "")
         if not words:
@@ -124,7 +124,7 @@ class Index:
             return self._match_whole(holders)
         return self._in_parts(words, matches, telling)
 
-    def _by_id(self, label: Label) -> LabelOutcome:
+    def _by_id(self, label: GoldenLabel) -> LabelOutcome:
         if label.id in self._ids:
             reason = "there is a chunk with its id; what it was about is not known"
             return LabelOutcome("valid", (label.id,), 0.0, True, reason)

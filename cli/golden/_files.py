@@ -13,7 +13,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.rows import BadRow, read_rows
 
-from ._anchors import Chunk, Label, LabelOutcome
+from ._anchors import Chunk, GoldenLabel, LabelOutcome
 
 __all__ = ["GoldenRow", "read_chunks", "read_golden", "repair_row"]
 
@@ -32,7 +32,7 @@ class GoldenRow:
 
     line: int
     fields: dict[str, Any]
-    labels: tuple[Label, ...]
+    labels: tuple[GoldenLabel, ...]
 
 
 def read_chunks(path: Path) -> Iterator[Chunk]:
@@ -114,7 +114,9 @@ def repair_row(
     return fields
 
 
-def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> Iterator[Label]:
+def _labels(
+    fields: Mapping[str, Any], texts: Mapping[str, str], where: str
+) -> Iterator[GoldenLabel]:
     nested = fields.get("reference")
     holder = nested if isinstance(nested, Mapping) else fields
     prefix = "reference_" if _COLUMN in fields else ""
@@ -130,7 +132,7 @@ def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> 
     for name in dict.fromkeys([*ids, *_strings(holder.get("orphaned_ids"), where)]):
         known: list[str | None] = [*anchors.get(name, ())]
         for text in known or [beside.get(name, texts.get(name))]:
-            yield Label(name, text)
+            yield GoldenLabel(name, text)
 
 
 def _strings(value: Any, where: str) -> list[str]:

@@ -20,7 +20,7 @@ from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.json_lines import as_line
 
-from ._anchors import COVERED, FILLED, Index, Kind, Label, LabelOutcome
+from ._anchors import COVERED, FILLED, GoldenLabel, Index, Kind, LabelOutcome
 from ._files import GoldenRow, read_chunks, read_golden, repair_row
 
 __all__ = ["CheckOptions", "GoldenCheck", "check_labels", "print_checked"]
@@ -58,7 +58,7 @@ class GoldenCheck:
     """Whether the repaired set was written."""
 
     @property
-    def found(self) -> list[tuple[GoldenRow, Label, LabelOutcome]]:
+    def found(self) -> list[tuple[GoldenRow, GoldenLabel, LabelOutcome]]:
         """Every label with its outcome, in order."""
         return [
             (row, label, one)

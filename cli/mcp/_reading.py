@@ -12,7 +12,7 @@ from typing import Any
 
 from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
 
-__all__ = ["Reading", "UnreadableServerError"]
+__all__ = ["ServerApi", "UnreadableServerError"]
 
 Said = Mapping[str, Any]
 _TIMEOUT_S = 30.0
@@ -27,7 +27,7 @@ class UnreadableServerError(RagmeterError):
     """The server did not answer, or not with what was asked; the message says what helps."""
 
 
-class Reading:
+class ServerApi:
     """The API of one server.
 
     Args:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ragmeter.metrics.errors import MissingDependencyError
 
-from ._reading import Reading, UnreadableServerError
+from ._reading import ServerApi, UnreadableServerError
 
 __all__ = ["tools"]
 
@@ -43,7 +43,7 @@ def _protocol() -> tuple[str, Any]:
     return module, getattr(import_module(module), name)
 
 
-def tools(reading: Reading) -> Any:
+def tools(reading: ServerApi) -> Any:
     """Return a server of the protocol, not yet running, whose tools read from one ragmeter server.
 
     Raises:

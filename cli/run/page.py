@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["Page", "page_on_this_machine"]
+__all__ = ["PageAddress", "page_on_this_machine"]
 
 PORTS = range(4318, 4328)
 """Where one is looked for, and started: the first where nobody else listens."""
@@ -22,7 +22,7 @@ START_S = 60.0
 """Seconds that a server may take to answer."""
 
 
-class Page(NamedTuple):
+class PageAddress(NamedTuple):
     """Where it is."""
 
     url: str
@@ -31,7 +31,7 @@ class Page(NamedTuple):
     """The process id of the server that was started; None: it ran already."""
 
 
-def page_on_this_machine() -> Page:
+def page_on_this_machine() -> PageAddress:
     """Return the page, started if none runs.
 
     Raises:
@@ -44,9 +44,9 @@ def page_on_this_machine() -> Page:
         url = f"http://127.0.0.1:{port}"
         answer = _health(url)
         if answer == "page":
-            return Page(url, None)
+            return PageAddress(url, None)
         if answer == "nobody":
-            return Page(url, _start(port, url))
+            return PageAddress(url, _start(port, url))
     raise ConfigurationError(
         f"other programs listen on the ports {PORTS[0]} to {PORTS[-1]} of 127.0.0.1; start the page on another "
         "one, ragmeter serve --http-port 0, and send there: ragmeter run --otlp URL"

@@ -27,7 +27,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
         TypeError: `redact` returned something else than a string.
     """
     sample = run.sample
-    contexts = _Contexts(redact)
+    contexts = _ContextRedaction(redact)
     return replace(
         run,
         sample=RagSample(
@@ -128,7 +128,7 @@ def _optional(text: str | None, redact: Redact) -> str | None:
     return None if text is None else _text(text, redact)
 
 
-class _Contexts:
+class _ContextRedaction:
     """Redacts contexts, each once: one that passed several stages stays one object in all of them."""
 
     def __init__(self, redact: Redact) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from ragmeter._runtime.queue import remaining
 
-__all__ = ["Ending", "Patience", "Signs"]
+__all__ = ["Patience", "PipelineEnding", "Signs"]
 
 logger = logging.getLogger("ragmeter")
 
@@ -98,7 +98,7 @@ class Flushes(Protocol):
         ...
 
 
-class Ending:
+class PipelineEnding:
     """Flushes a pipeline as the process ends, perhaps more than once, within one limit.
 
     Args:

@@ -13,7 +13,7 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.moments import Moments
 
-from .change import ALARM_EVIDENCE, Block, Change, Fall, FallDetector, NewSince, Step
+from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector, NewSince
 from .history import History
 
 __all__ = ["Series", "SeriesKey", "change_of", "series_from_json", "series_to_json"]
@@ -59,14 +59,14 @@ class Series:
         self.counted = counted
         self.history = History.of(counted.sums) if history is None else history
         self._begin(0)
-        self.step = Step(status="learning")
+        self.step = DetectorStep(status="learning")
         self.fall: Change | None = None
         self.peak = 0.0
         self.held: Fall | None = None
         self.held_since = 0.0
         self.last_at = 0.0
 
-    def take(self, at: float, counted: QualitySums | None) -> Step:
+    def take(self, at: float, counted: QualitySums | None) -> DetectorStep:
         """Feed the detector what was counted in a slot; None: nothing was."""
         block = Block(0.0, 0.0, 0.0)
         if counted is not None:
@@ -95,13 +95,13 @@ class Series:
         self.detector.restart()
         self.history.clear()
         self._begin(0)
-        self.step = Step(status="learning")
+        self.step = DetectorStep(status="learning")
         self.calm()
 
     def accept(self) -> None:
         """Take what is now for what is usual."""
         self.detector.accept()
-        self.step = Step(status="learning")
+        self.step = DetectorStep(status="learning")
         self.calm()
 
     def calm(self) -> None:
@@ -167,7 +167,7 @@ def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[Seri
     one.held = None if kept["held"] is None else Fall(**kept["held"])
     one.held_since = float(kept["held_since"])
     one.fall = None if kept["fall"] is None else change_of(kept["fall"])
-    one.step = Step(**kept["step"])
+    one.step = DetectorStep(**kept["step"])
     return key, one
 
 

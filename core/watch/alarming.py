@@ -22,7 +22,7 @@ from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 
 from ._state_file import WatchFile
 from .change import Change
-from .notify import Claims, Notifier, OnChange
+from .notify import NoticeClaims, Notifier, OnChange
 from .watch import ChangeNotice, Watch
 from .webhook_retry import Deliveries
 
@@ -135,7 +135,9 @@ class Alarming:
         self.watch.keep(change)
         self._telling.put(ChangeNotice(change, resource or {}))
 
-    def look_elsewhere(self, elsewhere: Elsewhere | None, claims: Claims | None = None) -> None:
+    def look_elsewhere(
+        self, elsewhere: Elsewhere | None, claims: NoticeClaims | None = None
+    ) -> None:
         """Watch over what other processes scored, too, from now on; None: no longer.
 
         Nothing need be captured here for that: the threads start now.  Everything is looked at when

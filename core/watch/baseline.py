@@ -52,7 +52,7 @@ SMALLEST_VARIANCE = 1e-4
 """Scores that have always been equal may still differ."""
 
 
-class Sums(NamedTuple):
+class HalfHourSums(NamedTuple):
     """Of the scores of half an hour."""
 
     n: float
@@ -76,12 +76,12 @@ class Day:
         sums[at + 1] += total
         sums[at + 2] += squares
 
-    def halves(self) -> Iterator[tuple[int, Sums]]:
+    def halves(self) -> Iterator[tuple[int, HalfHourSums]]:
         """Return the half hours that have scores."""
         sums = self.sums
         for half in range(HALF_HOURS):
             if sums[3 * half] > 0:
-                yield half, Sums(*sums[3 * half : 3 * half + 3])
+                yield half, HalfHourSums(*sums[3 * half : 3 * half + 3])
 
     @property
     def weekend(self) -> bool:
@@ -193,11 +193,11 @@ class _Residuals(NamedTuple):
 
 
 def _forecast(days: Sequence[Day], scores: float) -> list[float | None]:
-    by_hour = [Sums(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
+    by_hour = [HalfHourSums(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
     for day in days:
         for half, sums in day.halves():
             at = day.hour_of_week(half)
-            by_hour[at] = Sums(*map(sum, zip(by_hour[at], sums, strict=True)))
+            by_hour[at] = HalfHourSums(*map(sum, zip(by_hour[at], sums, strict=True)))
     mean = math.fsum(one.total for one in by_hour) / scores
     variance = max(
         math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE

@@ -25,10 +25,10 @@ __all__ = [
     "Block",
     "Change",
     "ChangeKind",
+    "DetectorStep",
     "Fall",
     "FallDetector",
     "NewSince",
-    "Step",
     "e_bh",
 ]
 
@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DetectorStep:
     """What a detector knows after a block."""
 
     status: Literal["learning", "watching", "fallen"]
@@ -157,7 +157,7 @@ class FallDetector:
 
     def step(
         self, at: float, block: Block, judge: str | None = None, *, design_effect: float = 1.0
-    ) -> Step:
+    ) -> DetectorStep:
         """Take in a block, and return what is known now.
 
         Args:
@@ -190,7 +190,7 @@ class FallDetector:
                 self._fallen.history.add(day, half, n, total, squares)
             elif at >= self._frozen_until:
                 self._history.add(day, half, n, total, squares)
-        return Step(
+        return DetectorStep(
             status=self._status(),
             evidence=self._evidence.total if at >= self._silent_until else 0.0,
             baseline=usual,

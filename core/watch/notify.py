@@ -1,8 +1,8 @@
 """Tells people of changes of quality: log, exporters, webhook and callbacks, in this order.
 
-Called by `Alarming`.  A thread of its own does it, so that a callback that takes its time delays no look at the
-scores; what one of them raises is contained.  Where several processes see the same scores, `Claims` decides
-which of them tells; nothing here knows how.
+Called by `Alarming`.  A thread of its own does it, so that a callback that takes its time delays no look at
+the scores; what one of them raises is contained.  Where several processes see the same scores, `NoticeClaims`
+decides which of them tells; nothing here knows how.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .watch import ChangeNotice
 from .webhook_retry import Deliveries, TellsChanges, WebhookRetry
 from .wording import word_change
 
-__all__ = ["ClaimError", "Claims", "Notifier", "OnChange"]
+__all__ = ["ClaimError", "NoticeClaims", "Notifier", "OnChange"]
 
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
@@ -40,7 +40,7 @@ class ClaimError(RagmeterError):
     """It cannot be known just now whether another process tells of a change."""
 
 
-class Claims(Protocol):
+class NoticeClaims(Protocol):
     """Sees to it that of several processes that find the same change one tells it, and that one does."""
 
     def claim(self, told: ChangeNotice) -> str | None:
@@ -67,7 +67,7 @@ class Claims(Protocol):
         ...
 
 
-class _Waiting(NamedTuple):
+class _WaitingNotice(NamedTuple):
     told: ChangeNotice
     claim: str | None = None
     """None: no one has claimed it yet."""
@@ -96,12 +96,12 @@ class Notifier:
         self._guard = guard
         self._clock = clock
         self._callbacks: tuple[OnChange, ...] = ()
-        self._claims: Claims | None = None
+        self._claims: NoticeClaims | None = None
         self._explain: Callable[[Change], Change] | None = None
         self._later = WebhookRetry(webhook, guard, self._hold, self._done)
         self._fresh()
         fork.forget(self._fresh)
-        self._queue: WorkerQueue[_Waiting] = WorkerQueue(
+        self._queue: WorkerQueue[_WaitingNotice] = WorkerQueue(
             "ragmeter-changes",
             self._tell,
             guard=guard,
@@ -113,13 +113,13 @@ class Notifier:
 
     def _fresh(self) -> None:
         # In a child there are none: they are the parent's to tell.
-        self._unclaimed: deque[_Waiting] = deque(maxlen=MAX_WAITING)
+        self._unclaimed: deque[_WaitingNotice] = deque(maxlen=MAX_WAITING)
 
     def on_change(self, callback: OnChange) -> None:
         """Call `callback` with every change from now on, on ragmeter's own thread."""
         self._callbacks = (*self._callbacks, callback)
 
-    def claim_by(self, claims: Claims | None) -> None:
+    def claim_by(self, claims: NoticeClaims | None) -> None:
         """Ask `claims` who tells, from now on; None: this process tells of all that it finds."""
         self._claims = claims
 
@@ -129,7 +129,7 @@ class Notifier:
 
     def put(self, told: ChangeNotice) -> None:
         """Notify people of a change. Never blocks: it is claimed when its turn comes."""
-        self._queue.put(_Waiting(told))
+        self._queue.put(_WaitingNotice(told))
 
     def put_claimed(self, told: ChangeNotice) -> None:
         """Notify people of a change, claimed before this returns if it can be: a kill then loses it no more."""
@@ -143,7 +143,7 @@ class Notifier:
             self.put(told)
             return
         if claim is not None:
-            self._queue.put(_Waiting(told, claim))
+            self._queue.put(_WaitingNotice(told, claim))
 
     def take_up(self, *, last: bool = False) -> None:
         """Take up what others have left untold, and what could not be claimed. May wait for others.
@@ -162,7 +162,7 @@ class Notifier:
             return
         with suppress(ClaimError):  # there is another time, and there are others
             for claim, told in claims.left():
-                self._queue.put(_Waiting(told, claim))
+                self._queue.put(_WaitingNotice(told, claim))
 
     def start(self) -> None:
         """Start the thread. To be called below no lock."""
@@ -192,7 +192,7 @@ class Notifier:
         """Let it go on."""
         self._queue.after_fork_in_parent()
 
-    def _tell(self, batch: Sequence[_Waiting]) -> None:
+    def _tell(self, batch: Sequence[_WaitingNotice]) -> None:
         for one in batch:
             claims = self._claims
             if claims is None:
@@ -226,7 +226,7 @@ class Notifier:
             with suppress(ClaimError):  # it may be told again, which is better than never
                 self._claims.done(claim)
 
-    def _waits(self, one: _Waiting) -> bool:
+    def _waits(self, one: _WaitingNotice) -> bool:
         """Return whether a change that cannot be claimed waits until it can be."""
         now = self._clock()
         until = now + PATIENCE_S if one.until is None else one.until

@@ -111,7 +111,7 @@ class WatchedSeries:
     """Names formula and judge, as `ragmeter.quality.measurement` does: each has a usual of its own."""
 
 
-class _Service:
+class _WatchedService:
     """The scores of one service, among which alarms are picked together."""
 
     def __init__(self, resource: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ class Watch:
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
-        self._services: dict[_Resource, _Service] = {}
+        self._services: dict[_Resource, _WatchedService] = {}
         self._next = 0.0
         self._past: deque[Change] = deque(maxlen=MAX_CHANGES)
 
@@ -293,10 +293,10 @@ class Watch:
         """
         if state["version"] != STATE_VERSION:
             raise ValueError(f"version {state['version']!r} of what is watched is not known here")
-        services: dict[_Resource, _Service] = {}
+        services: dict[_Resource, _WatchedService] = {}
         for kept in state["services"]:
             resource = {str(key): str(value) for key, value in kept["resource"].items()}
-            service = services[tuple(sorted(resource.items()))] = _Service(resource)
+            service = services[tuple(sorted(resource.items()))] = _WatchedService(resource)
             service.series = dict(series_from_json(one, self._zone) for one in kept["series"])
         past = [change_of(one) for one in state["past"]]
         after = float(state["next"])
@@ -309,7 +309,7 @@ class Watch:
         for service in self._services.values():
             yield from service.series.values()
 
-    def _restart(self, service: _Service) -> int:
+    def _restart(self, service: _WatchedService) -> int:
         for one in service.series.values():
             one.restart()
         return len(service.series)
@@ -317,7 +317,7 @@ class Watch:
     def _step(
         self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
     ) -> list[ChangeNotice]:
-        service = self._services.setdefault(resource, _Service(dict(resource)))
+        service = self._services.setdefault(resource, _WatchedService(dict(resource)))
         told: list[ChangeNotice] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
         for key, counted in found.items():
@@ -343,7 +343,7 @@ class Watch:
         ]
         return told
 
-    def _alarms(self, service: _Service, at: float, now: float) -> list[Change]:
+    def _alarms(self, service: _WatchedService, at: float, now: float) -> list[Change]:
         replaced = _replaced_series(service.series, at)
         known = {
             key: one.step.evidence
@@ -395,7 +395,7 @@ class Watch:
 
     def _change(
         self,
-        service: _Service,
+        service: _WatchedService,
         key: SeriesKey,
         one: Series,
         fall: Fall,

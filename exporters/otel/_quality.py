@@ -29,7 +29,7 @@ _BOUND_AS = str(semconv.QUALITY_SUMS["n"].name)
 _Attributes = tuple[tuple[str, AttributeValue], ...]
 
 
-class _Source:
+class _SumsSource:
     """A meter's sums, held weakly: telemetry keeps no meter alive."""
 
     def __init__(self, sums: Sums) -> None:
@@ -81,7 +81,7 @@ class QualityBoard:
     def __init__(self, bound: SeriesBound) -> None:
         self._bound = bound
         self._lock = fork.lock()
-        self._sources: dict[int, _Source] = {}
+        self._sources: dict[int, _SumsSource] = {}
         self._gone = _Moment()
         self._now = _Moment()
         self._affected: set[_Attributes] = set()
@@ -97,7 +97,7 @@ class QualityBoard:
     def join(self, sums: Sums) -> None:
         """Add a meter's sums from now on."""
         with self._lock:
-            self._sources[id(sums)] = _Source(sums)
+            self._sources[id(sums)] = _SumsSource(sums)
 
     def leave(self, sums: Sums) -> None:
         """Freeze a meter's sums at what they are."""

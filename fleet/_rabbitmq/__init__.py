@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics import MissingDependencyError
 
-from ._address import Address
+from ._address import BrokerAddress
 
 if TYPE_CHECKING:
-    from ._app import Worker
+    from ._app import MessageWorker
     from .queue import RabbitQueue
     from .sender import RabbitSender
 
@@ -24,19 +24,21 @@ __all__ = ["open_queue", "open_sender", "run_worker"]
 def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 0) -> RabbitSender:
     """Return the way to the broker; see `transport.open_sender`."""
     del spool_bytes  # the broker keeps what waits
-    made: RabbitSender = _part("sender", "amqp").RabbitSender(Address.of(url), confirm_s=confirm_s)
+    made: RabbitSender = _part("sender", "amqp").RabbitSender(
+        BrokerAddress.of(url), confirm_s=confirm_s
+    )
     return made
 
 
 def open_queue(url: str) -> RabbitQueue:
     """Return what an operator asks of the broker; see `queue.open_queue`."""
-    made: RabbitQueue = _part("queue", "amqp").RabbitQueue(Address.of(url))
+    made: RabbitQueue = _part("queue", "amqp").RabbitQueue(BrokerAddress.of(url))
     return made
 
 
 def run_worker(
     url: str,
-    make: Callable[[], Worker],
+    make: Callable[[], MessageWorker],
     *,
     processes: int,
     once: bool = False,
@@ -44,7 +46,7 @@ def run_worker(
 ) -> bool:
     """Score what the queue holds; see `worker.run_worker`."""
     ended: bool = _part("worker", "celery").run_worker(
-        Address.of(url), make, processes=processes, once=once, limit_s=limit_s
+        BrokerAddress.of(url), make, processes=processes, once=once, limit_s=limit_s
     )
     return ended
 

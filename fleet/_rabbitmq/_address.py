@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process.malformed_url import SIGNS, is_torn
 
-__all__ = ["Address"]
+__all__ = ["BrokerAddress"]
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 _TLS = {
@@ -26,7 +26,7 @@ _EXAMPLE = "amqps://user:password@rabbitmq.example:5671/scoring"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BrokerAddress:
     """A broker's address, and the names of the queues there."""
 
     host: str
@@ -40,7 +40,7 @@ class Address:
     """What the queues' names begin with."""
 
     @classmethod
-    def of(cls, url: str) -> Address:
+    def of(cls, url: str) -> BrokerAddress:
         """Read a URL.
 
         Args:

@@ -20,11 +20,11 @@ from ragmeter._runtime.guard import Guard, front_door
 from ragmeter.fleet._time_limit import at_most
 from ragmeter.fleet.transport import Handles, TransportDownError
 
-from ._address import Address
+from ._address import BrokerAddress
 from ._message import CONTENT_TYPE, COUNT, ENCODING, TASK, deaths_of, message
 from .sender import RabbitSender
 
-__all__ = ["Worker", "worker_app"]
+__all__ = ["MessageWorker", "worker_app"]
 
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 1620.0
@@ -36,7 +36,7 @@ _CLOSE_S = 10.0
 """What a process has for sending the rest when it ends."""
 
 
-class Worker(Handles, Protocol):
+class MessageWorker(Handles, Protocol):
     """Scores messages, in one process."""
 
     def close(self, timeout_s: float) -> object:
@@ -45,7 +45,10 @@ class Worker(Handles, Protocol):
 
 
 def worker_app(
-    address: Address, make: Callable[[], Worker], consumer: str, limit_s: float | None = None
+    address: BrokerAddress,
+    make: Callable[[], MessageWorker],
+    consumer: str,
+    limit_s: float | None = None,
 ) -> Celery:
     """Return the application of a worker.
 
@@ -105,7 +108,7 @@ def worker_app(
 
 
 def _add_task(
-    app: Celery, address: Address, make: Callable[[], Worker], limit_s: float | None
+    app: Celery, address: BrokerAddress, make: Callable[[], MessageWorker], limit_s: float | None
 ) -> None:
     process = _Process(address, make, limit_s)
     # Held here: Celery holds what listens to its signals weakly.
@@ -120,9 +123,11 @@ def _add_task(
 class _Process:
     """What one of the worker's processes has: made after the fork."""
 
-    def __init__(self, address: Address, make: Callable[[], Worker], limit_s: float | None) -> None:
+    def __init__(
+        self, address: BrokerAddress, make: Callable[[], MessageWorker], limit_s: float | None
+    ) -> None:
         self._address, self._make, self._limit_s = address, make, limit_s
-        self._handler: Worker | None = None
+        self._handler: MessageWorker | None = None
         # It connects when it sends, which the process that the others are forked from never does.
         self._sender = RabbitSender(address)
 
@@ -163,7 +168,7 @@ class _Process:
             front_door.report("fleet.worker", error)
             _hand_back()
 
-    def _begin(self) -> Worker:
+    def _begin(self) -> MessageWorker:
         if self._handler is None:  # making it failed when the process began
             self._handler = self._make()
         return self._handler

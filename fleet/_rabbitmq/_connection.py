@@ -20,7 +20,7 @@ from amqp.exceptions import AMQPError, MessageNacked
 from ragmeter.fleet.transport import TransportDownError
 from ragmeter.metrics._process.certificates import tls_failure
 
-from ._address import Address
+from ._address import BrokerAddress
 
 __all__ = [
     "CONFIRM_S",
@@ -40,7 +40,7 @@ FAILURES = (AMQPError, MessageNacked, OSError)
 """What py-amqp raises when a broker is away, hangs, refuses or is full."""
 
 
-def connect(address: Address) -> Any:
+def connect(address: BrokerAddress) -> Any:
     """Return an open connection.
 
     Raises:
@@ -115,7 +115,7 @@ def reason_of(error: BaseException) -> str:
 
 
 @contextmanager
-def reachable(address: Address) -> Iterator[Any]:
+def reachable(address: BrokerAddress) -> Iterator[Any]:
     """Give a channel for a few questions, and close the connection afterwards.
 
     Raises:

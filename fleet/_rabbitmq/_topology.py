@@ -14,7 +14,7 @@ from amqp import exceptions
 
 from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES
 
-from ._address import Address
+from ._address import BrokerAddress
 
 __all__ = ["DELIVERY_LIMIT", "declare", "declare_if_allowed", "differing"]
 
@@ -26,7 +26,7 @@ _NEVER = 1_000_000
 
 def declare(
     connection: Any,
-    address: Address,
+    address: BrokerAddress,
     *,
     max_bytes: int = MAX_BYTES,
     dead_ttl_s: float = DEAD_TTL_S,
@@ -42,13 +42,13 @@ def declare(
     return [name for name, arguments in wanted.items() if not _declare(connection, name, arguments)]
 
 
-def declare_if_allowed(connection: Any, address: Address) -> None:
+def declare_if_allowed(connection: Any, address: BrokerAddress) -> None:
     """Make the queues, unless this user may not: then somebody who may has to."""
     with suppress(exceptions.AccessRefused):
         declare(connection, address)
 
 
-def differing(connection: Any, address: Address) -> list[str]:
+def differing(connection: Any, address: BrokerAddress) -> list[str]:
     """Return the names of the queues that are there with other arguments than ours, and make none."""
     wanted = _queues(address, MAX_BYTES, DEAD_TTL_S)
     return [
@@ -58,7 +58,7 @@ def differing(connection: Any, address: Address) -> list[str]:
     ]
 
 
-def _queues(address: Address, max_bytes: int, dead_ttl_s: float) -> dict[str, dict[str, Any]]:
+def _queues(address: BrokerAddress, max_bytes: int, dead_ttl_s: float) -> dict[str, dict[str, Any]]:
     return {
         address.dead_queue: {
             "x-queue-type": "quorum",

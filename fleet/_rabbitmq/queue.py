@@ -11,7 +11,7 @@ from amqp import exceptions
 from ragmeter.fleet.queue import DeadLetter, QueueStatus
 from ragmeter.fleet.transport import TransportDownError
 
-from ._address import Address
+from ._address import BrokerAddress
 from ._connection import CONFIRM_S, reachable
 from ._message import COUNT, DEATHS, REASON, headers_of, message
 from ._topology import DELIVERY_LIMIT, declare, differing
@@ -29,7 +29,7 @@ class RabbitQueue:
         address: Where they are.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: BrokerAddress) -> None:
         self._address = address
 
     def __repr__(self) -> str:

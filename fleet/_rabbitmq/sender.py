@@ -14,7 +14,7 @@ from amqp import exceptions
 from ragmeter.fleet.transport import TransportDownError
 from ragmeter.metrics._process import fork
 
-from ._address import Address
+from ._address import BrokerAddress
 from ._connection import CONFIRM_S, FAILURES, abandon, connect, leave_to_parent, reason_of
 from ._message import message
 from ._topology import declare_if_allowed
@@ -30,7 +30,7 @@ class RabbitSender:
         confirm_s: Seconds that the broker has to confirm a message.
     """
 
-    def __init__(self, address: Address, *, confirm_s: float = CONFIRM_S) -> None:
+    def __init__(self, address: BrokerAddress, *, confirm_s: float = CONFIRM_S) -> None:
         self._address, self._confirm_s = address, confirm_s
         self._connection: Any = None
         self._channel: Any = None

@@ -24,8 +24,8 @@ from ragmeter.fleet.transport import TransportDownError
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import loggable
 
-from ._address import Address
-from ._app import Worker, worker_app
+from ._address import BrokerAddress
+from ._app import MessageWorker, worker_app
 from ._connection import reachable
 from ._consumer import RagmeterConsumer
 
@@ -38,8 +38,8 @@ _EMPTY_LOOKS = 3
 
 
 def run_worker(
-    address: Address,
-    make: Callable[[], Worker],
+    address: BrokerAddress,
+    make: Callable[[], MessageWorker],
     *,
     processes: int,
     once: bool,
@@ -94,7 +94,7 @@ class _Processes(TaskPool):
         return all((process.exitcode or 0) <= 0 for process in running)
 
 
-def _try(make: Callable[[], Worker]) -> None:
+def _try(make: Callable[[], MessageWorker]) -> None:
     """Make what scores, in a process of its own, so that a wrong setting is said once and here."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -119,7 +119,7 @@ def _try(make: Callable[[], Worker]) -> None:
         raise ConfigurationError(said.decode(errors="replace"))
 
 
-def _ending_when_empty(address: Address) -> Callable[..., None]:
+def _ending_when_empty(address: BrokerAddress) -> Callable[..., None]:
     seen_empty = 0
     shared: Any = state
 

@@ -141,7 +141,7 @@ _DELAY = re.compile(r"(?:retry|try again)\D{0,12}?((?:\d+(?:\.\d+)?(?:ms|h|m|s))
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class OptionRefusal:
     """The endpoint may lack an option we sent."""
 
     named: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         status: int | None = None,
         retry: bool = False,
         retry_after_s: float | None = None,
-        refusal: Refusal | None = None,
+        refusal: OptionRefusal | None = None,
         held_back: bool = False,
         words: str = "",
     ) -> None:
@@ -220,7 +220,7 @@ def failed_reply(
     )
 
 
-def _kind(status: int | None, words: _Words, retry_after_s: float | None) -> str | None:
+def _kind(status: int | None, words: _ErrorWords, retry_after_s: float | None) -> str | None:
     """Return the class that the words tell, in this order; None: the status tells it."""
 
     def among(*statuses: int) -> bool:
@@ -255,7 +255,7 @@ def _is_too_long(text: str) -> bool:
     return not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain) is not None
 
 
-def _no_money(words: _Words, retry_after_s: float | None) -> bool:
+def _no_money(words: _ErrorWords, retry_after_s: float | None) -> bool:
     if _NO_MONEY.search(words.text):
         return True
     # A quota that comes back says when, or that a resource is exhausted for the moment.
@@ -266,20 +266,20 @@ def _no_money(words: _Words, retry_after_s: float | None) -> bool:
     )
 
 
-def _refused_feature(status: int, words: _Words) -> Refusal | None:
+def _refused_feature(status: int, words: _ErrorWords) -> OptionRefusal | None:
     if status >= 500 and status != 501:
         named = tuple(option for option in _named_options(words) if option == "format")
-        return Refusal(named) if named else None
+        return OptionRefusal(named) if named else None
     if status == 404 and _NO_ROUTE.search(words.text):
-        return Refusal()
+        return OptionRefusal()
     if status not in _OPTIONS:
         return None
     named = _named_options(words)
     mentioned = tuple(o for o, name in _LOOSE.items() if o not in named and name.search(words.text))
-    return Refusal(named, mentioned)
+    return OptionRefusal(named, mentioned)
 
 
-def _named_options(words: _Words) -> tuple[str, ...]:
+def _named_options(words: _ErrorWords) -> tuple[str, ...]:
     """Return the options that are named; where the server points at one, those alone."""
     pointed = tuple(
         option
@@ -304,7 +304,7 @@ _ADVICE = {
 }
 
 
-def _detail(status: int, kind: str, words: _Words) -> str:
+def _detail(status: int, kind: str, words: _ErrorWords) -> str:
     # A code is a word of the server's; anything longer might be a key or a text.
     code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     said = f"it answered with status {status}" + (f" ({code})" if code else "")
@@ -312,7 +312,7 @@ def _detail(status: int, kind: str, words: _Words) -> str:
 
 
 @dataclass(slots=True)
-class _Words:
+class _ErrorWords:
     """What was heard."""
 
     text: str = ""
@@ -329,10 +329,10 @@ class _Words:
     """How long the server says to wait, e.g. ``3s``, where the body says it."""
 
 
-def _server_words(body: bytes) -> _Words:
+def _server_words(body: bytes) -> _ErrorWords:
     """Return what the server says in the `body` of an error."""
     text = body[:_MOST_BYTES].decode("utf-8-sig", "replace")
-    words = _Words()
+    words = _ErrorWords()
     said: list[str] = []
     try:
         value = json.loads(text)
@@ -351,7 +351,7 @@ def _server_words(body: bytes) -> _Words:
     return words
 
 
-def _listen(value: Any, key: str, said: list[str], words: _Words, depth: int) -> None:
+def _listen(value: Any, key: str, said: list[str], words: _ErrorWords, depth: int) -> None:
     if depth > _DEEPEST:
         return
     if isinstance(value, dict):
@@ -373,7 +373,7 @@ def _listen(value: Any, key: str, said: list[str], words: _Words, depth: int) ->
         said.append(str(value))
 
 
-def _take(text: str, key: str, said: list[str], words: _Words, depth: int) -> None:
+def _take(text: str, key: str, said: list[str], words: _ErrorWords, depth: int) -> None:
     if key in _NAMING:
         words.named.add(text.casefold())
     elif key in _CODES:
@@ -383,7 +383,7 @@ def _take(text: str, key: str, said: list[str], words: _Words, depth: int) -> No
     said.append(_without_quotations(text, said, words, depth))
 
 
-def _without_quotations(text: str, said: list[str], words: _Words, depth: int) -> str:
+def _without_quotations(text: str, said: list[str], words: _ErrorWords, depth: int) -> str:
     """Return `text` without the objects in it; what those say is heard like any other."""
     kept: list[str] = []
     at = 0

@@ -27,7 +27,7 @@ from .failures import FailedCall
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Caller", "Reply", "Wire", "Wires", "http_library"]
+__all__ = ["Caller", "EndpointReply", "Wire", "Wires", "http_library"]
 
 MOST_ERROR_BYTES = 2**20
 """How much is read of an error's body."""
@@ -142,7 +142,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EndpointReply:
     """What came back."""
 
     status: int
@@ -158,7 +158,7 @@ class Reply:
 class _RefusedError(Exception):
     """A reply with an error status, read as far as it is looked at."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: EndpointReply) -> None:
         super().__init__(reply.status)
         self.reply = reply
 
@@ -173,7 +173,7 @@ async def _keep_refusal(response: Any) -> None:
         if len(received) > MOST_ERROR_BYTES:
             break
     raise _RefusedError(
-        Reply(response.status_code, response.headers, bytes(received), complete=True)
+        EndpointReply(response.status_code, response.headers, bytes(received), complete=True)
     )
 
 
@@ -207,7 +207,7 @@ class Wire:
 
     async def post(
         self, body: Mapping[str, Any], most_bytes: int, path: str = "/chat/completions"
-    ) -> Reply:
+    ) -> EndpointReply:
         """Post `body` to `path` and read at most `most_bytes` of the reply; waits without limit.
 
         Raises:
@@ -239,7 +239,7 @@ class Wire:
             detail = f"no connection, or it broke ({type(error).__name__})"
             raise FailedCall("connection", detail, retry=True, words=_cause(error)) from None
         complete = len(received) <= most_bytes
-        return Reply(response.status_code, response.headers, bytes(received), complete)
+        return EndpointReply(response.status_code, response.headers, bytes(received), complete)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["Capabilities", "Plan", "RequestForm"]
+__all__ = ["Capabilities", "RequestForm", "RequestPlan"]
 
 logger = logging.getLogger("ragmeter.judge")
 
@@ -50,7 +50,7 @@ _UNKNOWN = "not tried"
 
 
 @dataclass(slots=True)
-class Plan:
+class RequestPlan:
     """What one call sends, and how it came to that."""
 
     levels: dict[str, int]
@@ -82,7 +82,7 @@ class RequestForm:
     extra_body: Mapping[str, Any]
     """Merged last."""
 
-    def sends(self, plan: Plan, option: str) -> bool:
+    def sends(self, plan: RequestPlan, option: str) -> bool:
         """Return whether a request of `plan` has something of ours that `option` is about."""
         if any(_FIXED_BY.get(name) == option for name in self.extra_body):
             return False
@@ -96,12 +96,12 @@ class RequestForm:
             return plan.has(option, "system role")
         return not plan.has("format", "text")
 
-    def may_lower_effort(self, plan: Plan) -> bool:
+    def may_lower_effort(self, plan: RequestPlan) -> bool:
         """Return whether the endpoint was not yet asked to think less."""
         return "reasoning_effort" not in self.extra_body and plan.has("effort", "unset")
 
     def body(
-        self, plan: Plan, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+        self, plan: RequestPlan, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the body of the request."""
         body: dict[str, Any] = {"model": self.model, "messages": _messages(plan, messages)}
@@ -121,7 +121,7 @@ class RequestForm:
         return body
 
 
-def _messages(plan: Plan, messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+def _messages(plan: RequestPlan, messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
     if plan.has("system", "system role"):
         return list(messages)
     return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
@@ -209,11 +209,11 @@ class Capabilities:
         lack = self._lacks.get(option)
         return "no" if lack is None or lack.status is None else f"no ({lack.status})"
 
-    def plan(self) -> Plan:
+    def plan(self) -> RequestPlan:
         """Return what the next call should send: what was learned, or a trial one level higher."""
         now = self._clock()
         with self._lock:
-            plan = Plan(dict(self._levels), now)
+            plan = RequestPlan(dict(self._levels), now)
             if not self._on_trial:
                 for option, lack in self._lacks.items():
                     if lack.due <= now:
@@ -223,11 +223,11 @@ class Capabilities:
                         break
         return plan
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: RequestPlan) -> None:
         """Note that `plan` is sent for the first time just now: it may have waited for a slot."""
         plan.begun = self._clock()
 
-    def refresh(self, plan: Plan) -> bool:
+    def refresh(self, plan: RequestPlan) -> bool:
         """Take over what other calls learned while this one waited; return whether it is news."""
         before = dict(plan.levels)
         with self._lock:
@@ -236,7 +236,9 @@ class Capabilities:
                     plan.levels[option] = max(plan.levels[option], level)
         return before != plan.levels
 
-    def step_down(self, plan: Plan, option: str, status: int | None, *, certain: bool) -> bool:
+    def step_down(
+        self, plan: RequestPlan, option: str, status: int | None, *, certain: bool
+    ) -> bool:
         """Send `option` one level lower; return whether there was one.
 
         Args:
@@ -259,7 +261,7 @@ class Capabilities:
             plan.guessed.setdefault(option, level)
         return True
 
-    def answered(self, plan: Plan, status: int | None = None) -> None:
+    def answered(self, plan: RequestPlan, status: int | None = None) -> None:
         """Learn from a call that was answered as `plan` has it.
 
         Args:
@@ -291,11 +293,11 @@ class Capabilities:
         for option, level in lowered:
             self._lower(option, level, status)
 
-    def keep(self, plan: Plan, option: str) -> None:
+    def keep(self, plan: RequestPlan, option: str) -> None:
         """Remember the level of `option` that `plan` came to, for a reason of ours."""
         self._lower(option, plan.levels[option], None)
 
-    def end_trial(self, plan: Plan, *, refused: bool) -> None:
+    def end_trial(self, plan: RequestPlan, *, refused: bool) -> None:
         """Go back to what was learned; a `refused` level is tried again after twice as long."""
         option = plan.trial
         if option is None:

@@ -17,10 +17,10 @@ from typing import Any
 
 from ragmeter.metrics._connection.failures import FailedCall, failed_reply
 from ragmeter.metrics._connection.tokens import estimate_tokens
-from ragmeter.metrics._connection.wires import Reply
+from ragmeter.metrics._connection.wires import EndpointReply
 from ragmeter.metrics._process.retry import pause_before
 
-from ._capabilities import Capabilities, Plan, RequestForm
+from ._capabilities import Capabilities, RequestForm, RequestPlan
 from ._completions import Completion, read_completion
 from ._cut_prompts import CutPrompts
 from ._loop_resources import LoopResources
@@ -46,14 +46,14 @@ _ALIVE = frozenset({"bad_request", "request_too_large", "unusable_reply"})
 
 
 @dataclass(slots=True)
-class _Call:
+class _EndpointCall:
     """One call, all its attempts."""
 
     messages: list[dict[str, str]]
     schema: dict[str, Any]
     tokens: int
     """Prompt tokens, estimated."""
-    plan: Plan
+    plan: RequestPlan
     spent_s: float = 0.0
     """Seconds on the wire and in pauses; waiting for a slot or for the budget is not the call's."""
     admitted: bool = False
@@ -125,7 +125,7 @@ class Endpoint:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
         """
         tokens = estimate_tokens("".join(message["content"] for message in messages))
-        call = _Call(messages, schema, tokens, self._learned.plan())
+        call = _EndpointCall(messages, schema, tokens, self._learned.plan())
         outcome: Completion | JudgeError
         try:
             while True:
@@ -151,7 +151,7 @@ class Endpoint:
             raise outcome
         return outcome
 
-    async def _attempt(self, here: LoopResources, call: _Call) -> Completion | FailedCall:
+    async def _attempt(self, here: LoopResources, call: _EndpointCall) -> Completion | FailedCall:
         """Wait for a slot, and for leave to use it; post, give the slot back, and read the reply.
 
         Raises:
@@ -186,7 +186,7 @@ class Endpoint:
         finally:
             self._settle(call, outcome)
 
-    async def _takes_room(self, call: _Call) -> bool:
+    async def _takes_room(self, call: _EndpointCall) -> bool:
         if self._budget is None or call.reservation is not None:
             return True
         room = await self._budget.obtain(call.tokens, int(self._usual_output))
@@ -196,7 +196,7 @@ class Endpoint:
         return False
 
     @contextmanager
-    def _timed_post(self, call: _Call) -> Iterator[float]:
+    def _timed_post(self, call: _EndpointCall) -> Iterator[float]:
         """Count a post and its seconds; give those that are left for it."""
         call.posts += 1
         started = time.monotonic()
@@ -207,7 +207,7 @@ class Endpoint:
         finally:
             call.spent_s += time.monotonic() - started
 
-    async def _wait(self, here: LoopResources, call: _Call, pause_s: float) -> None:
+    async def _wait(self, here: LoopResources, call: _EndpointCall, pause_s: float) -> None:
         """Wait as long as the endpoint asked all calls to, or until the budget seems to have room.
 
         Raises:
@@ -232,14 +232,14 @@ class Endpoint:
     def _too_late(self) -> FailedCall:
         return FailedCall("timeout", f"it did not answer within {self._timeout_s:g} s")
 
-    def _read(self, reply: Reply, call: _Call) -> Completion | FailedCall:
+    def _read(self, reply: EndpointReply, call: _EndpointCall) -> Completion | FailedCall:
         if not 200 <= reply.status < 300:
             return failed_reply(reply.status, reply.headers, reply.body)
         if not reply.complete:
             return Completion("", call.tokens, 0, "reply_too_large")
         return read_completion(reply.body, reply.headers, call.tokens)
 
-    def _settle(self, call: _Call, outcome: Completion | FailedCall | None) -> None:
+    def _settle(self, call: _EndpointCall, outcome: Completion | FailedCall | None) -> None:
         """Book what a post took: nothing if it was refused, what was expected if it is unknown."""
         took, cached = (0, 0), 0
         if isinstance(outcome, Completion):
@@ -255,7 +255,7 @@ class Endpoint:
         self._budget.settle(reservation, *took, cached)
 
     def _next_step(
-        self, outcome: Completion | FailedCall, call: _Call
+        self, outcome: Completion | FailedCall, call: _EndpointCall
     ) -> Completion | FailedCall | float:
         """Return the seconds after which to try again, or with what the call ends."""
         if isinstance(outcome, Completion):
@@ -282,7 +282,9 @@ class Endpoint:
         call.retries += 1
         return pause_s
 
-    def _conclude(self, outcome: Completion | FailedCall, call: _Call) -> Completion | JudgeError:
+    def _conclude(
+        self, outcome: Completion | FailedCall, call: _EndpointCall
+    ) -> Completion | JudgeError:
         """Tell the breaker; return the reply with what all posts took, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False
@@ -313,7 +315,7 @@ class Endpoint:
             status="timeout" if outcome.error_type == "timeout" else "judge_error",
         )
 
-    def _report(self, metric: str, call: _Call, outcome: Completion | JudgeError) -> None:
+    def _report(self, metric: str, call: _EndpointCall, outcome: Completion | JudgeError) -> None:
         took = outcome.usage if isinstance(outcome, JudgeError) else outcome
         self._record.report(
             JudgeCall(
@@ -328,7 +330,7 @@ class Endpoint:
             )
         )
 
-    def _steps_down(self, failure: FailedCall, call: _Call) -> bool:
+    def _steps_down(self, failure: FailedCall, call: _EndpointCall) -> bool:
         """Leave out what the endpoint may lack; return whether there was anything to leave out."""
         refusal, plan, learned = failure.refusal, call.plan, self._learned
         if refusal is None or plan.steps >= _MOST_STEPS or call.spent_s >= self._timeout_s:
@@ -347,7 +349,7 @@ class Endpoint:
                 return learned.step_down(plan, option, failure.status, certain=False)
         return False
 
-    def _thinks_less(self, outcome: Completion, call: _Call) -> bool:
+    def _thinks_less(self, outcome: Completion, call: _EndpointCall) -> bool:
         """Ask for less thinking where that left no room for the reply; return whether that is new."""
         starved = outcome.error_type == "reply_cut_off" and not outcome.text.strip()
         if not starved or not self._form.may_lower_effort(call.plan):
@@ -359,7 +361,7 @@ class Endpoint:
         call.plan.steps += 1
         return True
 
-    def _learn(self, outcome: Completion, call: _Call) -> None:
+    def _learn(self, outcome: Completion, call: _EndpointCall) -> None:
         plan = call.plan
         if plan.trial is not None and outcome.error_type is not None:
             self._learned.end_trial(plan, refused=False)

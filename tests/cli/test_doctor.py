@@ -14,7 +14,7 @@ from openai_server import OpenAIServer, error, well_formed
 from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
 
-from ragmeter.cli._telemetry import Delivery
+from ragmeter.cli._telemetry import SignalDelivery
 from ragmeter.cli.app import app
 from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.cli.doctor import _trial
@@ -305,7 +305,7 @@ def test_a_disabled_sdk_is_no_failure_where_scores_go_elsewhere(monkeypatch):
     [("https://127.0.0.1:4318/v1/traces", True), ("http://127.0.0.1:4318/v1/traces", False)],
 )
 def test_tls_is_named_where_an_address_asks_for_it(monkeypatch, endpoint, named):
-    refused = Delivery("traces", endpoint, 1, False, "timeout")
+    refused = SignalDelivery("traces", endpoint, 1, False, "timeout")
     monkeypatch.setattr(_trial, "send", lambda *_, **__: [refused])
     destination = Destination("traces", "http/protobuf", endpoint, "--otlp")
     [finding] = _trial.try_delivery(None, [destination])

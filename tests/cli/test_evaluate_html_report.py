@@ -18,7 +18,7 @@ from ragmeter.cli.evaluate._evaluation import SkippedRow
 from ragmeter.cli.evaluate._html_report import render_page, write_page
 from ragmeter.cli.evaluate._verdicts import Verdicts
 from ragmeter.cli.evaluate._worst_rows import SHOWN, WorstRow
-from ragmeter.cli.evaluate.run import EvaluateOptions, Evaluation, run_evaluation
+from ragmeter.cli.evaluate.run import EvaluateOptions, EvaluationReport, run_evaluation
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score, ScoreItem, Verdict
 from ragmeter.metrics._display.html import DARK, LIGHT
 from ragmeter.metrics._files.samples import Row
@@ -83,7 +83,7 @@ def _evaluation(tmp_path, text):
     verdicts = Verdicts()
     verdicts.add(verdict)
     check = Check(text, "fail", text)
-    return Evaluation(
+    return EvaluationReport(
         data=str(tmp_path / "data.jsonl"),
         rows=1,
         worst=[WorstRow(Row(1, sample, "k"), {"recall": score}, verdict)],

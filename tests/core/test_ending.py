@@ -9,7 +9,7 @@ import time
 import pytest
 from openai_server import OpenAIServer
 
-from ragmeter.pipeline.ending import Ending, Patience, Signs
+from ragmeter.pipeline.ending import Patience, PipelineEnding, Signs
 
 NEVER = 1e9
 
@@ -111,7 +111,7 @@ def test_flushing_twice_at_exit_takes_no_longer_than_once(monkeypatch, caplog, g
     clock = Clock()
     monkeypatch.setattr("ragmeter.pipeline.ending.time", clock)
     pipeline = Slow(clock)
-    ending = Ending(given)
+    ending = PipelineEnding(given)
     ending.flush(pipeline)
     ending.flush(pipeline)
 

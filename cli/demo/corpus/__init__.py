@@ -16,7 +16,7 @@ from typing import Any
 
 from ragmeter.metrics._files.json_lines import read_objects
 
-__all__ = ["Chunk", "Question", "load_chunks", "load_questions", "questions_text"]
+__all__ = ["Chunk", "CorpusQuestion", "load_chunks", "load_questions", "questions_text"]
 
 _QUESTIONS = "questions.jsonl"
 
@@ -36,7 +36,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CorpusQuestion:
     """One line of ``questions.jsonl``."""
 
     question: str
@@ -102,10 +102,10 @@ def questions_text() -> str:
     return files(__name__).joinpath(_QUESTIONS).read_text(encoding="utf-8")
 
 
-def load_questions() -> tuple[Question, ...]:
+def load_questions() -> tuple[CorpusQuestion, ...]:
     """Read all questions, in the order of the file."""
     return tuple(
-        Question(
+        CorpusQuestion(
             question=row["question"],
             answer=row["answer"],
             contexts=tuple(row["contexts"]),

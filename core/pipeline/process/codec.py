@@ -15,13 +15,13 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext, Score
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["Attempt", "Parcel", "pack_sample", "pack_scores", "unpack_scores"]
+__all__ = ["AttemptErrors", "Parcel", "pack_sample", "pack_scores", "unpack_scores"]
 
 _CANNOT = "the request cannot be sent to the worker process"
 _WHAT_IT_IS = ("name", "method", "definition", "target", "range", "direction")
 
 
-class Attempt(ErrorLog):
+class AttemptErrors(ErrorLog):
     """Keeps what a guard contained, to be given as a reason."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def pack_sample(
             a field that a subclass added, as it cannot be sent.
         plain: Send metadata made of Python's own types only: the worker could not read the rest.
     """
-    attempt = Attempt()
+    attempt = AttemptErrors()
     if not plain:
         with Guard(_CANNOT, attempt):
             return pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
@@ -114,7 +114,7 @@ def _reduce(
         return value
     kept: dict[str, Any] = {}
     for key, item in value.items():
-        with Guard("metadata", Attempt()):  # a value may raise anything
+        with Guard("metadata", AttemptErrors()):  # a value may raise anything
             (marshal if plain else pickle).dumps(item)
             kept[key] = item
         if key not in kept:
@@ -124,14 +124,14 @@ def _reduce(
 
 def pack_scores(batch: Sequence[Sequence[Score]]) -> bytes:
     """Return the scores of some requests as bytes; one that cannot be sent is replaced and says so."""
-    with Guard("a score", Attempt()):
+    with Guard("a score", AttemptErrors()):
         return pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
     sendable = [[_sendable(score) for score in scores] for scores in batch]
     return pickle.dumps(sendable, pickle.HIGHEST_PROTOCOL)
 
 
 def _sendable(score: Score) -> Score:
-    attempt = Attempt()
+    attempt = AttemptErrors()
     with Guard("it cannot be sent to the meter's process", attempt):
         pickle.dumps(score, pickle.HIGHEST_PROTOCOL)
         return score

@@ -36,7 +36,7 @@ POLL_S = 0.02
 
 
 @dataclass(eq=False)
-class _Request:
+class _JudgeRequest:
     job: JudgeJob
     parcel: Parcel
     open: list[Metric]
@@ -78,13 +78,13 @@ class JudgesInWorker:
 
     def _fresh(self) -> None:
         # Changed on the judge's loop, looked at by the thread that listens to the worker, one step each.
-        self._with_worker: dict[int, _Request] = {}
+        self._with_worker: dict[int, _JudgeRequest] = {}
         self._suspects = 0
 
     async def judge(self, job: JudgeJob, left_s: float) -> str | None:
         """Measure a request; return None, or why it was not judged."""
         parcel = Parcel(job.sample, self._left_out)
-        request = _Request(job, parcel, list(job.metrics), time.monotonic() + left_s)
+        request = _JudgeRequest(job, parcel, list(job.metrics), time.monotonic() + left_s)
         try:
             while request.open:
                 worker = await self._turn(request)
@@ -107,7 +107,7 @@ class JudgesInWorker:
     async def aclose(self) -> None:
         """Do nothing: the judge is the worker's."""
 
-    async def _turn(self, request: _Request) -> Worker | None:
+    async def _turn(self, request: _JudgeRequest) -> Worker | None:
         """Wait until there is a worker for a request; None: its time is over."""
         while time.monotonic() < request.deadline:
             # A suspect waits until nothing else is with the worker; the others wait for suspects.
@@ -118,7 +118,7 @@ class JudgesInWorker:
             await asyncio.sleep(POLL_S)
         return None
 
-    async def _ask(self, worker: Worker, request: _Request) -> tuple[str, Any]:
+    async def _ask(self, worker: Worker, request: _JudgeRequest) -> tuple[str, Any]:
         for metric in tuple(request.open):
             if metric.score_names in worker.unloaded:
                 self._fail(request, [metric], worker.unloaded[metric.score_names])
@@ -144,7 +144,7 @@ class JudgesInWorker:
         finally:
             del self._with_worker[number]
 
-    def _fail(self, request: _Request, metrics: Iterable[Metric], reason: str) -> None:
+    def _fail(self, request: _JudgeRequest, metrics: Iterable[Metric], reason: str) -> None:
         """Answer for metrics that cannot be measured."""
         for metric in tuple(metrics):
             status: ScoreStatus = "judge_error" if metric.judged else "metric_error"
@@ -152,7 +152,7 @@ class JudgesInWorker:
                 sample = request.job.sample
                 self._take(request, failed_scores(metric, sample, status, reason, "worker"))
 
-    def _take(self, request: _Request, scores: Sequence[Score]) -> None:
+    def _take(self, request: _JudgeRequest, scores: Sequence[Score]) -> None:
         left = [metric for metric in request.open if scores[0].name not in metric.score_names]
         if len(left) < len(request.open):
             request.open = left

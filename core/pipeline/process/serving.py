@@ -33,7 +33,7 @@ from ragmeter.requests.scope import leave_host
 
 from .budgets import RemoteBudget
 from .channel import Channel, ChannelClosedError
-from .codec import Attempt, pack_scores
+from .codec import AttemptErrors, pack_scores
 from .payload import Unpickler
 
 __all__ = ["serve"]
@@ -174,7 +174,7 @@ class _Serving:
         logging.getLogger("ragmeter").setLevel(logging.INFO)
 
         def loaded(pickled: bytes, what: str) -> tuple[Any, str | None]:
-            attempt = Attempt()
+            attempt = AttemptErrors()
             with Guard(f"the worker process could not load {what}", attempt):
                 return Unpickler(pickled, secrets, self._remote, self._made).load(), None
             return None, attempt.failure
@@ -238,7 +238,7 @@ class _Serving:
 
     def _sample(self, packed: bytes) -> RagSample | str:
         """Return a sample, or why it cannot be read."""
-        attempt = Attempt()
+        attempt = AttemptErrors()
         with Guard("the request cannot be sent to the worker process", attempt):
             sample: RagSample = pickle.loads(packed)  # noqa: S301 -- from our own process
             return sample

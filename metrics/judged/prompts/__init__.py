@@ -10,11 +10,11 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 
-__all__ = ["Prompt", "load_prompt"]
+__all__ = ["PromptFile", "load_prompt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptFile:
     """A prompt file as read."""
 
     name: str
@@ -28,7 +28,7 @@ class Prompt:
 
 
 @lru_cache(maxsize=64)
-def load_prompt(name: str) -> Prompt:
+def load_prompt(name: str) -> PromptFile:
     """Read the prompt `name`.
 
     Raises:
@@ -38,4 +38,4 @@ def load_prompt(name: str) -> Prompt:
     rules = (folder / "rules.md").read_text(encoding="utf-8").strip()
     task = (folder / f"{name}.md").read_text(encoding="utf-8").strip()
     version = sha256(f"{rules}\n\n{task}".encode()).hexdigest()[:8]
-    return Prompt(name=name, rules=rules, task=task, version=version)
+    return PromptFile(name=name, rules=rules, task=task, version=version)

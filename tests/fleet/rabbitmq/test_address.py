@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragmeter.fleet._rabbitmq._address import Address
+from ragmeter.fleet._rabbitmq._address import BrokerAddress
 from ragmeter.fleet.queue import open_queue
 from ragmeter.fleet.transport import open_sender
 from ragmeter.metrics import ConfigurationError
@@ -12,7 +12,7 @@ from ragmeter.metrics.judge import SharedBudget
 
 
 def test_a_url_without_more_means_what_rabbitmq_means_by_it():
-    found = Address.of("amqp://broker")
+    found = BrokerAddress.of("amqp://broker")
     assert (found.host, found.port, found.virtual_host) == ("broker", 5672, "/")
     assert (found.user, found.password, found.tls) == ("guest", "guest", None)
     assert (found.queue, found.dead_queue) == ("ragmeter.score", "ragmeter.dead")
@@ -20,11 +20,11 @@ def test_a_url_without_more_means_what_rabbitmq_means_by_it():
 
 @pytest.mark.parametrize("path", ["", "/", "//", "/%2F"])
 def test_the_default_virtual_host_is_a_slash(path):
-    assert Address.of(f"amqp://broker{path}").virtual_host == "/"
+    assert BrokerAddress.of(f"amqp://broker{path}").virtual_host == "/"
 
 
 def test_what_is_escaped_comes_back_for_celery():
-    found = Address.of("amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host?queue=staging")
+    found = BrokerAddress.of("amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host?queue=staging")
     assert (found.user, found.password, found.virtual_host) == ("me", "p@ss/wörd", "the host")
     assert found.queue == "staging.score"
     assert found.url == "amqp://me:p%40ss%2Fw%C3%B6rd@broker:99/the%20host"
@@ -34,7 +34,7 @@ def test_with_tls_the_certificate_is_checked_against_the_name(tmp_path):
     files = {name: str(tmp_path / name) for name in ("ca.pem", "me.pem", "me.key")}
     for path in files.values():
         Path(path).touch()
-    found = Address.of(
+    found = BrokerAddress.of(
         f"amqps://broker?cacertfile={files['ca.pem']}&certfile={files['me.pem']}&keyfile={files['me.key']}"
     )
     assert found.port == 5671
@@ -49,7 +49,7 @@ def test_with_tls_the_certificate_is_checked_against_the_name(tmp_path):
 @pytest.mark.parametrize("name", ["cacertfile", "certfile", "keyfile"])
 def test_a_file_that_cannot_be_read_is_named_before_anybody_connects(name, tmp_path):
     with pytest.raises(ConfigurationError, match=f"{name}= .*none.pem is no file") as caught:
-        Address.of(f"amqps://me:hunter2@broker?{name}={tmp_path}/none.pem")
+        BrokerAddress.of(f"amqps://me:hunter2@broker?{name}={tmp_path}/none.pem")
     assert "hunter2" not in str(caught.value)
 
 
@@ -75,7 +75,7 @@ def test_a_url_that_is_none_is_refused_with_what_to_write_and_without_its_passwo
 
 def test_the_password_is_in_no_representation():
     url = "amqps://me:hunter2@broker/x"
-    for one in (Address.of(url), open_sender(url), open_queue(url)):
+    for one in (BrokerAddress.of(url), open_sender(url), open_queue(url)):
         assert "hunter2" not in repr(one)
         assert "broker" in repr(one)
 

@@ -8,7 +8,7 @@ import pytest
 from processes import wait_until
 
 from ragmeter import Limits, RagMeter, RagSample
-from ragmeter.fleet._rabbitmq._address import Address
+from ragmeter.fleet._rabbitmq._address import BrokerAddress
 from ragmeter.fleet._rabbitmq._connection import reachable
 from ragmeter.fleet.payload import unpack
 from ragmeter.fleet.publisher import FleetPublisher
@@ -39,7 +39,7 @@ def settled(meter):
 
 def published(fleet):
     """Return the questions in the queue, and how often each is there."""
-    address, found = Address.of(fleet.url), Counter()
+    address, found = BrokerAddress.of(fleet.url), Counter()
     with reachable(address) as channel:
         while one := channel.basic_get(address.queue, no_ack=True):
             found.update(sent.run.sample.question for sent in unpack(bytes(one.body)).runs)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ragmeter.fleet._rabbitmq._address import Address
+from ragmeter.fleet._rabbitmq._address import BrokerAddress
 from ragmeter.fleet._rabbitmq._connection import reachable
 from ragmeter.fleet.queue import DEAD_TTL_S, open_queue
 from ragmeter.fleet.transport import TransportDownError, open_sender
@@ -44,7 +44,7 @@ def test_the_queues_are_made_by_who_comes_first(broker):
 
 def test_a_queue_that_is_gone_is_made_again_and_nothing_is_lost(fleet):
     fleet.send("a")
-    address = Address.of(fleet.url)
+    address = BrokerAddress.of(fleet.url)
     with reachable(address) as channel:
         channel.queue_delete(address.queue)
     fleet.send("b")
@@ -105,7 +105,7 @@ def test_a_full_queue_refuses_and_takes_again_when_there_is_room(broker):
                 sender.send(body, count=32)
                 accepted += 1
         assert queue.status().waiting == accepted
-        with reachable(Address.of(url)) as channel:
+        with reachable(BrokerAddress.of(url)) as channel:
             channel.queue_purge("small.score")
         sender.send(body, count=32)
 

@@ -7,7 +7,7 @@ import amqp
 import pytest
 from processes import wait_until
 
-from ragmeter.fleet._rabbitmq._address import Address
+from ragmeter.fleet._rabbitmq._address import BrokerAddress
 from ragmeter.fleet._rabbitmq._connection import CONFIRM_S, reachable
 from ragmeter.fleet.transport import TransportDownError
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_dead_at_once_and_its_neighbours_are_scored(fleet
 
 
 def test_what_others_wrote_is_dead_at_once_and_not_printed(fleet):
-    address = Address.of(fleet.url)
+    address = BrokerAddress.of(fleet.url)
     strange = [
         ("application/json", {}),
         ("application/x-python-serialize", {"task": "x", "id": "1"}),
@@ -146,7 +146,7 @@ def test_what_others_wrote_is_dead_at_once_and_not_printed(fleet):
 
 
 def test_headers_of_others_neither_put_a_message_off_nor_give_it_a_time_limit(fleet):
-    address = Address.of(fleet.url)
+    address = BrokerAddress.of(fleet.url)
     with reachable(address) as channel:
         made = amqp.Message(
             b'{"ids": ["a"], "s": 0}',
