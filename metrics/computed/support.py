@@ -32,6 +32,8 @@ _SHARE_OF_RUN = 1 / 3
 _MOST_FACTS = 2
 _LOOKED_UP = 256
 """Runs of characters up to which each is looked for in a chunk: cheaper than all runs of the chunk."""
+_MARKS = "#*-•> "
+"""Of headings and lists: no part of a text's characters."""
 _GRAM = 5
 _HAN_GRAM = 3
 
@@ -126,7 +128,9 @@ def _neighbours(claims: Claims) -> float:
     whole = " ".join(texts)
     if has_cyrillic(whole) or has_han(whole):
         length = _HAN_GRAM if has_han(whole) else _GRAM
-        said = frozenset().union(*[_grams(_normal_form(text), length) for text in texts])
+        said = frozenset().union(
+            *[_grams(_normal_form(text.lstrip(_MARKS)), length) for text in texts]
+        )
         there: set[str] = set()
         for context in claims.contexts:
             known = context.memoize(_known)
@@ -154,7 +158,7 @@ def _neighbours(claims: Claims) -> float:
 
 
 def _known(context: Analysis) -> str:
-    return _normal_form(context.plain)
+    return _normal_form("\n".join(unit.lstrip(_MARKS) for unit in context.units))
 
 
 def _normal_form(text: str) -> str:

@@ -66,9 +66,10 @@ _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
 _SIGNS_OF_WIDTH = (
     "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
 )
-_ARABIC_SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ","}
+_SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u02bc": "’"}
+"""Those of Arabic numbers, and the letter that some write for an apostrophe."""
 _FOLDED = (
-    rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_ARABIC_SIGNS)}{_SIGNS_OF_WIDTH}"
+    rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}"
     "\U0001d400-\U0001d7ff\U0001fbf0-\U0001fbf9]"
 )
 _FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)")
@@ -77,7 +78,7 @@ _FOLD_ALL = re.compile(rf"{_FOLDED}|[\uff01-\uff5e\u3000]")
 _WIDE_WRITING = re.compile(f"[{HAN}\u3041-\u30ff]")
 _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
-    f"{''.join(_ARABIC_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
+    f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
 )
 _WIDE_PUNCTUATION = re.compile("[\uff01-\uff5e\u3000]")
 _LOOSE = re.compile(f"[{_ACCENTS}]+")
@@ -116,8 +117,8 @@ def _entity(found: "re.Match[str]") -> str:
 
 def _fold_match(found: "re.Match[str]") -> str:
     text = found[0]
-    if text in _ARABIC_SIGNS:
-        return _ARABIC_SIGNS[text]
+    if text in _SIGNS:
+        return _SIGNS[text]
     if text.isdecimal():
         return str(unicodedata.decimal(text))
     return _LOOSE.sub("", unicodedata.normalize("NFKC", text))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .analysis import Analysis
 from .dates import date_keys, date_spans
-from .numerals import decimal
+from .numerals import HAN_DIGITS, decimal
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import held_in_line, search_terms, sentence_lines
@@ -78,6 +78,8 @@ _ADDED = re.compile(
     r"increase|decrease|longer|shorter|later|earlier|ago|old|aged?|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет|возраст\w*)\b|"
     r"总共|共计|合计|一共|总计|相差|其余|剩下|共|岁"
 )
+_INSIDE_NUMBER = re.compile(r"(?<=\d)[.,'’\s](?=\d)")
+_SHORT = 2
 _ROUND = 2
 """Digits at least that a rounded number keeps, unless it has one only."""
 _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
@@ -228,6 +230,7 @@ class _Sources:
         self._low: str | None = None
         self._plain: list[float] | None = None
         self._dates: frozenset[str] | None = None
+        self._bare: str | None = None
 
     @property
     def low(self) -> str:
@@ -285,16 +288,18 @@ class _Sources:
 
     def _surely_lacks(self, values: Sequence[str]) -> bool:
         """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
-        if not self.low.isascii():
-            return False
-        bare = self.low.replace(",", "")
-        return not any(
-            value in bare
-            or value.replace(".", ",") in self.low
-            or value.endswith("00")  # hundreds, millions
-            or ":" in value
-            for value in values
-        )
+        if self._bare is None:
+            self._bare = _INSIDE_NUMBER.sub("", self.low)
+        for value in values:
+            digits = value.replace(".", "").strip("0")
+            # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.
+            if len(digits) <= _SHORT or not digits.isdecimal() or digits in self._bare:
+                return False
+            if not self.low.isascii() and all(
+                any(map(self.low.__contains__, HAN_DIGITS[int(one)])) for one in {*digits}
+            ):
+                return False
+        return True
 
     def _follows(self, value: str, said: str, *, hedged: bool) -> bool:
         words = _spelling_pattern(value)

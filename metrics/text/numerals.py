@@ -6,10 +6,11 @@ nothing is rounded and numbers of any length are read.
 
 import re
 
-__all__ = ["HAN_NUMERAL", "decimal", "han_value", "roman_value", "shift"]
+__all__ = ["HAN_DIGITS", "HAN_NUMERAL", "decimal", "han_value", "roman_value", "shift"]
 
-_HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")}
-_HAN_DIGITS |= {"〇": 0, "两": 2, "兩": 2}
+HAN_DIGITS = ("零〇", "一", "二两兩", *"三四五六七八九")
+"""By value, the characters that may write a digit."""
+_HAN_DIGITS = {digit: value for value, written in enumerate(HAN_DIGITS) for digit in written}
 _SMALL = {"十": 10, "百": 100, "千": 1000}
 _LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
 _LONGEST_HAN = 32
