@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from ragmeter.metrics import ConfigurationError
@@ -14,6 +14,7 @@ from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
     from ._port import MeterPort
+    from .quality.corpus.view import ChunkReport
     from .quality.gaps.exporter import GapExporter
     from .quality.gaps.gap import Gap, GapList
     from .quality.turns import Conversation, ConversationExporter
@@ -65,6 +66,40 @@ class QualityVerbs:
             )
         self._gap_exporter("on_gap").on_gap(self._contained("meter.on_gap", callback))
         return callback
+
+    def chunks(self) -> ChunkReport:
+        """Return what traffic says of the corpus since the process began: lists of chunks to look at.
+
+        Those that lead requests that go badly, that no answer used, that contradict each other in numbers or
+        months, and that are stale; see ``docs/improve.md``. It takes up to a second, so call it where no one
+        waits. What has not left the queue yet is missing: `flush` first.
+
+        Raises:
+            ConfigurationError: The meter keeps nothing for it.
+        """
+        return self._gap_exporter("chunks").chunks()
+
+    def corpus(
+        self,
+        current: Mapping[str, str] | None = None,
+        *,
+        updated_at: Mapping[str, object] | None = None,
+        older_than_s: float | None = None,
+    ) -> None:
+        """Say what the corpus has now, so that `chunks` lists what is stale; replaces what was said before.
+
+        Args:
+            current: By id of a chunk, ``sha256:`` and the hash of its text in hex, or what its metadata has as
+                ``version``, ``etag``, ``hash``, ``content_hash`` or ``revision``.
+            updated_at: By id, when it was changed: ISO 8601, a `datetime` or seconds; else the metadata's
+                ``updated_at`` or ``last_modified`` counts.
+            older_than_s: Age in seconds from which on a chunk is stale; None: none is too old.
+
+        Raises:
+            ConfigurationError: The meter keeps nothing for it, or a value is no version, date or age.
+        """
+        memory = self._gap_exporter("corpus").corpus_memory
+        memory.know(current, updated_at, older_than_s)
 
     def _gap_exporter(self, verb: str) -> GapExporter:
         if self._gaps is None:

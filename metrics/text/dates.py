@@ -12,7 +12,14 @@ from functools import lru_cache
 from .numerals import HAN_NUMERAL, han_value
 from .quantities import has_worded_numbers, may_hold, number_keys
 
-__all__ = ["date_keys", "date_spans", "has_worded_numbers", "may_hold", "number_keys"]
+__all__ = [
+    "date_keys",
+    "date_spans",
+    "has_worded_numbers",
+    "may_hold",
+    "month_number",
+    "number_keys",
+]
 
 _MONTHS = (
     ("january", "jan", "январ[ьяюе]м?", "янв"),
@@ -72,7 +79,8 @@ def _key(year: str | None, month: int, day: str | None) -> str | None:
     return f"date:{start}" if day is None else f"date:{start}-{int(day):02d}"
 
 
-def _month_number(word: str) -> int:
+def month_number(word: str) -> int:
+    """Return which month a word names, 1 to 12; 0: none."""
     for number, pattern in enumerate(_MONTH_PATTERNS, start=1):
         if pattern.match(word):
             return number
@@ -89,15 +97,15 @@ def _date_spots(
 
 
 def _of_day_month(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[4], _month_number(match[3]), match[2], match[1])
+    return _date_spots(match, match[4], month_number(match[3]), match[2], match[1])
 
 
 def _of_month_day(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[4], _month_number(match[1]), match[2], match[3])
+    return _date_spots(match, match[4], month_number(match[1]), match[2], match[3])
 
 
 def _of_month_year(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[2], _month_number(match[1]), None)
+    return _date_spots(match, match[2], month_number(match[1]), None)
 
 
 def _of_iso(match: re.Match[str]) -> Iterable[_Spotted]:

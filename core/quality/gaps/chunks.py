@@ -18,6 +18,7 @@ from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.question_words import topic_terms
 from ragmeter.metrics.text.terms import sentence_terms
 from ragmeter.metrics.text.tokens import is_han
+from ragmeter.quality.corpus.figures import FiguredSentence, figured_sentences
 
 from .sample import rank_of
 
@@ -46,6 +47,8 @@ class ChunkTerms(NamedTuple):
     """`rank_of` its text."""
     sentences: tuple[array[int], ...]
     """The hashes of the terms of each sentence, and of its single Han characters."""
+    figured: tuple[FiguredSentence, ...] = ()
+    """The sentences that state a number or a month."""
 
 
 def read_chunk(text: str) -> ChunkTerms:
@@ -60,7 +63,7 @@ def read_chunk(text: str) -> ChunkTerms:
             kept.append(array("I", hashes))
         if left <= 0:
             break
-    return ChunkTerms(rank_of(text), tuple(kept))
+    return ChunkTerms(rank_of(text), tuple(kept), figured_sentences(text))
 
 
 class ChunkSearch:

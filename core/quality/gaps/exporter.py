@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.quality.corpus.memory import USE, CorpusMemory, used_places
+from ragmeter.quality.corpus.view import ChunkReport
 
 from .gap import Gap
 from .memory import GapMemory
@@ -26,11 +28,12 @@ class GapExporter:
 
     Attributes:
         gap_memory: What it has kept: some 10 MB at most, of the last 14 days.
+        corpus_memory: What it has counted of chunks: some 4 MB at most.
         gap_exporter: Itself, by which a meter finds it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.gap_memory = GapMemory()
+        self.gap_memory, self.corpus_memory = GapMemory(), CorpusMemory()
         self.gap_exporter = self
         self._clock = clock
         self._next_look = clock() + LOOK_EVERY_S
@@ -42,10 +45,21 @@ class GapExporter:
         """Call `callback` once with each new gap from now on, on the thread of this exporter."""
         self._callbacks.append(callback)
 
+    def chunks(self) -> ChunkReport:
+        """Return what is known of the chunks that requests got."""
+        return self.corpus_memory.view(self.gap_memory.chunks())
+
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Keep what these requests tell."""
         for scored in batch:
-            self.gap_memory.add_run(scored)
+            bad = self.gap_memory.add_run(scored)
+            if not scored.late:
+                self.corpus_memory.add(
+                    scored.sample.contexts or (),
+                    at=scored.run.started_ns / 1e9,
+                    bad=bad,
+                    used=used_places(scored.scores.get(USE)),
+                )
         self._is_fresh = True
         if self._clock() >= self._next_look:
             self._announce()

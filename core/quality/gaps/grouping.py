@@ -125,7 +125,7 @@ class _Search:
         ]
         ranked = sorted(with_term, key=lambda one: (one[1] * base - one[0], one[2]))
         for x, n, term in ranked[:_SEEDS_TRIED]:
-            if x > n * base and _binomial_tail(x, n, base) <= self._level:
+            if x > n * base and binomial_tail(x, n, base) <= self._level:
                 return term
         return None
 
@@ -210,7 +210,7 @@ def _places_of(side: Sequence[Terms]) -> dict[int, set[int]]:
     return dict(places)
 
 
-def _binomial_tail(x: int, n: int, p: float) -> float:
+def binomial_tail(x: int, n: int, p: float) -> float:
     """Return the probability that of `n` requests `x` or more are bad, where each is with probability `p`."""
     if p >= 1.0:
         return 1.0

@@ -131,8 +131,8 @@ class GapMemory:
             with self._lock:
                 self._chunks.add(chunk)
 
-    def add_run(self, scored: ScoredRun) -> None:
-        """Keep what a scored request tells."""
+    def add_run(self, scored: ScoredRun) -> bool | None:
+        """Keep what a scored request tells; return whether it counts as bad, None: nothing is known of it."""
         run, sample = scored.run, scored.sample
         asked, bad = asked_of(
             run.run_id,
@@ -142,10 +142,15 @@ class GapMemory:
             at=run.started_ns / 1e9,
             workflow=run.name or "",
         )
-        if bad is None:
-            return
-        self.add(asked, bad=bad)
-        self.add_chunks(context.text for context in sample.contexts or ())
+        if bad is not None:
+            self.add(asked, bad=bad)
+            self.add_chunks(context.text for context in sample.contexts or ())
+        return bad
+
+    def chunks(self) -> Sample[ChunkTerms]:
+        """Return a copy of what is kept of chunks."""
+        with self._lock:
+            return Sample.union((self._chunks,), CHUNKS)
 
     def merge(self, other: GapMemory) -> None:
         """Take in what another process or server has kept; of what requests no order plays a part."""

@@ -1,0 +1,129 @@
+"""How often each chunk was retrieved, led a request that went badly, and was used: the most frequent are exact.
+
+Space-Saving (Metwally, Agrawal, El Abbadi 2005; merged as in Agarwal et al. 2012): a bounded table in which the
+least frequent chunk makes room.  What returns later begins at the largest count that was dropped, which is its
+error.  Merging adds counts, and floors for what one side lacks, so no order plays a part.  Not locked.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+__all__ = ["ChunkCount", "ChunkCounts"]
+
+MOST_CHUNKS = 5_000
+_AT_ONCE = 10
+"""One in so many chunks is dropped when there is no room, so that most additions cost a lookup."""
+
+
+@dataclass(slots=True)
+class ChunkCount:
+    """What is counted of a chunk, by its text."""
+
+    rank: int
+    """Stands for its text."""
+    id: str | None
+    """As the store names it; None: unknown."""
+    quote: str
+    """How it begins."""
+    digest: bytes
+    """SHA-256 of its text."""
+    first_seen: float
+    """In seconds since the epoch."""
+    last_seen: float
+    versions: tuple[str, ...] = ()
+    """What its metadata says of version, etag or hash."""
+    updated_at: float | None = None
+    """When its document was changed, by its metadata; None: unknown."""
+    n: int = 0
+    """Requests that got it, at most; at least `n` - `error`."""
+    error: int = 0
+    led: int = 0
+    """Requests with a verdict in which it stood first."""
+    bad: int = 0
+    """Those of them that went badly."""
+    seen_used: int = 0
+    """Requests of which it is known which chunks the answer used."""
+    used: int = 0
+    """Those of them that used it."""
+
+    def plus(self, other: ChunkCount) -> ChunkCount:
+        """Return both together: of what two processes saw of one chunk."""
+        newer, older = (other, self) if other._key() > self._key() else (self, other)
+        return replace(
+            newer,
+            id=newer.id or older.id,
+            versions=newer.versions or older.versions,
+            updated_at=older.updated_at if newer.updated_at is None else newer.updated_at,
+            first_seen=min(self.first_seen, other.first_seen),
+            n=self.n + other.n,
+            error=self.error + other.error,
+            led=self.led + other.led,
+            bad=self.bad + other.bad,
+            seen_used=self.seen_used + other.seen_used,
+            used=self.used + other.used,
+        )
+
+    def _key(self) -> tuple[float, str, tuple[str, ...], float]:
+        return self.last_seen, self.id or "", self.versions, self.updated_at or 0.0
+
+
+class ChunkCounts:
+    """The chunks that are retrieved most.
+
+    Args:
+        most: How many are kept.
+    """
+
+    def __init__(self, most: int = MOST_CHUNKS) -> None:
+        self._most = most
+        self._counts: dict[int, ChunkCount] = {}
+        self.floor = 0
+        """The most often that a chunk was retrieved that is not here."""
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def get(self, rank: int) -> ChunkCount | None:
+        """Return what is counted of a chunk; None: it is not here."""
+        return self._counts.get(rank)
+
+    def add(self, count: ChunkCount) -> ChunkCount:
+        """Take in a chunk that is not here, and return its count."""
+        if len(self._counts) >= self._most:
+            self._shrink(self._most - max(1, self._most // _AT_ONCE))
+        count.n = count.error = self.floor
+        self._counts[count.rank] = count
+        return count
+
+    def all(self) -> Iterable[ChunkCount]:
+        """Return what is counted, the most frequent first."""
+        return sorted(self._counts.values(), key=lambda one: (-one.n, one.rank))
+
+    def merge(self, other: ChunkCounts) -> None:
+        """Add what another process counted; the result has the chunks of both until the next addition."""
+        theirs = dict(other._counts)
+        for rank, count in list(self._counts.items()):
+            found = theirs.pop(rank, None)
+            self._counts[rank] = (
+                replace(count, n=count.n + other.floor, error=count.error + other.floor)
+                if found is None
+                else count.plus(found)
+            )
+        for rank, count in theirs.items():
+            self._counts[rank] = replace(
+                count, n=count.n + self.floor, error=count.error + self.floor
+            )
+        self.floor += other.floor
+
+    def _shrink(self, to: int) -> None:
+        lowest = heapq.nsmallest(
+            len(self._counts) - to,
+            self._counts.values(),
+            key=lambda one: (one.n, one.last_seen, one.rank),
+        )
+        self.floor = max(self.floor, lowest[-1].n)
+        for one in lowest:
+            del self._counts[one.rank]

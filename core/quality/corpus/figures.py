@@ -1,0 +1,110 @@
+"""The numbers and months of a chunk's sentences, so that two chunks that say the same with others are found.
+
+A sentence is kept as the hashes of its words without its figures, and its figures in order.  Numbers are
+compared by value: ``1,000`` is ``1000``, ``3,50`` is ``3.5``, ``三十`` is ``30``; numbers written as words in
+English or Russian are words.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+from zlib import crc32
+
+from ragmeter.metrics.text.analysis import analyse
+from ragmeter.metrics.text.dates import month_number
+from ragmeter.metrics.text.numerals import HAN_NUMERAL, han_value
+from ragmeter.metrics.text.tokens import line_tokens
+
+__all__ = ["FiguredSentence", "figured_sentences"]
+
+LEAST_WORDS = 6
+"""Words beside the figures from which on a sentence says enough to be compared."""
+_MOST_SENTENCES = 40
+_QUOTE_CHARS = 200
+_NOTE = re.compile(r"\[\d{1,3}\]|^\s*\(?\d{1,3}[.)]\s")
+"""The mark of a footnote and the number of a list's item: no part of what is said."""
+_SPACED = re.compile(r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u2009\u202f]\d{3})+)(?![\d.,])")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+class FiguredSentence(NamedTuple):
+    """A sentence that states a number or a month."""
+
+    words: array[int]
+    """The hashes of its words without figures, in order of the hashes, each once."""
+    key: int
+    """The hash of the words as they follow each other."""
+    figures: tuple[str, ...]
+    """Its numbers and months, in order."""
+    text: str
+    """The sentence itself, shortened."""
+
+
+def figured_sentences(text: str) -> tuple[FiguredSentence, ...]:
+    """Return the sentences of a chunk that state a number or a month, and `LEAST_WORDS` words beside."""
+    return tuple(_figured(text))
+
+
+def _figured(text: str) -> Iterator[FiguredSentence]:
+    found = 0
+    for sentence in analyse(text).sentences:
+        words, figures = _read(sentence)
+        if figures and len(words) >= LEAST_WORDS:
+            yield FiguredSentence(
+                array("I", sorted({_hash(word) for word in words})),
+                _hash(" ".join(words)),
+                figures,
+                sentence[:_QUOTE_CHARS],
+            )
+            found += 1
+            if found == _MOST_SENTENCES:
+                return
+
+
+def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the words of a sentence, and its figures."""
+    plain = HAN_NUMERAL.sub(_in_digits, _NOTE.sub(" ", sentence))
+    words: list[str] = []
+    figures: list[str] = []
+    for token in line_tokens(_SPACED.sub(_joined, plain)):
+        figure = _FIGURE.match(token)
+        if figure is not None:
+            figures.append(_value(figure[0]))
+            words += filter(None, [token[figure.end() :]])
+        elif month := _month(token):
+            figures.append(f"month {month}")
+        else:
+            words.append(token)
+    return words, tuple(figures)
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    value = han_value(found[0]) if len(found[0]) > 1 else None
+    return found[0] if value is None else f" {value} "
+
+
+def _joined(found: re.Match[str]) -> str:
+    return found[1] + "".join(filter(str.isdecimal, found[2]))
+
+
+def _value(figure: str) -> str:
+    if _THOUSANDS.fullmatch(figure):
+        figure = figure.replace(",", "")
+    whole, point, rest = figure.replace(",", ".").partition(".")
+    if "." in rest:
+        return figure
+    return (whole.lstrip("0") or "0") + (f".{rest}".rstrip("0").rstrip(".") if point else "")
+
+
+@lru_cache(maxsize=4096)
+def _month(word: str) -> int:
+    return month_number(word)
+
+
+def _hash(text: str) -> int:
+    return crc32(text.encode("utf-8", "replace"))

@@ -1,0 +1,263 @@
+"""The corpus as traffic sees it: the lists that `ragmeter.RagMeter.chunks` and ``/api/chunks`` show.
+
+What they cannot see: contradictions in other words, negations and names; use that has no words in common with
+the answer; the age of chunks whose store gives no date.  A chunk on the bad list may be innocent: it stood
+first where the right one was missing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal
+
+from ragmeter.metrics._display.wording import percent
+from ragmeter.quality.gaps.chunks import ChunkTerms
+from ragmeter.quality.gaps.grouping import binomial_tail
+from ragmeter.quality.gaps.sample import WHOLE, Sample
+
+from .conflicts import find_conflicts, overlap
+from .counts import ChunkCount, ChunkCounts
+
+__all__ = ["ChunkConflict", "ChunkReport", "CorpusFacts", "SeenChunk", "StaleChunk", "list_chunks"]
+
+LEAST_LED = 4
+LEAST_SEEN = 20
+LEVEL = 0.05
+_ONE_VERSION = 0.7
+"""Share of words in common from which on two texts with one id are versions of one chunk."""
+_DAY_S = 86_400.0
+_MOST_LISTED = 50
+Reason = Literal["hash", "version", "two_texts", "old"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFacts:
+    """What the user says of the corpus."""
+
+    current: Mapping[str, str] = field(default_factory=dict)
+    """By id of a chunk, ``sha256:`` and its text's hash, or its metadata's version, etag or hash."""
+    updated_at: Mapping[str, float] = field(default_factory=dict)
+    """By id, when it was changed, in seconds since the epoch."""
+    older_than_s: float | None = None
+    """The age from which on a chunk is stale; None: none is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChunk:
+    """A chunk and what requests made of it."""
+
+    id: str | None
+    """As the store names it; None: unknown."""
+    quote: str
+    """How it begins."""
+    n: int
+    """Requests that got it."""
+    led: int
+    """Those with a verdict in which it stood first."""
+    bad: int
+    """Of these, those that went badly."""
+    seen_used: int
+    """Requests of which it is known what the answer used."""
+    used: int
+    """Of these, those that used it."""
+    last_seen: float
+    """In seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkConflict:
+    """Two chunks that say the same with another number or month."""
+
+    chunks: tuple[SeenChunk | None, SeenChunk | None]
+    """None: too rare to be counted."""
+    sentences: tuple[str, str]
+    """What each says."""
+    figures: tuple[str, str]
+    """The first figure in which they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleChunk:
+    """A chunk that is no longer what the corpus has."""
+
+    chunk: SeenChunk
+    reason: Reason
+    """Another ``hash`` or ``version``, ``two_texts`` with one id within a day, or too ``old``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkReport:
+    """What is known of the chunks that requests got."""
+
+    bad: tuple[SeenChunk, ...]
+    """Those that lead requests that go badly more often than chance would have it."""
+    unused: tuple[SeenChunk, ...]
+    """Those that were in 20 prompts or more and that no answer used."""
+    conflicts: tuple[ChunkConflict, ...]
+    """Pairs that say the same with other numbers or months."""
+    stale: tuple[StaleChunk, ...]
+    """Those that are no longer current."""
+    n_requests: int
+    """Requests with a verdict and a chunk."""
+    n_bad: int
+    """Those of them that went badly."""
+    n_chunks: int
+    """Distinct chunks that are counted."""
+    n_compared: int
+    """Distinct chunks that were compared for conflicts."""
+    compares_all: bool
+    """Whether these are all that requests got; else a sample."""
+    undated: float | None
+    """Share of the chunks without a date; None: there is no chunk."""
+    unverified: float | None
+    """Share of the chunks of which no current hash or version is known."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{one.bad} of {one.led} requests went badly where this chunk stood first: {_named(one)}"
+            for one in self.bad
+        ]
+        lines += [
+            f"in {one.seen_used} prompts and never used: {_named(one)}" for one in self.unused
+        ]
+        lines += [
+            f"{one.figures[0]} or {one.figures[1]}: {one.sentences[0]!r}, {one.sentences[1]!r}"
+            for one in self.conflicts
+        ]
+        lines += [f"stale ({one.reason}): {_named(one.chunk)}" for one in self.stale]
+        if self.undated is None or self.unverified is None:
+            return "no chunk was seen yet"
+        unknown = (
+            f"no date for {percent(self.undated)} of the chunks, "
+            f"no current hash or version for {percent(self.unverified)}"
+        )
+        lines = lines or [f"nothing stands out among {self.n_chunks} chunks"]
+        return "\n".join([*lines, unknown])
+
+
+def list_chunks(
+    counts: ChunkCounts,
+    chunks: Sample[ChunkTerms],
+    facts: CorpusFacts,
+    *,
+    n_requests: int,
+    n_bad: int,
+    now: float,
+) -> ChunkReport:
+    """Return the lists.
+
+    Args:
+        counts: Of the chunks that are retrieved most.
+        chunks: What is kept of the chunks' texts.
+        facts: What the user says of the corpus.
+        n_requests: Requests with a verdict and a chunk.
+        n_bad: Those that went badly.
+        now: Seconds since the epoch.
+    """
+    every = list(counts.all())
+    compared = list(chunks.items())
+    led = [one for one in every if one.led >= LEAST_LED]
+    base = n_bad / n_requests if n_requests else 0.0
+    bad = [
+        one for one in led
+        if one.bad > base * one.led and binomial_tail(one.bad, one.led, base) <= LEVEL / len(led)
+    ]  # fmt: skip
+    unused = [one for one in every if one.seen_used >= LEAST_SEEN and not one.used]
+    dated = [one for one in every if _date(one, facts) is not None]
+    verified = [one for one in every if one.id in facts.current]
+    return ChunkReport(
+        bad=tuple(map(_seen, sorted(bad, key=lambda one: (-one.bad, one.rank))[:_MOST_LISTED])),
+        unused=tuple(map(_seen, unused[:_MOST_LISTED])),
+        conflicts=tuple(_conflicts(counts, compared))[:_MOST_LISTED],
+        stale=tuple(_stale(every, compared, facts, now))[:_MOST_LISTED],
+        n_requests=n_requests,
+        n_bad=n_bad,
+        n_chunks=len(every),
+        n_compared=len(compared),
+        compares_all=chunks.limit == WHOLE,
+        undated=1 - len(dated) / len(every) if every else None,
+        unverified=1 - len(verified) / len(every) if every else None,
+    )
+
+
+def _seen(one: ChunkCount) -> SeenChunk:
+    return SeenChunk(
+        one.id, one.quote, one.n, one.led, one.bad, one.seen_used, one.used, one.last_seen
+    )
+
+
+def _named(one: SeenChunk) -> str:
+    return f"{one.id}: {one.quote!r}" if one.id else repr(one.quote)
+
+
+def _conflicts(counts: ChunkCounts, compared: list[ChunkTerms]) -> list[ChunkConflict]:
+    found = []
+    for one in find_conflicts(compared):
+        a, b = (counts.get(rank) for rank in one.ranks)
+        pair = (None if a is None else _seen(a), None if b is None else _seen(b))
+        found.append(
+            (
+                -(a.n if a else 0) - (b.n if b else 0),
+                one.ranks,
+                ChunkConflict(pair, one.texts, one.figures),
+            )
+        )
+    return [one for *_, one in sorted(found, key=lambda each: each[:2])]
+
+
+def _date(one: ChunkCount, facts: CorpusFacts) -> float | None:
+    given = facts.updated_at.get(one.id or "")
+    return one.updated_at if given is None else given
+
+
+def _stale(
+    every: list[ChunkCount], compared: list[ChunkTerms], facts: CorpusFacts, now: float
+) -> list[StaleChunk]:
+    replaced = _replaced(every, compared)
+    found: list[StaleChunk] = []
+    for one in every:
+        reason: Reason | None = _outdated(one, facts)
+        if reason is None and one.rank in replaced:
+            reason = "two_texts"
+        date = _date(one, facts)
+        limit = facts.older_than_s
+        if reason is None and limit is not None and date is not None and now - date > limit:
+            reason = "old"
+        if reason is not None:
+            found.append(StaleChunk(_seen(one), reason))
+    return found
+
+
+def _outdated(one: ChunkCount, facts: CorpusFacts) -> Reason | None:
+    expected = facts.current.get(one.id or "")
+    if expected is None:
+        return None
+    kind, _, digest = expected.partition(":")
+    if kind.lower() == "sha256":
+        return None if digest.lower() == one.digest.hex() else "hash"
+    return "version" if one.versions and expected not in one.versions else None
+
+
+def _replaced(every: list[ChunkCount], compared: list[ChunkTerms]) -> set[int]:
+    """Return the chunks that came with another text under the same id within a day of each other."""
+    by_id: defaultdict[str, list[ChunkCount]] = defaultdict(list)
+    for one in every:
+        if one.id is not None:
+            by_id[one.id].append(one)
+    terms = {chunk.rank: chunk for chunk in compared}
+    found: set[int] = set()
+    for versions in by_id.values():
+        ordered = sorted(versions, key=lambda one: (one.first_seen, one.rank))
+        for old, new in combinations(ordered[:_MOST_LISTED], 2):
+            both = terms.get(old.rank), terms.get(new.rank)
+            if (
+                both[0] is not None
+                and both[1] is not None
+                and old.last_seen >= new.first_seen - _DAY_S
+                and overlap(both[0], both[1]) >= _ONE_VERSION
+            ):
+                found.add(old.rank)
+    return found
