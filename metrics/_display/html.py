@@ -45,25 +45,25 @@ _BETTER: Mapping[ScoreDirection, str] = {
 }
 
 LIGHT = (
-    "--paper:#fff;--card:#f6f8fa;--ink:#1b1f24;--soft:#57606a;--line:#d5dae0;--edge:#6b6f76;--link:#0b57a4;"
-    "--good:#0b62a8;--bad:#b14000;--bad-paper:#fff1e6;--count:#838c96"
+    "--bg:#f6f7f9;--card:#fff;--ink:#14181f;--ink3:#5b6573;--line:#e2e6ec;--edge:#7c8696;--link:#0b5cad;"
+    "--good:#1f5f9e;--bad:#a83a00;--bad-paper:#fff2ea;--volume:#808a98"
 )
 DARK = (
-    "--paper:#0f1419;--card:#171d24;--ink:#e6e9ec;--soft:#9aa5b1;--line:#303841;--edge:#a0a7b0;--link:#79b8f2;"
-    "--good:#6bb2ee;--bad:#ff9d5c;--bad-paper:#33200f;--count:#6b7681"
+    "--bg:#0d1014;--card:#15191f;--ink:#e9ecf1;--ink3:#95a0ae;--line:#272d37;--edge:#7d8899;--link:#82bcff;"
+    "--good:#86b9ee;--bad:#ff9f6b;--bad-paper:#2a1a10;--volume:#6b7686"
 )
 STYLE = (
     ".rm{" + LIGHT + ";color:var(--ink);"
     'font:14px/1.45 system-ui,"Noto Sans","Noto Sans CJK SC","WenQuanYi Micro Hei",sans-serif}'
     '[data-jp-theme-light="false"] .rm,.vscode-dark .rm{' + DARK + "}"
-    ".rm .scroll{overflow-x:auto}.rm .soft,.rm small{color:var(--soft)}"
+    ".rm .scroll{overflow-x:auto}.rm .soft,.rm small{color:var(--ink3)}"
     ".rm small{display:block;font-size:12px;font-weight:400}"
     ".rm table{border-collapse:collapse;margin:8px 0;font-size:inherit;border:0;table-layout:auto}"
     ".rm table,.rm tr{color:inherit}"
     ".rm tbody tr:nth-child(even),.rm tbody tr:nth-child(odd),.rm tbody tr:hover{background:none}"
     ".rm td,.rm th{text-align:left;padding:5px 10px 5px 0;border:0;border-bottom:1px solid var(--line);"
     "vertical-align:middle;font-weight:400;max-width:none;white-space:normal}"
-    ".rm thead th{color:var(--soft);font-size:12px;vertical-align:bottom}"
+    ".rm thead th{color:var(--ink3);font-size:12px;vertical-align:bottom}"
     ".rm tbody th b{font-weight:600;white-space:nowrap}.rm .rows tbody th{overflow-wrap:anywhere}"
     ".rm .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".rm .rows td{text-align:right;padding:5px 8px 5px 0;font-variant-numeric:tabular-nums}"
@@ -73,14 +73,14 @@ STYLE = (
     ".rm .rows thead th span{writing-mode:vertical-rl;transform:rotate(180deg);display:inline-block;"
     "white-space:nowrap}"
     ".rm .worst{color:var(--bad);font-weight:700}.rm .worst::before{content:'▼'}"
-    ".rm .low{color:var(--bad)}.rm .none{color:var(--soft);font-size:12px;white-space:nowrap}"
+    ".rm .low{color:var(--bad)}.rm .none{color:var(--ink3);font-size:12px;white-space:nowrap}"
     ".rm .word{font-size:12px;border:1px solid var(--edge);border-radius:10px;padding:0 7px;white-space:nowrap}"
     ".rm .word.bad{border-color:var(--bad);color:var(--bad);font-weight:600}"
     ".rm .word.good{border-color:var(--good);color:var(--good)}"
     ".rm svg{display:block;max-width:100%}.rm .verdicts{width:100%;max-width:640px;height:16px}"
-    ".rm .spread text{fill:var(--soft);font:10px system-ui,sans-serif}"
-    ".rm .count{fill:var(--count)}.rm .rail{fill:var(--line)}.rm .span{fill:var(--good);opacity:.55}"
-    ".rm .point{fill:var(--good)}.rm rect.bad{fill:var(--bad)}.rm rect.suspect{fill:var(--count)}"
+    ".rm .spread text{fill:var(--ink3);font:10px system-ui,sans-serif}"
+    ".rm .count{fill:var(--volume)}.rm .rail{fill:var(--line)}.rm .span{fill:var(--good);opacity:.55}"
+    ".rm .point{fill:var(--good)}.rm rect.bad{fill:var(--bad)}.rm rect.suspect{fill:var(--volume)}"
     ".rm rect.good{fill:var(--good)}"
     ".rm rect.unknown{fill:none;stroke:var(--edge);stroke-width:1;stroke-dasharray:4 3}"
     ".rm .shares{list-style:none;display:flex;flex-wrap:wrap;gap:2px 22px;padding:0;margin:6px 0}"

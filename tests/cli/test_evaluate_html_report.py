@@ -231,8 +231,8 @@ def test_long_texts_leave_the_page_below_a_megabyte(tmp_path, letter):
 
 def test_the_colours_are_those_of_the_page_of_serve():
     style = (Path(__file__).parents[2] / "serve" / "page" / "static" / "style.css").read_text()
-    served = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]+)", style[: style.index("@media")]))
-    dark = dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]+)", style[style.index("@media") :]))
+    served = dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]+)", style[: style.index("@media")]))
+    dark = dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]+)", style[style.index("@media") :]))
     ours, ours_dark = (
         dict(one.split(":") for one in colours.split(";")) for colours in (LIGHT, DARK)
     )
