@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._counts import Counts
@@ -25,6 +27,9 @@ _BESIDE = 64
 """Connections beyond the limit, for those who ask for health while all others have requests under way."""
 _AFTER_S = 10.0
 """Seconds after the deadline of a body, in which who receives it answers."""
+_CHUNKS = 1_000
+_CHUNK_BYTES = 64
+"""A body may come in so many chunks, and one more for each so many bytes: each costs the time of all others."""
 
 
 def connections(limits: Limits, counts: Counts) -> Any:
@@ -32,7 +37,8 @@ def connections(limits: Limits, counts: Counts) -> Any:
 
     Args:
         limits: How many there may be, and how long each phase may last.
-        counts: Counts those that were closed: ``slow``, ``idle`` where others needed the room, or ``crowded``.
+        counts: Counts those that were closed: ``slow``, ``idle`` where others needed the room, ``crowded``, or
+            ``tiny_chunks`` of which a body consisted.
     """
     return partial(_Connection, limits=limits, counts=counts, waiting=OrderedDict())
 
@@ -49,6 +55,7 @@ class _Connection(H11Protocol):
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
+        self.conn = _Parser(self.give_up)
         self._limits = limits
         self._counts = counts
         self._waiting = waiting
@@ -135,3 +142,29 @@ class _Connection(H11Protocol):
         if not self.transport.is_closing() or self._is_writing:
             self._counts.connection(why)
             self.transport.abort()
+
+
+class _Parser(h11.Connection):
+    """Parses what comes.
+
+    Args:
+        give_up: Closes the connection, for a reason.
+    """
+
+    def __init__(self, give_up: Callable[[str], None]) -> None:
+        super().__init__(h11.SERVER)
+        self._give_up = give_up
+        self._chunks = 0
+        self._bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += 1
+            self._bytes += len(event.data)
+            if self._chunks > _CHUNKS + self._bytes // _CHUNK_BYTES:
+                self._give_up("tiny_chunks")
+                return h11.NEED_DATA
+        return event

@@ -78,6 +78,20 @@ def test_who_waits_makes_room_for_who_asks(monkeypatch):
         until(lambda: closed(server).get("idle", 0) >= 84)
 
 
+@pytest.mark.parametrize("address", [b"/v1/traces", b"/nothing"])
+def test_a_body_in_tiny_chunks_is_given_up(address):
+    """Each chunk costs the loop's time: with four such bodies of a megabyte health took 40 seconds."""
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
+    chunked = head % address + b"Transfer-Encoding: chunked\r\n\r\n"
+    with served() as server, connected(server) as one:
+        _send(one, chunked + b"1\r\n\0\r\n" * 1_000)
+        _send(one, b"40\r\n%s\r\n" % bytes(64) * 1_000)
+        assert closed(server) == {}
+        _send(one, b"1\r\n\0\r\n" * 2_000)
+        until(lambda: closed(server) == {"tiny_chunks": 1})
+        assert post(server).status_code == 200
+
+
 def test_health_is_answered_while_everybody_else_is_refused(monkeypatch):
     with limited(monkeypatch, connections=16) as server, ExitStack() as open_:
         for _ in range(16):
