@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -19,7 +20,7 @@ from ._database import Database
 from ._schema import VERSION, later_version, statements_since
 from ._text_search import index_query, index_words, patterns
 
-__all__ = ["APPLICATION", "File", "back_up"]
+__all__ = ["APPLICATION", "File", "UnavailableFileError", "back_up"]
 
 APPLICATION = 0x52414750
 """What says of the file whose it is."""
@@ -43,6 +44,12 @@ END""",
 """The index of words: without the texts themselves, and without where in them a word stands."""
 _AT_ONCE = 256
 """Values of one statement; SQLite knew no more than 999 for long."""
+_PASSING = re.compile(r"\b(full|locked|space|quota|i/o)\b")
+"""In what SQLite or the system says of a file that can be used later, as it is."""
+
+
+class UnavailableFileError(ConfigurationError):
+    """The file cannot be used now: the disk is full, or another program holds it."""
 
 
 class _Connection(sqlite3.Connection):
@@ -89,6 +96,7 @@ class File:
         max_bytes: How large it may become, before the oldest make room.
 
     Raises:
+        UnavailableFileError: It cannot be used now.
         ConfigurationError: It cannot be used, or another process uses it.
     """
 
@@ -113,10 +121,13 @@ class File:
             self.writer = _open_for_writing(path)
         except (OSError, sqlite3.Error) as error:
             self._let_go()
-            raise ConfigurationError(
-                f"the store {path} cannot be used ({self.why(error)}); give a file that this user may "
-                "write to"
-            ) from error
+            why = self.why(error)
+            failed = f"the store {path} cannot be used ({why}); "
+            if _PASSING.search(why):
+                raise UnavailableFileError(
+                    f"{failed}start again when that has passed, or give another --store"
+                ) from error
+            raise ConfigurationError(f"{failed}give a file that this user may write to") from error
         except BaseException:
             self._let_go()
             raise

@@ -30,7 +30,7 @@ from ._names import Names
 from ._received import Batch, DroppedCount, dropped_in, from_export_request
 from ._rows import Rows
 from ._scored import from_scored_run
-from ._sqlite import File
+from ._sqlite import File, UnavailableFileError
 from ._texts import without_texts
 from .reader import Reader
 
@@ -356,6 +356,8 @@ class Store:
             return _on_server(options.url)
         try:
             return File(options.path, options.max_bytes)
+        except UnavailableFileError:
+            raise  # in a private one all that is acknowledged meanwhile would go with this process
         except ConfigurationError as error:
             if not options.or_private or options.path is None:
                 raise

@@ -34,3 +34,17 @@ def test_a_store_that_may_not_be_written_at_the_start_is_said(tmp_path):
         assert setup.health()["durable"] is True
         after = setup.send(range(21, 24))
         until(lambda: setup.found() == before | after)
+
+
+def test_a_start_without_room_ends_with_the_reason(tmp_path):
+    """Else it would acknowledge, after a kill on a full disk, what goes with it."""
+    with set_up(Setup, tmp_path) as setup:
+        setup.start()
+        acknowledged = setup.send(range(1, 4))
+        with setup.full():
+            setup.server.process.kill()
+            setup.stop()
+            with pytest.raises(AssertionError, match=r"serve.db cannot be used \(.*full\)"):
+                setup.start()
+        setup.start()
+        until(lambda: setup.found() == acknowledged)
