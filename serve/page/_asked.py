@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote, urlencode
 
+from starlette.datastructures import QueryParams
+
+from ragmeter.metrics import VERDICT_CODES
 from ragmeter.serve.store import LATEST_MS, Filters
 
 from ._words import LANGUAGES
@@ -27,6 +32,7 @@ SETTINGS = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on",
 NO_WORKFLOW = "-"
 """``workflow=-``: requests that have none."""
 _MOST_CHARACTERS = 500
+_MOST_PARTS = 8
 
 
 class UnreadableAddressError(ValueError):
@@ -49,6 +55,20 @@ class PageQuery:
     """From this moment on, in milliseconds since the epoch, instead of `range`."""
     verdict: str = ""
     """With this verdict alone; lists only."""
+    reason: str = ""
+    """With this code among their verdict's; lists only, as all that follow to `gap`."""
+    part: tuple[str, ...] = ()
+    """Of these parts, too, as `seg`."""
+    q: str = ""
+    """With these words in question, answer or chunks."""
+    low: str = ""
+    """With at least this support."""
+    high: str = ""
+    """With at most this support."""
+    conversation: str = ""
+    """Of this conversation."""
+    gap: str = ""
+    """Of the knowledge gap with this id."""
     by: str = ""
     """By which segment's values the overview parts its workflows."""
     sort: str = ""
@@ -65,23 +85,40 @@ class PageQuery:
             workflow="" if self.workflow == NO_WORKFLOW else self.workflow or None,
             segment=self.seg or None,
             verdict=self.verdict or None,
+            reason=self.reason or None,
+            segments=self.part,
+            scores=tuple(
+                ("support", sign, float(bound))
+                for sign, bound in ((">=", self.low), ("<=", self.high))
+                if bound
+            ),
+            search=self.q or None,
+            conversation_id=self.conversation or None,
+            gap=self.gap or None,
         )
 
-    def link(self, path: str, **changes: str) -> str:
+    def link(self, path: str, **changes: str | tuple[str, ...]) -> str:
         """Return an address with these parameters and those changed; an empty one is left out."""
-        changed = replace(self, **changes)
+        changed = replace(self, **changes)  # type: ignore[arg-type]
         if "before" not in changes:
             changed = replace(changed, before="")
-        given = {
-            name: getattr(changed, name)
-            for name in PageQuery.__dataclass_fields__
-            if getattr(changed, name) != PageQuery.__dataclass_fields__[name].default
-        }
-        return f"{path}?{urlencode(given)}" if given else path
+        given = changed.given()
+        return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
-    def in_force(self) -> dict[str, str]:
+    def given(self) -> dict[str, str | tuple[str, ...]]:
+        """Return the parameters that are not as they are when nothing is said."""
+        return {
+            name: getattr(self, name)
+            for name, one in PageQuery.__dataclass_fields__.items()
+            if getattr(self, name) != one.default
+        }
+
+    def in_force(self) -> dict[str, Any]:
         """Return the filters that leave requests out, by name."""
-        names = ("service", "workflow", "seg", "since", "verdict")
+        names = (
+            "service", "workflow", "seg", "part", "since", "verdict", "reason", "q", "low", "high",
+            "conversation", "gap",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
@@ -94,12 +131,16 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
     given = {
         name: query[name].strip()[:_MOST_CHARACTERS]
         for name in PageQuery.__dataclass_fields__
-        if query.get(name)
+        if query.get(name) and name != "part"
     }
-    asked = PageQuery(**{name: value for name, value in given.items() if value})
+    parts = query.getlist("part") if isinstance(query, QueryParams) else ()
+    asked = PageQuery(
+        **{name: value for name, value in given.items() if value},
+        part=tuple(one.strip()[:_MOST_CHARACTERS] for one in parts if one.strip())[:_MOST_PARTS],
+    )
     if asked.range not in RANGES:
         raise UnreadableAddressError(f"range is one of {', '.join(RANGES)}")
-    for name, allowed in {**SETTINGS, "verdict": VERDICTS}.items():
+    for name, allowed in {**SETTINGS, "verdict": VERDICTS, "reason": VERDICT_CODES}.items():
         said = query.get(name, "").strip()
         if name == "lang":  # as browsers write it: zh-CN
             said = said.lower().partition("-")[0]
@@ -109,8 +150,14 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
     if len(asked.since) > len(str(LATEST_MS)) or int(asked.since or 0) > LATEST_MS:
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
-    if asked.seg and ":" not in asked.seg:
+    if any(":" not in one for one in (asked.seg or ":", *asked.part)):
         raise UnreadableAddressError("seg is name:value, as language:zh")
+    if asked.gap and not re.fullmatch("[0-9a-f]{8}", asked.gap):
+        raise UnreadableAddressError("gap is the id of a knowledge gap, 8 hex digits")
+    bounds = {name: getattr(asked, name).replace(",", ".") for name in ("low", "high")}
+    if not all(re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,6})?)?", one) for one in bounds.values()):
+        raise UnreadableAddressError("low and high are numbers, as 0.3")
+    asked = replace(asked, **bounds)
     return asked
 
 

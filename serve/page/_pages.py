@@ -157,12 +157,12 @@ class Pages:
 
     def _requests(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
-            request, asked, "requests.html", "/requests", self._request_list(asked)
+            request, asked, "requests.html", "/requests", self._request_list(request, asked)
         )
 
-    def _request_list(self, asked: PageQuery) -> dict[str, Any]:
+    def _request_list(self, request: Request, asked: PageQuery) -> dict[str, Any]:
         try:
-            return self._views.requests(asked)
+            return self._views.requests(asked, self._t(request))
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
 
@@ -223,7 +223,7 @@ class Pages:
 
     def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
-            values = self._request_list(asked)
+            values = self._request_list(request, asked)
             return self._render_page(
                 request, asked, "requests.html", "/requests", values, export=True
             )

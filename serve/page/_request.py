@@ -23,7 +23,6 @@ __all__ = [
     "RequestScore",
     "ScoreGroup",
     "chunk_views",
-    "row_scales",
     "score_groups",
     "score_lines",
     "trace_links",
@@ -32,8 +31,8 @@ __all__ = [
 ]
 
 _LEADING = (
-    "lexical_groundedness",
     "support",
+    "lexical_groundedness",
     "faithfulness",
     "lexical_context_relevance",
     "context_count",
@@ -252,18 +251,6 @@ def _judged_chunks(scores: Sequence[ScoreView]) -> Mapping[str, bool]:
         if score.method == "llm" and score.target == "retrieval" and found:
             return found
     return {}
-
-
-def row_scales(row: RequestRow, names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return (name, value, status) of a list's columns; both empty where the request has no such score."""
-    cells: list[tuple[str, str, str]] = []
-    for name in names:
-        score = row.scores.get(name)
-        if score is None:
-            cells.append((name, "", ""))
-        else:
-            cells.append((name, "" if score.value is None else number(score.value), score.status))
-    return cells
 
 
 def trace_links(templates: Sequence[str], row: RequestRow) -> list[tuple[str, str]]:

@@ -22,13 +22,13 @@ from ._numbers import money
 from ._overview import columns, group_rows, measured_by, score_rows, segment_name
 from ._request import (
     chunk_views,
-    row_scales,
     score_groups,
     score_lines,
     trace_links,
     what_to_do,
     why,
 )
+from ._request_list import chips, facet_views, list_rows, timeline
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._words import Words
@@ -123,24 +123,30 @@ class Views:
             "holds_texts": any(row.question is not None for row in worst),
         }
 
-    def requests(self, asked: PageQuery) -> dict[str, Any]:
+    def requests(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what the list shows. Raises ValueError: it cannot go on from `PageQuery.before`."""
         sort = asked.sort or "worst"
-        overview = self._read(replace(asked.filters(), verdict=None))
+        filters = asked.filters()
+        now_ms = self._sources.clock() * 1000
         page = self._snapshots.get(
-            ("requests", asked.filters(), sort, asked.before),
+            ("requests", filters, sort, asked.before),
             lambda: self._sources.reader.requests(
-                asked.filters(), sort=sort, limit=ROWS, cursor=asked.before or None
+                filters, sort=sort, limit=ROWS, cursor=asked.before or None
             ),
         )
-        _, fallen = news(self._sources.changes(), asked, 0)
-        names = columns(overview, fallen)
-        if sort not in ("worst", "newest", *names):
-            names = (sort, *names[:-1])
+        facets = self._snapshots.get(
+            ("facets", filters), lambda: self._sources.reader.facets(filters)
+        )
+        over_time, ends = timeline(facets, words, now_ms)
         return {
             "page": page,
-            "columns": names,
-            "rows": [(row, row_scales(row, names)) for row in page.requests],
+            "sort": sort,
+            "rows": list_rows(page, words),
+            "facets": facet_views(facets, asked, words),
+            "chips": chips(asked, words, now_ms),
+            "over_time": over_time,
+            "ends": ends,
+            "searches": self._sources.keeps_texts,
             "holds_texts": any(row.question is not None for row in page.requests),
         }
 

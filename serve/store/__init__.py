@@ -14,6 +14,7 @@ from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
 from ._stages import DocumentView, StageView
 from ._text_search import MOST_CHARACTERS
+from .health_views import BadShare
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import (
     Store,
@@ -26,7 +27,9 @@ from .store import (
 from .views import (
     ContextView,
     ConversationPage,
+    Facet,
     FacetPage,
+    FacetValue,
     Filters,
     GapPage,
     Group,
@@ -49,6 +52,7 @@ __all__ = [
     "LONGEST_RANGE_S",
     "MOST_CHARACTERS",
     "Advice",
+    "BadShare",
     "Cause",
     "CellKey",
     "ChunkSentence",
@@ -56,7 +60,9 @@ __all__ = [
     "ConversationPage",
     "DocumentView",
     "Evidence",
+    "Facet",
     "FacetPage",
+    "FacetValue",
     "Filters",
     "GapPage",
     "Group",

@@ -12,6 +12,9 @@ from ragmeter.serve.store import (
     Cause,
     ContextView,
     DocumentView,
+    Facet,
+    FacetPage,
+    FacetValue,
     Group,
     ItemView,
     JudgeOutage,
@@ -175,6 +178,19 @@ def score(name, value, **given):
     return ScoreView(**{**values, **given})
 
 
+FACETS = FacetPage(
+    total=3,
+    facets=(
+        Facet(name="verdict", values=tuple(FacetValue(value=v, requests=1) for v in ("bad", "suspect", "good", ""))),
+        Facet(name="reason", values=(FacetValue(value="unsupported_answer", requests=1),)),
+        Facet(name="service", values=(FacetValue(value="library", requests=3), FacetValue(value="", requests=1))),
+        Facet(name="workflow", values=(FacetValue(value="library-qa", requests=3), FacetValue(value="", requests=1))),
+        Facet(name="language", values=(FacetValue(value="zh", requests=1), FacetValue(value="ru", requests=1))),
+    ),
+    from_ms=FROM_MS,
+    step_ms=60_000,
+    bins=((0, 0, 0, 0),) * 58 + ((1, 1, 0, 0), (0, 0, 1, 2)),
+)  # fmt: skip
 ANSWER = "宣纸的制作和二十四节气列入了这一名录。 Гречиху едят те, кто не переносит пшеницу."
 CONTEXTS = (
         ContextView(number=1, id="ru-buckwheat#2", score=0.03, text=(
@@ -248,6 +264,10 @@ class FrozenReader:
         return RequestPage(
             requests=self._rows, next=None if cursor else "more", total=len(self._rows)
         )
+
+    def facets(self, filters):
+        self.asked.append(filters)
+        return FACETS
 
     def request(self, key, span_id=None):
         view = self._views.get(key)

@@ -54,6 +54,7 @@ def test_every_word_is_used():
         "score_",
         "group_",
         "life_",
+        "facet_",
     )
     kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
     unused = [

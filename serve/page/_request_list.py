@@ -1,0 +1,166 @@
+"""The list of requests: from what the store says to rows, facets and chips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from ragmeter.serve.store import Facet, FacetPage, RequestPage, RequestRow
+
+from ._asked import NO_WORKFLOW, PageQuery
+from ._drawings import bar, histogram
+from ._numbers import clock, count, number
+from ._overview import segment_name
+from ._words import Words
+
+__all__ = ["Chip", "FacetView", "ListRow", "chips", "facet_views", "list_rows", "timeline"]
+
+SUPPORT = ("support", "lexical_groundedness")
+RELEVANCE = ("lexical_context_relevance", "semantic_context_relevance")
+_PLAIN = ("verdict", "reason", "service", "workflow")
+
+
+class ListCell(NamedTuple):
+    """A score in a row."""
+
+    text: str
+    """The value; a word where it has none; a dash: it was not measured."""
+    drawing: Markup
+    """The value as a bar; empty: there is none."""
+
+
+class ListRow(NamedTuple):
+    """A request in a list."""
+
+    row: RequestRow
+    reason: str
+    """The first of its reasons, in words; empty: it has none."""
+    more: int
+    """How many more there are."""
+    support: ListCell
+    relevance: ListCell
+    share: Markup
+    """The share of bad requests with its question as a bar; empty: not in that order."""
+
+
+class FacetLine(NamedTuple):
+    """A value that the list can be narrowed to."""
+
+    value: str
+    label: str
+    requests: str
+    chosen: bool
+    link: str
+
+
+class FacetView(NamedTuple):
+    """The values of one filter."""
+
+    name: str
+    title: str
+    lines: tuple[FacetLine, ...]
+
+
+class Chip(NamedTuple):
+    """A filter that is on, and the address without it."""
+
+    label: str
+    value: str
+    link: str
+
+
+def list_rows(page: RequestPage, words: Words) -> list[ListRow]:
+    """Return the rows of a page of the list."""
+    return [
+        ListRow(
+            row,
+            words.name("code", row.verdict_codes[0]) if row.verdict_codes else "",
+            max(0, len(row.verdict_codes) - 1),
+            _cell(row, SUPPORT, bad=row.verdict == "bad"),
+            _cell(row, RELEVANCE),
+            Markup("") if row.bad is None else bar(row.bad.share or 0.0, bad=row.bad.bad > 0),
+        )
+        for row in page.requests
+    ]
+
+
+def _cell(row: RequestRow, names: Sequence[str], *, bad: bool = False) -> ListCell:
+    score = next((row.scores[name] for name in names if name in row.scores), None)
+    if score is None:
+        return ListCell("–", Markup(""))
+    if score.value is None:
+        return ListCell(score.status, Markup(""))
+    return ListCell(number(score.value), bar(score.value, bad=bad))
+
+
+def facet_views(page: FacetPage, asked: PageQuery, words: Words) -> list[FacetView]:
+    """Return the facets with the address that each value leads to."""
+    segments = [one.name for one in page.facets if one.name not in _PLAIN]
+    return [
+        FacetView(
+            one.name,
+            words(f"facet_{one.name}") if one.name in _PLAIN else segment_name(one.name, segments),
+            tuple(_lines(one, asked, words)),
+        )
+        for one in page.facets
+    ]
+
+
+def _lines(facet: Facet, asked: PageQuery, words: Words) -> Iterator[FacetLine]:
+    for one in facet.values:
+        chosen, link = _toggle(facet.name, one.value, asked)
+        if link:
+            label = _value_words(facet.name, one.value, words)
+            yield FacetLine(one.value, label, count(one.requests), chosen, link)
+
+
+def _value_words(name: str, value: str, words: Words) -> str:
+    if name == "verdict":
+        return words(f"word_{value or 'none'}")
+    return words.name("code", value) if name == "reason" else value or "–"
+
+
+def _toggle(name: str, value: str, asked: PageQuery) -> tuple[bool, str]:
+    """Return whether a value is chosen, and the address that changes that; empty: there is none."""
+    if name in _PLAIN:
+        wanted = NO_WORKFLOW if name == "workflow" and not value else value
+        chosen = getattr(asked, name) == wanted
+        return chosen, asked.link("/requests", **{name: "" if chosen else wanted}) if wanted else ""
+    part = f"{name}:{value}"
+    chosen = part in (asked.seg, *asked.part)
+    return chosen, asked.link("/requests", **_parts(asked, part, chosen=chosen))
+
+
+def _parts(asked: PageQuery, part: str, *, chosen: bool) -> dict[str, str | tuple[str, ...]]:
+    """Return the parts that are asked for with one more, or without it."""
+    parts = [one for one in (asked.seg, *asked.part) if one and one != part]
+    parts += [] if chosen else [part]
+    return {"seg": parts[0] if parts else "", "part": tuple(parts[1:])}
+
+
+def chips(asked: PageQuery, words: Words, now_ms: float) -> list[Chip]:
+    """Return the filters that are on."""
+    found: list[Chip] = []
+    for name, value in asked.in_force().items():
+        if name == "part":
+            continue
+        if name == "seg":
+            for part in (asked.seg, *asked.part):
+                label, _, said = part.partition(":")
+                link = asked.link("/requests", **_parts(asked, part, chosen=True))
+                found.append(Chip(segment_name(label, (label,)), said, link))
+            continue
+        said = _value_words(name, value, words)
+        if name == "since":
+            said = clock(int(value), now_ms)
+        found.append(Chip(words(f"facet_{name}"), said, asked.link("/requests", **{name: ""})))
+    return found
+
+
+def timeline(page: FacetPage, words: Words, now_ms: float) -> tuple[Markup, tuple[str, str]]:
+    """Return the requests over time, by verdict, and the times at its ends."""
+    ends = (page.from_ms, page.from_ms + page.step_ms * len(page.bins))
+    label = words("found_requests", n=page.total)
+    return histogram(page.bins, label=label), (clock(ends[0], now_ms), clock(ends[1], now_ms))
