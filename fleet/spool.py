@@ -25,12 +25,11 @@ from ragmeter.metrics import ConfigurationError
 from ._spool_folder import DEFAULT_BYTES, ClaimedMessage, SpoolReader, SpoolSender
 from ._spool_queue import SpoolQueue
 from ._time_limit import ENDED_BY, at_most
-from .transport import TransportDownError
+from .transport import MessageWorker, TransportDownError
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
-    from .worker import BatchWorker
 
 __all__ = [
     "MAX_DEATHS",
@@ -88,7 +87,7 @@ def open_queue(url: str) -> SpoolQueue:
 
 def run_worker(
     url: str,
-    make: Callable[[], BatchWorker],
+    make: Callable[[], MessageWorker],
     *,
     processes: int,
     once: bool = False,
@@ -195,7 +194,7 @@ def _told_to_end() -> Iterator[Callable[[], bool]]:
 
 
 def _work(
-    folder: Path, make: Callable[[], BatchWorker], *, once: bool, limit_s: float | None
+    folder: Path, make: Callable[[], MessageWorker], *, once: bool, limit_s: float | None
 ) -> bool:
     """Score messages until told to end or, `once`, until none is left; return whether that came true."""
     with _told_to_end() as is_told:
@@ -228,7 +227,7 @@ def _work(
             worker.close(_CLOSE_S)
 
 
-def _handle(reader: SpoolReader, worker: BatchWorker, taken: ClaimedMessage) -> bool:
+def _handle(reader: SpoolReader, worker: MessageWorker, taken: ClaimedMessage) -> bool:
     message = taken.message
     if message.deaths > MAX_DEATHS:
         reason = f"{message.deaths} workers ended over it"

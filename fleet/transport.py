@@ -1,7 +1,7 @@
 """How messages travel: what an engine that carries them offers, and which one a URL means.
 
 The publisher calls a `Sender`; engines move bytes and never know what is in them.  What reads at the other end
-hands each message to what `Handles` it and does with it, by its engine's own means, what the answer says.
+hands each message to its `MessageWorker` and does with it, by its engine's own means, what the answer says.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._process.malformed_url import is_torn
-
-if TYPE_CHECKING:
-    from .worker import BatchWorker
 
 __all__ = [
     "SCHEMES",
     "Dead",
     "Disposition",
     "Engine",
-    "Handles",
+    "MessageWorker",
     "Sender",
     "TransportDownError",
     "address_shown",
@@ -79,8 +76,8 @@ class Disposition:
     """Messages for the dead letters."""
 
 
-class Handles(Protocol):
-    """What scores messages: ``ragmeter.fleet.worker.BatchWorker``. Called by one thread at a time."""
+class MessageWorker(Protocol):
+    """Scores messages in one process, as `fleet.worker.BatchWorker` does. Called by one thread at a time."""
 
     def handle(self, body: bytes, deaths: int) -> Disposition:
         """Score what a message holds and export the scores; return when both is done. Raises nothing.
@@ -89,6 +86,10 @@ class Handles(Protocol):
             body: The message.
             deaths: How many workers have ended while they had it.
         """
+        ...
+
+    def close(self, timeout_s: float) -> object:
+        """Send what is left within `timeout_s` seconds, and end."""
         ...
 
 
@@ -131,7 +132,7 @@ def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 2**28) -
 
 def run_worker(
     url: str,
-    make: Callable[[], BatchWorker],
+    make: Callable[[], MessageWorker],
     *,
     processes: int,
     once: bool = False,

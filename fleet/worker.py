@@ -61,7 +61,7 @@ def split(body: bytes, batch: MessageContent, deaths: int) -> tuple[bytes, ...]:
 
 
 class BatchWorker:
-    """Scores messages: ``ragmeter.fleet.transport.Handles``. For one thread; made in the process that scores.
+    """Scores messages, as a `transport.MessageWorker`. For one thread; made in the process that scores.
 
     Args:
         meter: Scores requests; nobody else uses it.
@@ -92,7 +92,7 @@ class BatchWorker:
         self._told_of: set[tuple[int, int]] = set()
 
     def handle(self, body: bytes, deaths: int) -> Disposition:
-        """Score what a message holds and export the scores; see `transport.Handles`."""
+        """Score what a message holds and export the scores; see `transport.MessageWorker`."""
         with self._guard:
             return self._handle(body, deaths)
         return Disposition(

@@ -14,7 +14,8 @@ from ragmeter.metrics import MissingDependencyError
 from ._address import BrokerAddress
 
 if TYPE_CHECKING:
-    from ._app import MessageWorker
+    from ragmeter.fleet.transport import MessageWorker
+
     from .queue import RabbitQueue
     from .sender import RabbitSender
 

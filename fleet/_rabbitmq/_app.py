@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from celery import Celery, signals
 from celery.exceptions import Reject
@@ -18,13 +18,13 @@ from kombu.serialization import register
 
 from ragmeter._runtime.guard import Guard, front_door
 from ragmeter.fleet._time_limit import at_most
-from ragmeter.fleet.transport import Handles, TransportDownError
+from ragmeter.fleet.transport import MessageWorker, TransportDownError
 
 from ._address import BrokerAddress
 from ._message import CONTENT_TYPE, COUNT, ENCODING, TASK, deaths_of, message
 from .sender import RabbitSender
 
-__all__ = ["MessageWorker", "worker_app"]
+__all__ = ["worker_app"]
 
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 1620.0
@@ -34,14 +34,6 @@ _PAUSE_S = 5.0
 """Before a message that nothing could be done with goes back: it would return at once."""
 _CLOSE_S = 10.0
 """What a process has for sending the rest when it ends."""
-
-
-class MessageWorker(Handles, Protocol):
-    """Scores messages, in one process."""
-
-    def close(self, timeout_s: float) -> object:
-        """Send what is left within `timeout_s` seconds, and end."""
-        ...
 
 
 def worker_app(

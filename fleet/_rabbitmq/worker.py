@@ -20,12 +20,12 @@ from celery.concurrency.prefork import TaskPool
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from celery.worker import state
 
-from ragmeter.fleet.transport import TransportDownError
+from ragmeter.fleet.transport import MessageWorker, TransportDownError
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import loggable
 
 from ._address import BrokerAddress
-from ._app import MessageWorker, worker_app
+from ._app import worker_app
 from ._connection import reachable
 from ._consumer import RagmeterConsumer
 

@@ -431,7 +431,7 @@ def test_a_worker_that_is_told_to_end_just_before_it_waits_ends(tmp_path):
 import os, signal
 from ragmeter.fleet import spool
 
-starts = spool._Processes._start
+starts = spool._ForkedWorkers._start
 
 def start(processes):
     started = starts(processes)
@@ -445,7 +445,7 @@ class Worker:
         pass
 
 asked = []
-spool._Processes._start = start
+spool._ForkedWorkers._start = start
 assert spool.run_worker("spool://{tmp_path}", Worker, processes=2)
 assert [process.exitcode for process in asked] == [0, 0]
 """
