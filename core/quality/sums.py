@@ -141,8 +141,9 @@ class QualityTable:
                 run.name or "", segments, slot, len(scores) + len(judged)
             )
             room = holdings.room
+            objective_of = self._objectives.of if self._objectives.all() else None
             for score in scores.values():
-                objective = self._objectives.of(score.name, name)
+                objective = objective_of(score.name, name) if objective_of else None
                 _count_free(families, score, slot, room, objective, conversation, now)
             for one in judged:
                 x = proxy_value(one.name, scores)

@@ -9,7 +9,7 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextlib import suppress as ignoring
 from contextvars import ContextVar, Token
@@ -99,9 +99,8 @@ def current_scope() -> RequestScope | None:
     return _scope.get()
 
 
-def is_suppressed() -> bool:
-    """Return whether requests that start now are left out (see `suppress`)."""
-    return _suppressed.get()
+is_suppressed: Callable[[], bool] = _suppressed.get
+"""Return whether requests that start now are left out (see `suppress`), at no cost of a Python call."""
 
 
 @contextmanager

@@ -102,21 +102,16 @@ def _weight(value: Any, depth: int) -> int:
     if kind in _SMALL or not depth:
         return OBJECT
     if issubclass(kind, dict):
-        items = islice(dict.items(value), SHOWN)
-        # What most metadata is made of is weighed without a call.
-        weights = [
-            (getsizeof(key) if type(key) is str else OBJECT)
-            + (
-                getsizeof(item)
-                if type(item) is str
-                else OBJECT
-                if type(item) in _SMALL
-                else _weight(item, depth - 1)
-            )
-            for key, item in items
-        ]
+        weight = 0
+        # What most metadata is made of is weighed without a call, and in a loop, which is none.
+        for key, item in islice(dict.items(value), SHOWN):
+            weight += getsizeof(key) if type(key) is str else OBJECT
+            if type(item) is str:
+                weight += getsizeof(item)
+            else:
+                weight += OBJECT if type(item) in _SMALL else _weight(item, depth - 1)
         number = dict.__len__(value)
-        return OBJECT + sum(weights) if len(weights) == number else _extrapolate(number, weights)
+        return OBJECT + (weight if number <= SHOWN else weight * number // SHOWN)
     if kind in _CONTAINERS:
         return _extrapolate(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
     if kind.__module__ in _MEASURABLE:
