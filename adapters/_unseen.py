@@ -5,9 +5,9 @@ first requests of a meter.  When one ends without a retrieval, the worker looks 
 prompt: who gave it out may be what retrieves, and the log has the line that says so.  Results of tools and
 functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
 
-Nothing is guessed: taking every tool for a retriever would score weather reports.  Texts that hold the
-question, or what a model said, were made of those and are left out.  A named result in which no document
-is recognised leaves contexts unknown.
+A tool that no one named retrieves by its shape: it gave out passages, and a later call was sent them
+(`shaped_documents`).  Texts that hold the question, or what a model said, were made of those and are left
+out.  A named result in which no document is recognised leaves contexts unknown.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from ragmeter.exporters.protocol import Suspects
 if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter.adapters.opentelemetry import RetrievalTool
+    from ragmeter.adapters.reading.step import Step
 
 __all__ = [
     "GaveOut",
     "Lookout",
     "RetrievalRules",
+    "ShapedResult",
     "Who",
+    "content_of",
     "documents_of",
     "plain_of",
     "query_of",
     "result_in",
     "retrieval_rules",
+    "shaped_documents",
     "suspects_in",
 ]
 
@@ -96,6 +100,61 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
     return tuple(
         ContextSnapshot.take(item.text, item.id, item.score, item.metadata) for item in found
     )
+
+
+class ShapedResult(NamedTuple):
+    """What a tool gave out that no one named."""
+
+    order: int
+    """When: as `Step.started_ns` counts."""
+    result: object
+    """As `plain_of` notes it."""
+
+
+def shaped_documents(
+    results: Sequence[ShapedResult], calls: Sequence[Step]
+) -> list[tuple[ContextSnapshot, ...]]:
+    """Return the documents that each tool retrieved, as far as can be seen; on the worker.
+
+    A later call was sent the first of its passages, and no earlier one said it, as an agent that is called
+    as a tool does.
+
+    Args:
+        results: What tools gave out, in order.
+        calls: The request's calls of models.
+    """
+    from ragmeter.adapters.opentelemetry import RetrievalTool  # noqa: PLC0415
+    from ragmeter.adapters.opentelemetry._passages import reads_as_retrieved  # noqa: PLC0415
+
+    if not calls or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
+        return [() for _ in results]
+    pages = [
+        (
+            call.started_ns,
+            "\0".join(letters_of(text) for _, text in call.sent),
+            letters_of(call.words),
+        )
+        for call in calls
+    ]
+    rule = RetrievalTool("*")
+    shaped: list[tuple[ContextSnapshot, ...]] = []
+    for order, result in results:
+        found = documents_of(result, rule) or ()
+        head = (reads_as_retrieved(found) or "")[:_HEAD]  # type: ignore[arg-type]  # they have its fields
+        is_sent = head and any(began >= order and head in sent for began, sent, _ in pages)
+        is_said = any(began < order and head in said for began, _, said in pages)
+        shaped.append(found if is_sent and not is_said else ())
+    return shaped
+
+
+_HEAD = 64
+"""So many letters of a passage are looked for in prompts."""
+
+
+def content_of(output: object) -> object:
+    """Return what a tool says to the model, by reference where that is a text."""
+    content = output if type(output) is str else getattr(output, "content", None)
+    return content if type(content) is str else plain_of(output)
 
 
 _UNREADABLE = object()

@@ -31,7 +31,7 @@ from ._answers import (
 )
 from ._calls import steps_of
 from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
-from ._results import note_unseen, read_results
+from ._results import note_shaped, note_unseen, read_results
 from ._stages import Trail
 from ._state import Ending, OpenRequest, RetrievalNote
 
@@ -50,6 +50,7 @@ def has_retrieved(request: OpenRequest) -> bool:
     return bool(
         request.retrievals
         or request.tool_texts
+        or (request.shaped and request.llms)
         or (request.passages and request.llms)
         or any(passage.run.kind == "tool" for passage in request.passages)
     )
@@ -94,6 +95,7 @@ def _run_of(
 ) -> RagRun | None:
     read_tool_texts(request)
     calls = steps_of(request)
+    note_shaped(request, calls)
     answer = _answer(request, output, calls)
     answering = call_before_answer(request, answer, calls)
     notes, made_of_passages = counted_retrievals(request, answering)

@@ -6,25 +6,31 @@ give out is noted by reference, for some requests only, so that it can be said w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import (
     MIN_LETTERS,
     MOST_GIVEN,
     GaveOut,
     Lookout,
+    ShapedResult,
     Who,
+    content_of,
     documents_of,
     plain_of,
     query_of,
     result_in,
+    shaped_documents,
 )
 from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._payloads import document_lists, snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
-__all__ = ["is_named", "note_result", "note_unseen", "read_results"]
+__all__ = ["is_named", "note_result", "note_shaped", "note_unseen", "read_results"]
 
 
 def is_named(run: Run) -> bool:
@@ -40,9 +46,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
     if rules is not None and not run.children_retrievals:
         rule = rules.rule_for(run.name, is_tool=run.kind == "tool")
         if rule is not None:
-            note = RetrievalNote(run, query_of(run.taken), None)
-            note.ended_ns = now
-            note.ended_order = next(request.clock)
+            note = _note_of(run, now)
             found = tool_documents(output) or [
                 item for items in document_lists(output).values() for item in items
             ]
@@ -65,14 +69,27 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
                 parent.children_retrievals.append(note)
                 parent = parent.parent
             return True
+    if request.retrievals or request.passages:
+        return False
     if (
-        attached.lookout.looks
-        and not request.retrievals
-        and not request.passages
-        and len(request.given) < MOST_GIVEN
+        run.kind == "tool"
+        and len(request.shaped) < MOST_GIVEN
+        and not (request.options.strict or getattr(output, "status", None) == "error")
     ):
+        note = _note_of(run, now)
+        note.result = content_of(output)
+        request.loose_bytes += weight_of(note.result)
+        request.shaped.append(note)
+    if attached.lookout.looks and len(request.given) < MOST_GIVEN:
         _note_given(request, run, output)
     return False
+
+
+def _note_of(run: Run, now: int) -> RetrievalNote:
+    note = RetrievalNote(run, query_of(run.taken), None)
+    note.ended_ns = now
+    note.ended_order = next(run.request.clock)
+    return note
 
 
 def _note_given(request: OpenRequest, run: Run, output: object) -> None:
@@ -98,6 +115,16 @@ def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
         calls = [note.run.sent for note in request.llms]
         said = [note.text for note in request.llms]
         lookout.note(calls, tuple(request.given), request.question.text, said)
+
+
+def note_shaped(request: OpenRequest, calls: Sequence[Step]) -> None:
+    """Note as retrievals what tools gave out that no one named, if nothing else retrieved."""
+    if request.shaped and not (request.retrievals or request.passages):
+        results = [ShapedResult(note.ended_order or 0, note.result) for note in request.shaped]
+        for note, found in zip(request.shaped, shaped_documents(results, calls), strict=True):
+            if found:
+                note.contexts, note.result = found, None
+                request.retrievals.append(note)
 
 
 def read_results(request: OpenRequest, lookout: Lookout) -> bool:

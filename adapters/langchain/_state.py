@@ -318,6 +318,8 @@ class OpenRequest:
         self.tool_texts: list[ToolText] = []
         self.given: list[GaveOut] = []
         """What tools and functions gave out while nothing was retrieved."""
+        self.shaped: list[RetrievalNote] = []
+        """Tools that no one named, while nothing was retrieved: their results may show it."""
         self.llms: list[LlmNote] = []
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []
@@ -345,6 +347,7 @@ class OpenRequest:
             note.run.nested = None
         self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
         self.pastes, self.tool_texts, self.failed_llms, self.given = [], [], [], []
+        self.shaped = []
         self.open_llms, self.reader = {}, None
         self.hidden = None
         self.root = _NO_RUN

@@ -22,7 +22,7 @@ from ragmeter.requests.scope import RequestScope
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
-from ._results import read_results
+from ._results import note_shaped, note_unseen, read_results
 from ._stages import stages_passed
 from ._state import Ended, RetrievalNote
 
@@ -33,12 +33,15 @@ _EMPTY = "Empty Response"
 """What LlamaIndex says where a model said nothing."""
 
 
-def build_run(ended: Ended, lookout: Lookout) -> RagRun:
-    """Build the run of a request that has ended; `lookout` learns what could not be read of it."""
+def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
+    """Build the run of a request that has ended, or None if it never retrieved; `lookout` learns of that."""
+    calls = steps_of(ended.calls)
+    if not note_shaped(ended, calls):
+        note_unseen(lookout, ended)
+        return None
     are_read = read_results(ended, lookout)
     scope = ended.scope or _NOTHING_SAID
     status, answer = ended.status, ended.answer
-    calls = steps_of(ended.calls)
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended, calls)
         status = "no_answer" if answer is None else status

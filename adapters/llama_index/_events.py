@@ -88,8 +88,6 @@ _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
 _AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
 """Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
 
-_GIVE_OUT: frozenset[str] = frozenset({"tool", "step"})
-"""Calls whose results may stand in the next prompt."""
 
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
@@ -195,8 +193,8 @@ class SpanFollower:
         kind = frame.kind
         if frame.result is not None:
             end_result(frame, frame.result, result, self._text_mode)
-        elif kind in _GIVE_OUT and self._lookout.looks:
-            note_given(frame, frame.instance, result)
+        elif kind == "tool" or (kind == "step" and self._lookout.looks):
+            note_given(frame, frame.instance, result, looks=self._lookout.looks > 0)
         if frame.call is not None:
             frame.call.end(result)
         elif frame.step is not None:
@@ -336,7 +334,7 @@ class SpanFollower:
             frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
             frame.notes_steps = kind == "run" and _is_the_applications(instance)
             if kind == "tool":
-                frame.instance = instance if self._lookout.looks else None
+                frame.instance = instance
                 if self._rules is not None and parent.result is None:
                     begin_result(self._rules, frame, instance, arguments)
         else:
@@ -537,7 +535,7 @@ class SpanFollower:
         request.returned = True
         self._requests.close(request.run_id)
         self._frames.pop(request.run_id, None)
-        tried = request.tried or request.output.contexts is not None
+        tried = request.tried or request.output.contexts is not None or request.may_have_retrieved
         if not request.in_scope or not self._once.is_first(request.run_id):
             return
         if not tried:

@@ -6,7 +6,7 @@ the others give out is noted by reference, for some requests only, so that it ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._unseen import (
@@ -15,13 +15,17 @@ from ragmeter.adapters._unseen import (
     GaveOut,
     Lookout,
     RetrievalRules,
+    ShapedResult,
     Who,
+    content_of,
     documents_of,
     plain_of,
     query_of,
     result_in,
+    shaped_documents,
 )
 from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._payloads import (
@@ -35,7 +39,7 @@ from ._payloads import (
 )
 from ._state import Batch, Ended, Frame, LateResult, LlamaRequest, RetrievalNote
 
-__all__ = ["begin_result", "end_result", "note_given", "note_unseen", "read_results"]
+__all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen", "read_results"]
 
 
 def begin_result(
@@ -74,7 +78,7 @@ def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> N
     note = late.note
     note.end(nodes)
     late.batch = Batch(nodes, frame.attempt, request.tick())
-    if getattr(result, "is_error", False):
+    if _is_error(result):
         note.nodes = late.batch.nodes = None
         note.error = "tool_error"
     elif not nodes:
@@ -88,19 +92,34 @@ def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> N
     frame.scope.found.append(late.batch)
 
 
-def note_given(frame: Frame, instance: Any, result: Any) -> None:
+def _is_error(result: Any) -> bool:
+    """Return whether a tool says that it failed."""
+    return bool(getattr(result, "is_error", False))
+
+
+def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None:
     """Note what a tool or step gave out."""
     request = frame.request
-    if not request.tried and len(request.given) < MOST_GIVEN:
+    if request.tried:
+        return
+    name = _name_of(frame, instance)
+    if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
+        note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
+        late = LateResult(note, "tool", None)
+        late.given, late.earlier = content_of(result), len(request.calls)
+        note.end(None)
+        request.hold(weight_of(late.given))
+        request.shaped.append(late)
+    if looks and len(request.given) < MOST_GIVEN:
         held = strings_in(plain_of(event_payload(result)))
         texts = tuple(item.text for item in held if len(item.text) >= MIN_LETTERS)
         if texts:
             who: Who = "tool" if frame.kind == "tool" else "function"
-            request.given.append(GaveOut(who, _name_of(frame, instance), texts))
+            request.given.append(GaveOut(who, name, texts))
             request.hold(sum(map(weight_of, texts)))
 
 
-def note_unseen(lookout: Lookout, request: LlamaRequest) -> None:
+def note_unseen(lookout: Lookout, request: LlamaRequest | Ended) -> None:
     """Note a request that called a model and retrieved nothing that is known as such."""
     if request.calls:
         calls = [call.messages for call in request.calls]
@@ -108,12 +127,27 @@ def note_unseen(lookout: Lookout, request: LlamaRequest) -> None:
         lookout.note(calls, tuple(request.given), request.question, said)
 
 
+def note_shaped(ended: Ended, calls: Sequence[Step]) -> bool:
+    """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
+    if ended.tried or not ended.shaped:
+        return True
+    results = [ShapedResult(late.earlier, late.given) for late in ended.shaped]
+    for late, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):
+        if found:
+            note = late.note
+            note.nodes = tuple(NodeSnapshot(*item) for item in found)
+            note.scope.found.append(Batch(note.nodes, note.attempt, late.earlier))
+            ended.retrievals.append(note)
+            ended.trail.append(note)
+    return bool(ended.retrievals)
+
+
 def read_results(ended: Ended, lookout: Lookout) -> bool:
     """Read the documents in the results of what the user has named; return whether all could be read."""
     all_read = True
     for note in ended.retrievals:
         late = note.late
-        if late is None or late.batch is None:
+        if late is None or late.batch is None or late.rule is None:
             continue
         found = documents_of(late.given, late.rule)
         late.given = None

@@ -32,22 +32,9 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT",
-    "Attempt",
-    "Batch",
-    "CallNote",
-    "Ended",
-    "Frame",
-    "LateResult",
-    "LlamaRequest",
-    "Output",
-    "Passed",
-    "Postprocessed",
-    "RetrievalNote",
-    "ScopeNote",
-    "StepNote",
-    "Synthesis",
-]
+    "NO_OUTPUT", "Attempt", "Batch", "CallNote", "Ended", "Frame", "LateResult", "LlamaRequest",
+    "Output", "Passed", "Postprocessed", "RetrievalNote", "ScopeNote", "StepNote", "Synthesis",
+]  # fmt: skip
 
 MAX_CALLS = 1_000
 """Model calls of one request that are noted: the last ones."""
@@ -144,20 +131,9 @@ class RetrievalNote:
     """A retriever call; those that count are the outermost ones."""
 
     __slots__ = (
-        "attempt",
-        "began_in",
-        "ended_ns",
-        "error",
-        "facts",
-        "late",
-        "name",
-        "nodes",
-        "query",
-        "scope",
-        "spans",
-        "started_ns",
-        "within",
-    )
+        "attempt", "began_in", "ended_ns", "error", "facts", "late", "name", "nodes", "query",
+        "scope", "spans", "started_ns", "within",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -225,12 +201,12 @@ class LateResult:
 
     __slots__ = ("batch", "earlier", "given", "note", "rule", "who")
 
-    def __init__(self, note: RetrievalNote, who: Who, rule: RetrievalTool) -> None:
+    def __init__(self, note: RetrievalNote, who: Who, rule: RetrievalTool | None) -> None:
         self.note = note
         self.who: Who = who
         self.rule = rule
         self.earlier = 0
-        """Retrievals of the request that began before it."""
+        """Retrievals of the request that began before it; of `Ended.shaped`, calls of models."""
         self.given: Any = None
         self.batch: Batch | None = None
 
@@ -333,32 +309,30 @@ class Ended:
     """What was noted of an output, beside the answer that stands in it."""
     scopes: Sequence[ScopeNote]
     """In start order, as are all notes."""
-    retrievals: Sequence[RetrievalNote]
+    retrievals: list[RetrievalNote]
     calls: Sequence[CallNote]
     steps: Sequence[StepNote]
-    trail: Sequence[Passed]
+    trail: list[Passed]
     """The stages that nodes passed, in the order in which they ended; a synthesis when it began."""
+    given: Sequence[GaveOut]
+    """What tools and steps gave out while nothing was retrieved."""
+    shaped: Sequence[LateResult]
+    """Tools that no one named, while nothing was retrieved: their results may show it."""
+
+    @property
+    def tried(self) -> bool:
+        """Whether anything was retrieved or given to a model, or is said to be the contexts."""
+        given = bool(self.retrievals) or any(scope.given for scope in self.scopes)
+        return given or self.output.contexts is not None
 
 
 class Frame:
     """An open span, as its children need to know it."""
 
     __slots__ = (
-        "attempt",
-        "call",
-        "found",
-        "id",
-        "instance",
-        "is_root",
-        "kind",
-        "notes_steps",
-        "request",
-        "result",
-        "retrieval",
-        "scope",
-        "step",
-        "synthesis",
-    )
+        "attempt", "call", "found", "id", "instance", "is_root", "kind", "notes_steps", "request",
+        "result", "retrieval", "scope", "step", "synthesis",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -403,34 +377,11 @@ class LlamaRequest:
     """
 
     __slots__ = (
-        "_begun",
-        "_grow",
-        "_open",
-        "_ticks",
-        "calls",
-        "given",
-        "has_failed_attempts",
-        "in_scope",
-        "kind",
-        "name",
-        "no_text",
-        "output",
-        "question",
-        "retrievals",
-        "returned",
-        "run_id",
-        "scope",
-        "scopes",
-        "size_bytes",
-        "source_ids",
-        "spans",
-        "started_ns",
-        "steps",
-        "tags",
-        "text",
-        "trail",
-        "weighed",
-    )
+        "_begun", "_grow", "_open", "_ticks", "calls", "given", "has_failed_attempts", "in_scope",
+        "kind", "name", "no_text", "output", "question", "retrievals", "returned", "run_id",
+        "scope", "scopes", "shaped", "size_bytes", "source_ids", "spans", "started_ns", "steps",
+        "tags", "text", "trail", "weighed",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -459,7 +410,8 @@ class LlamaRequest:
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
         self.given: list[GaveOut] = []
-        """What tools and steps gave out while nothing was retrieved."""
+        """As in `Ended`; likewise `shaped`."""
+        self.shaped: list[LateResult] = []
         self.trail: list[Passed] = []
         self._ticks = count()
         self.has_failed_attempts = False
@@ -536,6 +488,11 @@ class LlamaRequest:
         """Whether anything was retrieved, or at least asked for, or given to a model."""
         return bool(self.retrievals) or any(scope.given for scope in self.scopes)
 
+    @property
+    def may_have_retrieved(self) -> bool:
+        """Whether a tool gave out what a model may have been sent."""
+        return bool(self.shaped and self.calls)
+
     def only_pasted(self, answer: str) -> bool:
         """Return whether `answer` is just the nodes' texts, put together without a model."""
         if not (self.no_text or self.kind == "call"):
@@ -582,7 +539,10 @@ class LlamaRequest:
             calls=[note for note in self.calls if all_attempts or _counts(note.attempt)],
             steps=[note for note in self.steps if not failures or _counts(note.attempt)],
             trail=self.trail if all_attempts else list(filter(_is_of_attempt, self.trail)),
+            given=self.given,
+            shaped=[late for late in self.shaped if _counts(late.note.attempt)],
         )
+        self.given, self.shaped = [], []
         self.scopes, self.retrievals, self.calls, self.steps, self.trail = [], [], [], [], []
         self.weighed = set()
         self.output = NO_OUTPUT

@@ -433,6 +433,59 @@ class TestLlamaIndex:
             assert capture.meter.stats().unseen_retrievals == {"no_retrieval": 1}
 
 
+PAGES = [
+    "The kettle with the number 4711 boils a litre of water within three minutes.",
+    "The kettle with the number 12 needs five minutes, in winter six or even seven.",
+]
+
+
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+@pytest.mark.parametrize(
+    ("result", "wanted"),
+    [
+        ("\n\n".join(PAGES), PAGES),
+        ([{"title": "a", "body": page, "score": 0.5} for page in PAGES], PAGES),
+        ({"city": "Metz", "temperature": 21, "summary": f"Sunny. {PAGES[0]}"}, None),
+        ("Error: " + PAGES[0], None),
+        (f"I asked: {QUESTION}", None),
+        ("3", None),
+    ],
+)
+def test_a_tool_that_no_one_named_retrieves_if_a_model_was_sent_the_passages_that_it_gave(
+    result, wanted, framework
+):
+    if framework == "langchain":
+        watch = Watch()
+        ask_agent(result, watch)
+        samples, unseen = watch.samples, watch.meter.stats().unseen_retrievals
+        watch.close()
+        assert watch.state == 0
+    else:
+        from llama_index_fakes import captured
+
+        with captured() as capture:
+            TestLlamaIndex.ask(result, capture, "agent")
+            samples = [run.sample for run in capture.runs]
+            unseen = capture.meter.stats().unseen_retrievals
+    assert [texts(sample) for sample in samples] == ([wanted] if wanted else [])
+    assert [sample.question for sample in samples] == ([QUESTION] if wanted else [])
+    assert unseen == ({} if wanted else {"no_retrieval": 1})
+
+
+def test_an_agent_as_a_tool_retrieves_nothing_by_itself():
+    inner = ScriptedModel(script=[PAGES[0]])
+
+    def ask_colleague(query: str) -> str:
+        """Ask."""
+        return str(inner.invoke(query).content)
+
+    watch = Watch()
+    model = ScriptedModel(script=[call("kettles", name="ask_colleague"), "Three minutes."])
+    agent(model, [tool(ask_colleague)]).invoke({"messages": [("user", QUESTION)]}, watch.config)
+    assert watch.samples == []
+    watch.close()
+
+
 @pytest.mark.parametrize("tools", [[], ["search_docs"]])
 def test_spans_in_this_process_are_told_of_alike(tools, caplog):
     from opentelemetry.sdk.trace import TracerProvider
