@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.watch.change import Change
@@ -27,6 +28,7 @@ from ._intake import RETRY_AFTER_S
 from ._openapi import (
     DEFAULT_LIMIT,
     FILTERS,
+    LANES,
     LIST,
     MAY_BE_EMPTY,
     NARROWING,
@@ -46,6 +48,7 @@ from .store import (
     FacetPage,
     Filters,
     GapPage,
+    HealthView,
     JudgeOutage,
     Overview,
     Reader,
@@ -65,6 +68,8 @@ _REQUEST = TypeAdapter(RequestView)
 _FACETS = TypeAdapter(FacetPage)
 _CONVERSATIONS = TypeAdapter(ConversationPage)
 _GAPS = TypeAdapter(GapPage)
+_HEALTH = TypeAdapter(HealthView)
+_HEARD = TypeAdapter(HeardService)
 _CHANGE = TypeAdapter(Change)
 _OVERLOAD = TypeAdapter(Overload)
 _OUTAGE = TypeAdapter(JudgeOutage)
@@ -97,6 +102,9 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
     gap = asked.get("gap")
     if gap is not None and not re.fullmatch("[0-9a-f]{8}", gap):
         raise ValueError("gap is the id of a knowledge gap, 8 hex digits")
+    question = asked.get("question")
+    if question is not None and not re.fullmatch("[0-9a-f]{16}", question):
+        raise ValueError("question is 16 hex digits")
     return Filters(
         range_s=_seconds(asked.get("range", "1h")),
         since_ms=since,
@@ -111,6 +119,7 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
         search=search,
         conversation_id=asked.get("conversation_id"),
         gap=gap,
+        question=question,
     )
 
 
@@ -136,6 +145,7 @@ def api_routes(
     overloads: Callable[[], Sequence[Overload]],
     guard: AbstractContextManager[None],
     rate: Callable[[str | None], VerdictRate | None] = lambda _: None,
+    heard: Callable[[], Sequence[HeardService]] = tuple,
 ) -> list[Route]:
     """Return the routes of the API.
 
@@ -145,6 +155,7 @@ def api_routes(
         overloads: Returns when senders were told to come again.
         guard: Contains errors of ours.
         rate: Returns how often people call requests with a verdict's word bad.
+        heard: Returns what came of each service.
     """
 
     def explain_change(change: Change) -> Change:
@@ -152,9 +163,10 @@ def api_routes(
         return change if change.new or change.kind == "recovered" else reader.explained(change)
 
     def overview(asked: QueryParams, _: str) -> Any:
-        _check(asked, FILTERS)
+        _check(asked, (*FILTERS, *LANES))
         filters = filters_of(asked)
         said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
+        said |= _HEALTH.dump_python(reader.health(filters, by=asked.get("by", "")), mode="json")
         from_ms = said["from_ms"]
         on = changes(on=True)
         told = [
@@ -168,6 +180,9 @@ def api_routes(
         return {
             **said,
             "changes": told,
+            "heard": [
+                _HEARD.dump_python(one) for one in heard() if filters.service in (None, one.service)
+            ],
             "overloads": [
                 _OVERLOAD.dump_python(one)
                 for one in overloads()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.watch.change import Change
 
@@ -23,6 +24,7 @@ from .store import (
     ConversationPage,
     FacetPage,
     GapPage,
+    HealthView,
     JudgeOutage,
     Overview,
     RequestPage,
@@ -33,6 +35,7 @@ from .store import (
 __all__ = [
     "DEFAULT_LIMIT",
     "FILTERS",
+    "LANES",
     "LIST",
     "MAY_BE_EMPTY",
     "NARROWING",
@@ -63,10 +66,11 @@ PATHS = (
 )
 """What can be read."""
 FILTERS = ("range", "since", "until", "service", "workflow", "segment")
-NARROWING = ("verdict", "reason", "score", "q", "conversation_id", "gap")
+NARROWING = ("verdict", "reason", "score", "q", "question", "conversation_id", "gap")
 LIST = (*NARROWING, "sort", "limit", "cursor", "grouped")
 REPEATED = ("segment", "score")
 """What may be given several times where a list is asked for: all of it must hold."""
+LANES = ("by",)
 TURNS = ("limit", "conversation_id")
 MAY_BE_EMPTY = ("service", "workflow")
 """Parameters of which an empty value says something."""
@@ -80,6 +84,8 @@ _ENUMS = (
     ("TurnView", "verdict", _VERDICTS),
     ("ScoreSummary", "direction", _DIRECTIONS),
     ("ScoreView", "direction", _DIRECTIONS),
+    ("ComparisonView", "effect", ("worse", "better", "none")),
+    ("SignalView", "name", ("support", "relevance", "refusals", "nothing_found")),
 )
 """Fields that are one of a few words."""
 _MOMENT = {"type": "integer", "minimum": 0, "maximum": LATEST_MS}
@@ -130,6 +136,17 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "gap": (
         "Of the knowledge gap with this `id`: its requests that went badly within the last 14 days.",
         {"type": "string", "pattern": "^[0-9a-f]{8}$"},
+    ),
+    "question": (
+        "Of this question alone: `QuestionView.key`, 16 hex digits.",
+        {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+    ),
+    "by": (
+        (
+            "What lanes are of: `service`, `workflow`, or the name of a segment. Default: services, and of one "
+            "service its workflows."
+        ),
+        {"type": "string", "minLength": 1},
     ),
     "sort": (
         (
@@ -193,6 +210,7 @@ def description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
     kinds: list[type[Any]] = [
         Overview, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload, JudgeOutage,
+        Overview, HealthView, HeardService, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage,
         ConversationPage, GapPage,
     ]  # fmt: skip
     names, schemas = TypeAdapter.json_schemas(
@@ -202,6 +220,12 @@ def description() -> Mapping[str, Any]:
     components: dict[str, Any] = schemas["$defs"]
     del names
     whole = components["Overview"]
+    whole["properties"] |= components.pop("HealthView")["properties"]
+    whole["properties"]["heard"] = {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/HeardService"},
+        "description": "What came of each service since this server began, those without any score first.",
+    }
     whole["properties"]["changes"] = {
         "type": "array",
         "items": {"$ref": "#/components/schemas/Change"},
@@ -269,7 +293,11 @@ def description() -> Mapping[str, Any]:
         "additionalProperties": False,
     }
     answers = {
-        "/api/overview": ("Overview", "Everything of a stretch of time at a glance.", FILTERS),
+        "/api/overview": (
+            "Overview",
+            "Everything of a stretch of time at a glance.",
+            FILTERS + LANES,
+        ),
         "/api/requests": ("RequestPage", "Requests, the worst first.", FILTERS + LIST),
         "/api/requests/{trace_id}": ("Request", "One request, whole.", ("span_id",)),
         "/api/facets": (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics import ConfigurationError
 from ragmeter.requests.references import load_references
 from ragmeter.watch.change import Change
@@ -29,6 +30,7 @@ def pages_of(
     changes: Callable[[], Sequence[Change]],
     standing: Callable[[], Standing],
     health: Callable[[], Mapping[str, Any]],
+    heard: Callable[[], Sequence[HeardService]],
     ended: Callable[[], bool],
     guard: AbstractContextManager[object],
     wait_s: float,
@@ -45,6 +47,7 @@ def pages_of(
         changes: The changes of quality.
         standing: What the detectors know.
         health: As `Server.health`.
+        heard: What came of each service.
         ended: Whether the server is ending.
         guard: Contains errors of ours.
         wait_s: Seconds after which a request that ended has come at the latest.
@@ -65,6 +68,7 @@ def pages_of(
             changes=changes,
             standing=standing,
             health=health,
+            heard=heard,
             ended=ended,
             guard=guard,
             http_address=http_address,

@@ -396,7 +396,12 @@ class Server:
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
         if self.reader is not None and self._page is not None:
             routes += api_routes(
-                self.reader, self.meter.changes, self._counts.overloads, guard, self._page.rate
+                self.reader,
+                self.meter.changes,
+                self._counts.overloads,
+                guard,
+                self._page.rate,
+                self._scoring.reporter.heard,
             )
             routes += self._page.routes()
         return routes
@@ -416,6 +421,7 @@ class Server:
             changes=self.meter.changes,
             standing=lambda: standing_of(self.meter),
             health=self.health,
+            heard=self._scoring.reporter.heard,
             ended=lambda: self._state not in ("starting", "ok"),
             guard=self.meter.port.guard("serve.page"),
             wait_s=options.idle_s,

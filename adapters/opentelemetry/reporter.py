@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+from pydantic import ConfigDict
 
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
@@ -20,13 +22,14 @@ from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable
 from .conventions import READERS
-from .requests import FoundRequest, Reason, find_requests
+from .record import SpanRecord
+from .requests import OWN_SCOPE, FoundRequest, Reason, find_requests
 from .unseen import unseen_in
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
-__all__ = ["Missing", "Reporter"]
+__all__ = ["HeardService", "Missing", "Reporter"]
 
 _log = logging.getLogger("ragmeter")
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
@@ -42,6 +45,11 @@ _FIXES: Mapping[Reason, str] = {
 _MAX_MISSING = 100
 """Scopes that are kept separate, by what they lack: each is said once."""
 _MAX_SCOPE = 200
+_MAX_SERVICES = 100
+"""Services that are kept separate in what was heard; the others are counted together."""
+_MAX_TOOLS = 5
+_LOOKS = 20
+"""Traces of a service without a request whose tools are looked at."""
 
 
 class Missing(NamedTuple):
@@ -53,6 +61,31 @@ class Missing(NamedTuple):
     """The instrumentation."""
     reason: Reason
     """Why they are not scored, or not in full."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HeardService:
+    """What came of a service since the server began, and what of it is scored."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
+
+    service: str
+    """Its `service.name`; empty: its spans name none."""
+    traces: int = 0
+    """Traces that came."""
+    requests: int = 0
+    """Requests that were found in them."""
+    scored: int = 0
+    """Those of them that are scored, in full or in part."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why others are not, by how often. ``no_retrieval_step``: models were called, and nothing retrieved;
+    ``no_model_call``: no span is of a model or a retrieval; else as requests are counted."""
+    scopes: dict[str, int] = field(default_factory=dict)
+    """The instrumentations whose spans are not scored, by how often."""
+    tools: list[str] = field(default_factory=list)
+    """Tools that ran in traces without a retrieval: one of them may be what retrieves."""
+    fix: str = ""
+    """What to do about the commonest reason: a line to add, or a sentence; empty: nothing is missing."""
 
 
 class Reporter:
@@ -80,6 +113,7 @@ class Reporter:
         self._pace = pace
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
+        self._heard: dict[str, HeardService] = {}
         self._wholeness = Wholeness()
         self._lookout = Lookout(meter, "spans", "RagMeterSpanProcessor(meter, {})")
         self.partial = 0
@@ -91,6 +125,11 @@ class Reporter:
     def missing(self) -> Mapping[Missing, int]:
         """Requests that could not be scored in full, by convention, scope and reason."""
         return dict(self._missing)
+
+    def heard(self) -> Sequence[HeardService]:
+        """Return what came of each service, those of which least is scored first."""
+        found = [replace(one, fix=_fix_of(one)) for one in list(self._heard.values())]
+        return sorted(found, key=lambda one: (one.scored > 0, -one.traces, one.service))
 
     def report(
         self, trace: AssembledTrace, scopes: Mapping[str, RequestScope] | None = None
@@ -108,9 +147,13 @@ class Reporter:
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone and not requests and not trace.late:
             self._note_unseen(trace)
+        if self._remote:
+            self._note_heard(trace, any_request=bool(requests))
         for found in requests:
             if self._is_known(found, trace):
                 continue
+            heard = self._heard_of(found.members[0])
+            heard.requests += 1
             if self._remote and found.cut_off and not found.failed:
                 half = self._wholeness.is_partial(
                     found.cut_off, answered=found.refused or found.answer is not None
@@ -118,6 +161,11 @@ class Reporter:
                 found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
+            if is_scorable(found):
+                heard.scored += 1
+            else:
+                _add(heard.reasons, found.reason or "error")
+                _add(heard.scopes, found.scope[:_MAX_SCOPE] or found.convention)
             if not is_scorable(found):
                 self._meter.port.count_lost(found.reason or "error")
                 continue
@@ -133,6 +181,30 @@ class Reporter:
                 size_bytes=sum(200 + 2 * len(text or "") for text in texts),
                 scope=scope,
             )
+
+    def _heard_of(self, span: SpanRecord) -> HeardService:
+        """Return what is known of the service that a span is of."""
+        name = span.resource.get("service.name", "")
+        if name not in self._heard and len(self._heard) >= _MAX_SERVICES:
+            name = OTHER
+        return self._heard.setdefault(name, HeardService(service=name))
+
+    def _note_heard(self, trace: AssembledTrace, *, any_request: bool) -> None:
+        """Note that a trace came, of each service in it; and why nothing of it is scored."""
+        others = [one for one in trace.spans if one.scope != OWN_SCOPE]
+        services = {id(heard): heard for heard in map(self._heard_of, others)}.values()
+        for heard in () if trace.late else services:
+            heard.traces += 1
+            if any_request or trace.scored is not None:
+                continue
+            is_looked_at = heard.traces - heard.requests <= _LOOKS
+            unseen = unseen_in(trace.spans) if is_looked_at else None
+            asked = "no_retrieval_step" in heard.reasons if unseen is None else unseen.calls
+            _add(heard.reasons, "no_retrieval_step" if asked else "no_model_call")
+            _add(heard.scopes, others[0].scope[:_MAX_SCOPE])
+            for given in () if unseen is None else unseen.given:
+                if given.name and given.name not in heard.tools and len(heard.tools) < _MAX_TOOLS:
+                    heard.tools.append(given.name)
 
     def _note_unseen(self, trace: AssembledTrace) -> None:
         """Note a trace of this process in which a model was called and nothing is known to retrieve."""
@@ -175,6 +247,25 @@ class Reporter:
             reason,
             fix,
         )
+
+
+def _add(counts: dict[str, int], name: str) -> None:
+    if name in counts or len(counts) < _MAX_TOOLS:
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _fix_of(heard: HeardService) -> str:
+    """Return what to do so that the service is scored."""
+    if not heard.reasons:
+        return ""
+    reason = max(heard.reasons, key=lambda one: heard.reasons[one])
+    if reason == "no_retrieval_step":
+        return f"ragmeter serve --retrieval-tool '{heard.tools[0] if heard.tools else 'search_*'}'"
+    if reason == "no_model_call":
+        return "send the spans of the model and of the retriever, too: instrument both"
+    return (
+        _FIXES.get(cast("Reason", reason)) or "trace the texts of questions, contexts and answers"
+    )
 
 
 def _scope_of(found: FoundRequest, scopes: Mapping[str, RequestScope]) -> RequestScope | None:

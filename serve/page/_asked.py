@@ -13,6 +13,7 @@ from starlette.datastructures import QueryParams
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.serve.store import LATEST_MS, Filters
 
+from ._connect import SETUPS
 from ._words import LANGUAGES
 
 __all__ = [
@@ -69,12 +70,18 @@ class PageQuery:
     """Of this conversation."""
     gap: str = ""
     """Of the knowledge gap with this id."""
+    question: str = ""
+    """Of this question alone, by `QuestionView.key`; lists only."""
     by: str = ""
-    """By which segment's values the overview parts its workflows."""
+    """What the lanes of the overview are of: a segment, or ``service`` or ``workflow``."""
+    lanes: str = ""
+    """``all``: not the first few alone."""
     sort: str = ""
     """Order of lists: ``worst``, ``newest``, or a score's name."""
     before: str = ""
     """Where a list goes on."""
+    setup: str = ""
+    """What is connected, of `SETUPS`."""
 
     def filters(self) -> Filters:
         """Return what the store is asked for."""
@@ -95,13 +102,13 @@ class PageQuery:
             search=self.q or None,
             conversation_id=self.conversation or None,
             gap=self.gap or None,
+            question=self.question or None,
         )
 
     def link(self, path: str, **changes: str | tuple[str, ...]) -> str:
         """Return an address with these parameters and those changed; an empty one is left out."""
-        changed = replace(self, **changes)  # type: ignore[arg-type]
-        if "before" not in changes:
-            changed = replace(changed, before="")
+        of_one_page = dict.fromkeys(("before", "setup", "lanes"), "")
+        changed = replace(self, **{**of_one_page, **changes})  # type: ignore[arg-type]
         given = changed.given()
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
@@ -117,7 +124,7 @@ class PageQuery:
         """Return the filters that leave requests out, by name."""
         names = (
             "service", "workflow", "seg", "part", "since", "verdict", "reason", "q", "low", "high",
-            "conversation", "gap",
+            "conversation", "gap", "question",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -140,12 +147,15 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
     )
     if asked.range not in RANGES:
         raise UnreadableAddressError(f"range is one of {', '.join(RANGES)}")
-    for name, allowed in {**SETTINGS, "verdict": VERDICTS, "reason": VERDICT_CODES}.items():
+    words = {**SETTINGS, "verdict": VERDICTS, "reason": VERDICT_CODES, "setup": tuple(SETUPS)}
+    for name, allowed in words.items():
         said = query.get(name, "").strip()
         if name == "lang":  # as browsers write it: zh-CN
             said = said.lower().partition("-")[0]
         if said not in ("", *allowed):
             raise UnreadableAddressError(f"{name} is one of {', '.join(allowed)}")
+    if asked.question and not re.fullmatch("[0-9a-f]{16}", asked.question):
+        raise UnreadableAddressError("question is 16 hex digits")
     if asked.since and not (asked.since.isascii() and asked.since.isdecimal()):
         raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
     if len(asked.since) > len(str(LATEST_MS)) or int(asked.since or 0) > LATEST_MS:

@@ -1,111 +1,79 @@
-"""The overview: from what the store says to what the template draws."""
+"""The overview: from what the store says of services to what the template draws."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
-from ragmeter.metrics import ScoreDirection
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve.store import Group, Overview, ScoreSummary
+from ragmeter.serve.store import (
+    BadShare,
+    DeploymentView,
+    HealthView,
+    LaneView,
+    Overview,
+    SignalView,
+)
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
-from ._drawings import Scale, TrendPoint, trend
-from ._news import Fallen
-from ._numbers import clock, count, number, on_scale
+from ._asked import NO_WORKFLOW, PageQuery
+from ._drawings import TrendPoint, trend
+from ._numbers import clock
+from ._strips import axis, bar, pair, strip
 from ._words import Words
 
 __all__ = [
-    "GroupRow",
-    "ScoreRow",
-    "columns",
-    "direction",
-    "group_rows",
-    "measured_by",
-    "score_rows",
-    "segment_name",
-]
+    "heard_rows", "lane_table", "part_rows", "question_rows", "segment_name", "segment_words", "sentence",
+    "signal_rows", "value_words",
+]  # fmt: skip
 
-MOST_COLUMNS = 4
-"""Scores shown beside each workflow and each request."""
-_TOLD_FIRST = (
-    "context_sufficiency",
-    "lexical_context_relevance",
-    "faithfulness",
-    "lexical_groundedness",
-    "id_recall",
-    "context_recall",
-    "context_precision",
-    "judged_precision",
-    "lexical_query_coverage",
-    "semantic_context_relevance",
-    "answer_relevancy",
-)
-"""Which scores stand beside a request where there is room for few."""
+FIRST_LANES = 8
+"""Lanes that are shown at first."""
+MOST_HEARD = 5
+LANES_WITH_HOVER = 5
+"""As many lanes as say of each stretch how many were bad: more would make the page large."""
+SURELY_BAD = 0.1
+"""Share of bad ones that is surely exceeded where a number is orange."""
+_SEGMENT_WORDS = {
+    "service": "service",
+    "workflow": "workflow",
+    "language": "language",
+    "service.version": "version",
+    "index_version": "index",
+    "prompt_version": "prompt",
+    "model": "model",
+    "tenant": "tenant",
+}
+_SHARES = ("refusals", "nothing_found")
+_NOT_OURS = "no_model_call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A mean in a table."""
+class Number:
+    """A number with what makes it honest: an interval, or what it was."""
 
     text: str
-    """The mean, or a dash."""
-    title: str
-    """The interval and what it rests on."""
-    drawing: Markup
-    """On its scale."""
-    fell: bool
-    """Whether a detector says so."""
+    note: str
+    is_off: bool = False
+    """Whether it is surely worse than it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRow:
-    """A workflow or a part of one."""
-
-    workflow: str
-    segment: str
-    value: str
-    """What the part is called; empty for the whole."""
-    requests: int
-    cells: tuple[Cell | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRow:
-    """One score of the overview."""
+class LaneRow:
+    """A lane of the table."""
 
     name: str
-    by: str
-    """Which judge, or which formula, where there are several; else empty."""
-    direction: ScoreDirection
-    usual: str
-    """The usual range, written out; empty: not known."""
-    mean: str
-    interval: str
-    drawing: Markup | None
-    n: int
-    statuses: tuple[tuple[str, int], ...]
-    """Those without a value, the commonest first."""
-    trend: Markup | None
-    fell: bool
-
-
-def columns(overview: Overview, fallen: Fallen) -> tuple[str, ...]:
-    """Return the scores that are shown where there is room for few: what fell, then the telling ones."""
-    usable = [
-        one.name for one in overview.scores if one.estimate is not None and one.direction != "none"
-    ]
-    fell = sorted({score for _, _, score in fallen})
-    wished = dict.fromkeys([*fell, *_TOLD_FIRST, *usable])
-    return tuple([name for name in wished if name in usable][:MOST_COLUMNS])
-
-
-def direction(name: str | None) -> ScoreDirection:
-    """Return a stored direction; one that was never told is taken as ``higher``, the metrics' default."""
-    return "lower" if name == "lower" else "none" if name == "none" else "higher"
+    changes: Mapping[str, str]
+    """Parameters of the link into it."""
+    version: str
+    strip: Markup
+    numbers: tuple[Number, ...]
+    """Share of bad, support, relevance."""
+    requests: int
 
 
 def segment_name(name: str, among: Collection[str]) -> str:
@@ -114,207 +82,301 @@ def segment_name(name: str, among: Collection[str]) -> str:
     return name if short in among else short
 
 
-def group_rows(
-    overview: Overview, names: Sequence[str], by: str, fallen: Fallen, words: Words
-) -> list[GroupRow]:
-    """Return the workflows, each followed by its parts by the segment `by`."""
-    scores = {one.name: one for one in overview.scores}
-    whose = {(one.name, one.measurement): measured_by(one, overview) for one in overview.measured}
-    rows: list[GroupRow] = []
-    for group in overview.groups:
-        if group.segment and not group.segment.startswith(f"{by}:"):
-            continue
+def segment_words(name: str, words: Words) -> str:
+    """Return what a segment is called by people; its own name where there is no word."""
+    key = _SEGMENT_WORDS.get(name)
+    return name if key is None else words(key)
+
+
+def value_words(one: DeploymentView, words: Words) -> list[tuple[str, str, str]]:
+    """Return what is new: what it is called, the value before, and the new one."""
+    return [(segment_words(each.name, words), each.before, each.value) for each in one.values]
+
+
+def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None:
+    """Return the sentence that a page begins with, and its proof; None: no deployment made anything worse."""
+    if lead is None or lead.comparison is None:
+        return None
+    said, first = lead.comparison, lead.values[0]
+    change = said.after - said.before
+    bad, was = lead.bad_after, lead.bad_before
+    return {
+        "what": f"{lead.service} {first.value}".strip(),
+        "old": first.before,
+        "at_ms": lead.at_ms,
+        "n_before": said.n_before,
+        "n_after": said.n_after,
+        "support": (words.number(said.before), words.number(said.after)),
+        "support_interval": f"{words.number(change, sign=True)} "
+        f"[{words.number(said.lower, sign=True)}, {words.number(said.upper, sign=True)}]",
+        "support_drawing": pair(
+            said.before, said.after, said.before + said.lower, said.before + said.upper, is_bad=True
+        ),
+        "bad": bad,
+        "bad_shares": (_percent(was, words), _percent(bad, words)),
+        "bad_drawing": ""
+        if bad is None or bad.share is None
+        else pair(None if was is None else was.share, bad.share, bad.lower, bad.upper, is_bad=True),
+        "also": value_words(lead, words)[1:],
+        "bad_link": {
+            "service": lead.service,
+            "workflow": "",
+            "verdict": "bad",
+            "since": str(lead.at_ms),
+            "seg": f"metadata.{first.name}:{first.value}",
+        },
+        "compare_link": {
+            "service": lead.service, "workflow": "", "seg": "", "by": f"metadata.{first.name}",
+        },
+    }  # fmt: skip
+
+
+def lane_table(
+    health: HealthView, overview: Overview, asked: PageQuery, words: Words
+) -> dict[str, Any]:
+    """Return the lanes with their axis."""
+    n_bins = max((len(one.bins) for one in health.lanes), default=1)
+    start, width = health.bins_from_ms, health.bin_ms
+    end = start + width * n_bins
+
+    def place(at_ms: int) -> float:
+        return (at_ms - start) / (end - start)
+
+    lanes = health.lanes if asked.lanes == "all" else health.lanes[:FIRST_LANES]
+    every = next((s for s in (1, 2, 3, 4, 6, 8, 12, 24) if n_bins / s <= 8), 48)
+    first = -(-start // (width * every)) * width * every
+    ticks = [(place(at), clock(at, overview.until_ms)) for at in range(first, end, width * every)]
+    newest = max(
+        (one for one in health.deployments if start <= one.at_ms < end),
+        key=lambda one: one.at_ms,
+        default=None,
+    )
+    marks = []
+    if newest is not None:
+        name = newest.values[0].value
+        marks = [(place(newest.at_ms), name if asked.service else f"{newest.service} {name}")]
+    return {
+        "axis": axis(ticks, marks),
+        "rows": [
+            _lane_row(lane, health, words, place, hover=len(lanes) <= LANES_WITH_HOVER)
+            for lane in lanes
+        ],
+        "more": len(health.lanes) - len(lanes),
+        "by": segment_words(segment_name(health.by, overview.segments), words),
+        "minutes": max(1, width // 60_000),
+    }
+
+
+def _lane_row(
+    lane: LaneView,
+    health: HealthView,
+    words: Words,
+    place: Callable[[int], float],
+    *,
+    hover: bool,
+) -> LaneRow:
+    def said(at: int) -> str:
+        counts, begins = lane.bins[at], health.bins_from_ms + at * health.bin_ms
+        return f"{clock(begins)}–{clock(begins + health.bin_ms)}: " + _of_bad(
+            counts[0], sum(counts[:3]), words
+        )
+
+    by = health.by
+    if by == "service":
+        changes = {"service": lane.name, "workflow": "", "seg": "", "by": ""}
+    elif by == "workflow":
+        changes = {"workflow": lane.name or NO_WORKFLOW, "by": ""}
+    else:
+        changes = {"seg": f"{by}:{lane.name}", "by": ""} if lane.name else {}
+    totals = [sum(each) for each in zip(*lane.bins, strict=True)]
+    return LaneRow(
+        name=lane.name or "–",
+        changes=changes,
+        version=lane.version,
+        strip=strip(
+            lane.bins,
+            [place(at) for at in lane.deployments],
+            label=f"{lane.name}: {_of_bad(totals[0], sum(totals[:3]), words)}",
+            said=said if hover else None,
+        ),
+        numbers=(
+            _share_number(lane.bad, lane.bad_before, words),
+            _mean_number(lane.support, lane.support_before, words),
+            _mean_number(lane.relevance, lane.relevance_before, words),
+        ),
+        requests=lane.requests,
+    )
+
+
+def _share_number(now: BadShare, before: BadShare | None, words: Words) -> Number:
+    if now.share is None:
+        return Number(text="–", note="")
+    if before is not None:
+        off = now.lower > max(before.upper, SURELY_BAD)
+        return Number(
+            text=_percent(now, words), note=words("was", v=_percent(before, words)), is_off=off
+        )
+    ends = f"{now.lower * 100:.0f}–{words.percent(now.upper)}"
+    return Number(text=_percent(now, words), note=ends)
+
+
+def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) -> Number:
+    if now is None or now.mean is None:
+        return Number(text="–", note="")
+    if before is not None and before.mean is not None:
+        return Number(
+            text=words.number(now.mean),
+            note=words("was", v=words.number(before.mean)),
+            is_off=now.upper < before.lower,
+        )
+    return Number(
+        text=words.number(now.mean), note=f"{words.number(now.lower)}–{words.number(now.upper)}"
+    )
+
+
+def heard_rows(
+    heard: Sequence[HeardService], service: str = "", *, everything: bool = False
+) -> list[dict[str, Any]]:
+    """Return the services of which nothing is scored, with the commonest reason.
+
+    Args:
+        heard: What came of each service.
+        service: Of this one alone; empty: of all.
+        everything: Whether services without any span of a model are among them.
+    """
+    found = [
+        {
+            "service": one.service,
+            "n": one.traces,
+            "fix": one.fix,
+            "reason": max(one.reasons, key=lambda each: one.reasons[each]),
+        }
+        for one in heard
+        if one.reasons and not one.scored and service in ("", one.service)
+    ]
+    return [one for one in found if everything or one["reason"] != _NOT_OURS][:MOST_HEARD]
+
+
+def question_rows(health: HealthView, asked: PageQuery, words: Words) -> list[dict[str, Any]]:
+    """Return the questions that go badly."""
+    since = "" if health.lead is None else str(health.lead.at_ms)
+    return [
+        {
+            "one": one,
+            "codes": one.codes[:2],
+            "drawing": bar(one.bad.share or 0.0, is_bad=one.bad.lower > SURELY_BAD),
+            "text": _of_bad(one.bad.bad, one.bad.requests, words),
+            "is_off": one.bad.lower > SURELY_BAD,
+            "link": {
+                "service": asked.service if health.lead is None else health.lead.service,
+                "since": since or asked.since,
+                "verdict": "bad",
+                "question": one.key,
+            },
+        }
+        for one in health.questions
+    ]
+
+
+def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
+    """Return where it is bad."""
+    return [
+        {
+            "name": one.segment.partition(":")[2],
+            "drawing": pair(
+                None if one.before is None else one.before.share,
+                one.now.share or 0.0, one.now.lower, one.now.upper,
+                is_bad=_is_worse(one.now, one.before),
+            ),
+            "text": _percent(one.now, words),
+            "note": words("was", v=_percent(one.before, words)) if one.before else "",
+            "is_off": _is_worse(one.now, one.before),
+            "link": {
+                "seg": "" if one.segment.startswith("workflow:") else one.segment,
+                **({"workflow": one.segment[9:]} if one.segment.startswith("workflow:") else {}),
+                **({"service": health.lead.service} if health.lead else {}),
+            },
+        }
+        for one in health.parts
+    ]  # fmt: skip
+
+
+def signal_rows(
+    health: HealthView,
+    lines: Iterable[tuple[str, Sequence[StoredPoint]]],
+    overview: Overview,
+    words: Words,
+) -> list[dict[str, Any]]:
+    """Return the signals, each with its trend."""
+    rows: list[dict[str, Any]] = []
+    lines = list(lines)
+    for one in health.signals:
+        stored = max(
+            (points for score, points in lines if score == one.score),
+            key=len,
+            default=(),
+        )
+        is_share = one.name in _SHARES
+        ends = [0.0, 1.0]
+        if is_share:
+            ends[1] = min(1.0, max([0.1, *(point.estimate.upper for point in stored)]))
         rows.append(
-            GroupRow(
-                workflow=group.workflow,
-                segment=group.segment,
-                value=group.segment.removeprefix(f"{by}:"),
-                requests=group.requests,
-                cells=tuple(_cell(group, scores[name], fallen, whose, words) for name in names),
-            )
+            {
+                "name": words(one.name),
+                "asks": words(f"{one.name}_asks"),
+                "is_off": one.is_off,
+                "now": _written(one.now.mean, words, is_share=is_share),
+                "before": None
+                if one.before is None
+                else _written(one.before.mean, words, is_share=is_share),
+                "interval": f"{_written(one.now.lower, words, is_share=is_share)}–"
+                f"{_written(one.now.upper, words, is_share=is_share)}",
+                "ends": [_written(end, words, is_share=is_share) for end in ends],
+                "trend": _trend(one, stored, overview, health.lead, ends, words),
+            }
         )
     return rows
 
 
-def _cell(
-    group: Group,
-    score: ScoreSummary,
-    fallen: Fallen,
-    whose: Mapping[tuple[str, str], str],
-    words: Words,
-) -> Cell | None:
-    estimate = group.estimates.get(score.name)
-    if estimate is None:
-        return None
-    change = fallen.get((group.workflow, group.segment, score.name))
-    before = None if change is None else on_scale(change.before, score.range)
-    mean, lower, upper = on_scale(estimate, score.range)
-    return Cell(
-        text=words("few") if mean is None else number(mean),
-        title=" · ".join(
-            part
-            for part in (
-                _interval(estimate, lower, upper),
-                _few_conversations(estimate, words),
-                whose.get((score.name, group.measurements.get(score.name, "")), ""),
-            )
-            if part
-        ),
-        drawing=_scale(score, estimate, None if before is None else before[1:]).svg(64),
-        fell=change is not None,
-    )
-
-
-def score_rows(
-    overview: Overview,
-    fallen: Fallen,
-    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
-    change_ms: int | None,
-    words: Words,
-) -> list[ScoreRow]:
-    """Return the scores: those that fell first, then by what they judge, then by name.
-
-    Args:
-        overview: What the store says.
-        fallen: The falls that are on.
-        others: Trends of the part at fault, by score and measurement.
-        change_ms: When it began; None: nothing did.
-        words: Of the page's language.
-    """
-    fell = {score for _, _, score in fallen}
-    order = sorted(
-        overview.measured,
-        key=lambda one: (
-            one.name not in fell, one.estimate is None, one.direction == "none",
-            one.target != "retrieval", one.name,
-        ),
-    )  # fmt: skip
-    return [_score_row(one, overview, fell, others, change_ms, words) for one in order]
-
-
-def measured_by(score: ScoreSummary, overview: Overview) -> str:
-    """Return what tells a measurement from the others of its score: judge, formula, or both; empty: nothing.
-
-    Args:
-        score: One of the overview's.
-        overview: All of them.
-    """
-    alike = [one for one in overview.measured if one.name == score.name]
-    if len(alike) < 2:
-        return ""
-    parts = [
-        getattr(score, name) or "?"
-        for name in ("judge", "definition")
-        if len({getattr(one, name) for one in alike}) > 1
-    ]
-    return " · ".join(parts)
-
-
-def _score_row(
-    score: ScoreSummary,
-    overview: Overview,
-    fell: AbstractSet[str],
-    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
-    change_ms: int | None,
-    words: Words,
-) -> ScoreRow:
-    estimate = score.estimate
-    known = score.statuses.get("ok", 0) + score.statuses.get("partial", 0)
-    lacking = [(one, n) for one, n in score.statuses.items() if one != "ok" and n]
-    mean, interval, drawing = "–", "", None
-    if estimate is not None and known:
-        middle, lower, upper = on_scale(estimate, score.range)
-        mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
-        if few := _few_conversations(estimate, words):
-            interval = f"{interval}, {few}"
-        drawing = _scale(score, estimate, score.usual, fell=score.name in fell).svg()
-    return ScoreRow(
-        name=score.name,
-        by=measured_by(score, overview),
-        direction=direction(score.direction),
-        usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
-        mean=mean,
-        interval=interval,
-        drawing=drawing,
-        n=known,
-        statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
-        trend=_trend(
-            score, overview, others.get((score.name, score.measurement), ()), change_ms, words
-        ),
-        fell=score.name in fell,
-    )
-
-
-def _scale(
-    score: ScoreSummary,
-    estimate: Estimate,
-    usual: tuple[float, float] | None,
-    *,
-    fell: bool = True,
-) -> Scale:
-    mean, lower, upper = on_scale(estimate, score.range)
-    low, high = _ends(score)
-    value = (lower + upper) / 2 if mean is None else mean
-    return Scale(value, lower, upper, usual, direction(score.direction), low, high, coloured=fell)
-
-
-def _ends(score: ScoreSummary) -> tuple[float, float]:
-    low = 0.0 if score.range[0] is None else score.range[0]
-    return low, low + 1.0 if score.range[1] is None else score.range[1]
-
-
 def _trend(
-    score: ScoreSummary,
+    one: SignalView,
+    stored: Sequence[StoredPoint],
     overview: Overview,
-    other: Sequence[StoredPoint],
-    change_ms: int | None,
+    lead: DeploymentView | None,
+    ends: Sequence[float],
     words: Words,
-) -> Markup | None:
-    points = _points(score.trend, score)
-    known = [one for one in points if one.mean is not None]
-    if not known:
-        return None
-    low, high = _ends(score)
-    label = words(
-        "trend_label",
-        score=score.name,
-        start=clock(overview.from_ms),
-        end=clock(overview.until_ms),
-        first=number(known[0].mean),
-        last=number(known[-1].mean),
-        n=count(sum(one.n for one in points)),
-    )
-    return trend(
-        points,
-        overview.from_ms,
-        overview.until_ms,
-        label=label,
-        low=low,
-        high=high,
-        change_at=change_ms,
-        other=_points(other, score),
-    )
-
-
-def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoint]:
-    """Return the bins to draw, with one without a mean wherever nothing was stored: a gap stays a gap."""
-    points: list[TrendPoint] = []
-    for one in stored:
-        if points and one.from_ms > points[-1].end:
-            points.append(TrendPoint(points[-1].end, one.from_ms, None, 0.0, 0.0, 0))
-        mean, lower, upper = on_scale(one.estimate, score.range)
-        points.append(
-            TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged)
+) -> Markup | str:
+    points = [
+        TrendPoint(
+            each.from_ms, each.until_ms, each.estimate.mean, each.estimate.lower, each.estimate.upper,
+            each.estimate.n_judged,
         )
-    return points
-
-
-def _few_conversations(estimate: Estimate, words: Words) -> str:
-    """Return how few conversations a mean rests on; empty where there are enough, or none is known."""
-    if not estimate.has_few_conversations:
+        for each in stored
+    ]  # fmt: skip
+    known = [each.mean for each in points if each.mean is not None]
+    if not known:
         return ""
-    return words("few_conversations", n=str(estimate.n_conversations))
+    label = words(
+        "trend_label", score=words(one.name), start=clock(overview.from_ms), end=clock(overview.until_ms),
+        first=words.number(known[0]), last=words.number(known[-1]), n=sum(each.n for each in points),
+    )  # fmt: skip
+    return trend(
+        points, overview.from_ms, overview.until_ms, label=label, low=ends[0], high=ends[1],
+        change_at=None if lead is None else lead.at_ms,
+    )  # fmt: skip
 
 
-def _interval(estimate: Estimate, lower: float, upper: float) -> str:
-    return f"{number(lower)} – {number(upper)}, n = {count(estimate.n_judged)}"
+def _is_worse(now: BadShare, before: BadShare | None) -> bool:
+    return now.lower > (SURELY_BAD if before is None else max(SURELY_BAD, before.upper))
+
+
+def _of_bad(bad: int, requests: int, words: Words) -> str:
+    return words("count_bad", bad=words.count(bad), of=words.count(requests))
+
+
+def _percent(share: BadShare | None, words: Words) -> str:
+    return "–" if share is None or share.share is None else words.percent(share.share)
+
+
+def _written(value: float | None, words: Words, *, is_share: bool) -> str:
+    return words.percent(value) if is_share and value is not None else words.number(value)

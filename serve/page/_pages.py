@@ -48,7 +48,7 @@ RETRY_AFTER_S = 5
 LIGHT_MS = 60_000
 """Milliseconds without a request after which the page says that nothing comes."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-NAVIGATION = (("/", "overview"), ("/requests", "requests"))
+NAVIGATION = (("/", "overview"), ("/requests", "requests"), ("/connect", "connect"))
 """The pages that the head leads to, and the words they are called by."""
 RANGED = ("/", "/requests", "/scoring")
 """The pages of a stretch of time: they have its choice, a choice of the service, and renew themselves."""
@@ -69,7 +69,7 @@ class Pages:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ragmeter-page")
         self._token = secrets.token_urlsafe(24)
         """Of forms: another site cannot know it."""
-        self._live = Live(sources.reader.revision, sources.ended)
+        self._live = Live(self._revision, sources.ended)
 
     def routes(self) -> list[Route]:
         """Return the addresses."""
@@ -77,6 +77,7 @@ class Pages:
         return [
             Route("/", self._page(self._overview)),
             Route("/requests", self._page(self._requests)),
+            Route("/connect", self._page(self._connect)),
             Route("/scoring", self._page(self._scoring)),
             Route("/golden", self._page(self._golden)),
             Route("/golden.jsonl", self._page(self._golden_file)),
@@ -98,6 +99,11 @@ class Pages:
         """Return how often people call requests with a verdict's word bad; None: too few labels."""
         labels = self._sources.labels
         return None if labels is None else labels.rate(word)
+
+    def _revision(self) -> int:
+        """Return a number that grows when something was stored, or heard and not stored."""
+        heard = sum(one.traces for one in self._sources.heard())
+        return self._sources.reader.revision() + heard
 
     def close(self) -> None:
         """End the threads; a view that is being made is not waited for."""
@@ -150,7 +156,13 @@ class Pages:
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
                 return answer
 
+    def _connect(self, request: Request, asked: PageQuery) -> Response:
+        values = self._views.connect(asked)
+        return self._render_page(request, asked, "connect.html", "/connect", values)
+
     def _overview(self, request: Request, asked: PageQuery) -> Response:
+        if self._views.is_first(asked):
+            return self._connect(request, asked)
         return self._render_page(
             request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
         )
@@ -168,7 +180,7 @@ class Pages:
 
     def _scoring(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
-            request, asked, "scoring.html", "/scoring", self._views.scoring(asked)
+            request, asked, "scoring.html", "/scoring", self._views.scoring(asked, self._t(request))
         )
 
     def _golden(self, request: Request, asked: PageQuery) -> Response:
@@ -372,7 +384,7 @@ class Pages:
             "light": light_kind,
             "light_text": light_text,
             "navigation": NAVIGATION,
-            "lively": here in RANGED,
+            "lively": here in (*RANGED, "/connect"),
             "ranged": here in RANGED,
             "services": self._views.services(asked) if here in RANGED else {},
             "when": lambda at_ms: timestamp(at_ms, now_ms),

@@ -15,7 +15,7 @@ from ragmeter.serve.store import ChunkSentence, ContextView, RequestRow, Request
 
 from ._drawings import Scale, standing
 from ._numbers import money, number
-from ._overview import direction
+from ._score_rows import direction
 from ._words import Words
 
 __all__ = [

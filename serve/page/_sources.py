@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.requests.references import ReferenceSource
 from ragmeter.serve.store import Reader
 from ragmeter.watch.change import Change
@@ -38,6 +39,8 @@ class Sources:
     """What the detectors know."""
     health: Callable[[], Mapping[str, Any]] = _healthy
     """As `Server.health`."""
+    heard: Callable[[], Sequence[HeardService]] = tuple
+    """What came of each service since the server began."""
     ended: Callable[[], bool] = bool
     """Whether the server is ending, so that open streams do."""
     guard: AbstractContextManager[object] = field(default_factory=nullcontext)

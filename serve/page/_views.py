@@ -10,16 +10,34 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
-from ragmeter.serve.store import Filters, JudgeOutage, Overview, RequestRow, ScoreSummary
+from ragmeter.serve.store import (
+    Filters,
+    HealthView,
+    JudgeOutage,
+    Overview,
+    RequestRow,
+    ScoreSummary,
+)
 from ragmeter.serve.store import TrendPoint as StoredPoint
 from ragmeter.watch.change import Change, NewSince
 
 from ._asked import PageQuery, UnreadableAddressError, request_path
+from ._connect import SETUPS, connection_steps
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, news
 from ._numbers import money
-from ._overview import columns, group_rows, measured_by, score_rows, segment_name
+from ._overview import (
+    heard_rows,
+    lane_table,
+    part_rows,
+    question_rows,
+    segment_name,
+    segment_words,
+    sentence,
+    signal_rows,
+    value_words,
+)
 from ._request import (
     chunk_views,
     score_groups,
@@ -29,6 +47,7 @@ from ._request import (
     why,
 )
 from ._request_list import chips, facet_views, list_rows, timeline
+from ._score_rows import measured_by, score_rows
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._words import Words
@@ -38,8 +57,8 @@ __all__ = ["Views"]
 ROWS = 50
 """Requests on a page of the list."""
 _DAY_MS = 86_400_000
-WORST = 8
-"""Groups of the worst requests on the overview."""
+MOST_TOLD = 6
+"""Deployments that the overview lists."""
 FAILING = 0.05
 """Share of judged requests without a score from which on it is said at the top; fewer are counted below."""
 STATUSES = (
@@ -80,47 +99,68 @@ class Views:
         return request_path(row.trace_id, row.span_id, row.run_id)
 
     def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return what the overview shows."""
+        """Return what the overview shows. Raises UnreadableAddressError: there is no such segment."""
         overview = self._read(asked.filters())
-        told, fallen = self._news(asked, overview)
-        names = columns(overview, fallen)
-        segments = sorted(overview.segments)
-        if asked.by and asked.by not in segments:
-            known = self._sources.reader.segment_names()
-            if asked.by not in known:
-                raise UnreadableAddressError(
-                    f"by is the name of a segment: {', '.join(sorted(known))}"
-                )
-        fault = next((one for one in told if one.kind == "fell"), None)
-        # The parts that are shown are those among which one is at fault.
-        blamed = "" if fault is None else fault.filters.seg.partition(":")[0]
-        wished = [asked.by, blamed, "language", "metadata.language", *segments]
-        by = next((name for name in wished if name in segments), "")
-        since = None if fault is None else fault.since_ms
-        worst = self._worst(asked, fault)
+        health = self._health(asked)
+        told, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
+        about = asked.filters()
+        if health.lead is not None:
+            about = replace(about, service=health.lead.service)
+        trends = self._snapshots.get(("trends", about), lambda: self._sources.reader.trends(about))
+        lines = [(name.score, points) for name, points in trends.items()]
+        bad = overview.verdicts.get("bad", 0)
+        judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))
         return {
             "overview": overview,
+            "health": health,
+            "lead": sentence(health.lead, words),
             "told": [self._news_fields(one) for one in told],
             "standing": self._sources.standing(),
+            "bad": (bad, judged),
             "refused": self._health_problem(),
             "overloads": self._overloads(overview),
-            "by_missing": asked.by if asked.by and by != asked.by else "",
             "judge_failing": failing,
             "outages": self._outages(asked, overview) if failing else (),
             "judge_money": _judge_money(overview),
-            "grpc_at_http": self._exports().get("grpc_on_http", 0),
             "dropped": sum(overview.dropped.values()),
-            "segments": {name: segment_name(name, segments) for name in segments},
-            "by": by,
-            "columns": names,
-            "groups": group_rows(overview, names, by, fallen, words),
-            "worst": worst,
-            "worst_since": since,
-            "fault": "" if fault is None else fault.where,
-            "rows": score_rows(overview, fallen, self._other_trends(asked, fault), since, words),
-            "holds_texts": any(row.question is not None for row in worst),
+            "segments": {
+                name: segment_words(segment_name(name, overview.segments), words)
+                for name in ("workflow", *overview.segments)
+                if len(overview.segments.get(name, "ab")) > 1
+            },
+            "table": lane_table(health, overview, asked, words),
+            "heard": heard_rows(self._sources.heard(), asked.service),
+            "questions": question_rows(health, asked, words),
+            "parts": part_rows(health, words),
+            "deployments": [
+                (one, value_words(one, words)) for one in health.deployments[:MOST_TOLD]
+            ],
+            "signals": signal_rows(health, lines, overview, words),
+            "holds_texts": bool(health.questions),
+        }
+
+    def is_first(self, asked: PageQuery) -> bool:
+        """Return whether no request has ever come that could be shown."""
+        overview = self._read(asked.filters())
+        return not overview.requests and overview.last_ms is None
+
+    def connect(self, asked: PageQuery) -> dict[str, Any]:
+        """Return how an application is connected, and what of it has come so far."""
+        sources, heard = self._sources, self._sources.heard()
+        scored = self._read(Filters(range_s=_DAY_MS / 1000)).services
+        setup = asked.setup or next(iter(SETUPS))
+        listens = (f"HTTP {sources.http_address}", f"gRPC {sources.grpc_address}")
+        return {
+            "is_first": not any(scored.values()),
+            "setups": SETUPS,
+            "setup": setup,
+            "lines": SETUPS[setup].lines.replace("{http}", sources.http_address),
+            "steps": connection_steps(heard, scored, listens),
+            "heard": heard_rows(heard, everything=True),
+            "grpc_at_http": self._exports().get("grpc_on_http", 0),
+            "holds_texts": False,
         }
 
     def requests(self, asked: PageQuery, words: Words) -> dict[str, Any]:
@@ -189,9 +229,12 @@ class Views:
             "holds_texts": row.question is not None or view.evidence is not None,
         }
 
-    def scoring(self, asked: PageQuery) -> dict[str, Any]:
+    def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what is scored and what is not."""
         overview = self._read(asked.filters())
+        told, fallen = self._news(asked, overview)
+        fault = next((one for one in told if one.kind == "fell"), None)
+        since = None if fault is None else fault.since_ms
         used = [
             one for one in STATUSES if any(score.statuses.get(one) for score in overview.measured)
         ]
@@ -203,6 +246,8 @@ class Views:
                 drops[name] = drops.get(name, 0) + n
         return {
             "overview": overview,
+            "scores": score_rows(overview, fallen, self._other_trends(asked, fault), since, words),
+            "fault": "" if fault is None else fault.where,
             "rows": [(one, measured_by(one, overview)) for one in overview.measured],
             "statuses": used,
             "missing": _missing_scores(overview.measured),
@@ -223,6 +268,17 @@ class Views:
                 for name, n in health.get(kind, {}).items()
             ),
         }
+
+    def _health(self, asked: PageQuery) -> HealthView:
+        filters = asked.filters()
+
+        def read() -> HealthView:
+            try:
+                return self._sources.reader.health(filters, by=asked.by)
+            except ValueError as error:
+                raise UnreadableAddressError(str(error)) from None
+
+        return self._snapshots.get(("health", filters, asked.by), read)
 
     def _read(self, filters: Filters) -> Overview:
         return self._snapshots.get(
@@ -251,15 +307,6 @@ class Views:
             },
             "fresh": self._new(one.change) if one.kind == "fell" else (),
         }
-
-    def _worst(self, asked: PageQuery, fault: News | None) -> tuple[RequestRow, ...]:
-        filters = asked.filters() if fault is None else fault.filters.filters()
-        page = self._snapshots.get(
-            ("worst", filters),
-            lambda: self._sources.reader.requests(filters, sort="worst", limit=WORST, grouped=True),
-        )
-        # Without an excess nothing says that it is worse than the others.
-        return tuple(row for row in page.requests if row.excess is None or row.excess > 0)
 
     def _other_trends(
         self, asked: PageQuery, fault: News | None

@@ -14,7 +14,17 @@ from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
 from ._stages import DocumentView, StageView
 from ._text_search import MOST_CHARACTERS
-from .health_views import BadShare
+from .health_views import (
+    BadShare,
+    ComparisonView,
+    DeploymentView,
+    HealthView,
+    LaneView,
+    PartView,
+    QuestionView,
+    SignalView,
+    VersionStep,
+)
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
 from .store import (
     Store,
@@ -56,8 +66,10 @@ __all__ = [
     "Cause",
     "CellKey",
     "ChunkSentence",
+    "ComparisonView",
     "ContextView",
     "ConversationPage",
+    "DeploymentView",
     "DocumentView",
     "Evidence",
     "Facet",
@@ -66,11 +78,15 @@ __all__ = [
     "Filters",
     "GapPage",
     "Group",
+    "HealthView",
     "ItemView",
     "JudgeOutage",
     "JudgeUse",
+    "LaneView",
     "Mean",
     "Overview",
+    "PartView",
+    "QuestionView",
     "Reader",
     "ReceivedSlot",
     "RequestPage",
@@ -80,6 +96,7 @@ __all__ = [
     "ScoreSummary",
     "ScoreValue",
     "ScoreView",
+    "SignalView",
     "StageView",
     "Store",
     "StoreFullError",
@@ -89,6 +106,7 @@ __all__ = [
     "StoreStats",
     "TrendPoint",
     "UnreadableStoreError",
+    "VersionStep",
     "back_up",
     "evidence",
     "resource_of",

@@ -29,6 +29,7 @@ from ._deployment_effects import (
     worst_first,
 )
 from ._lists import where_of
+from ._names import OWN_SEGMENTS, segments_told_apart
 from ._overview import Selection, estimate_of
 from ._sums import Sums
 from .health_views import (
@@ -81,8 +82,15 @@ class ServiceHealth:
             filters: What is looked at.
             bounds: When that is.
             by: What lanes are of; empty: services, and of one service its workflows.
+
+        Raises:
+            ValueError: There is no such segment.
         """
-        by = by if by and by != "service" else "service" if filters.service is None else "workflow"
+        by = by or ("service" if filters.service is None else "workflow")
+        if by not in (
+            known := {"service", "workflow", *OWN_SEGMENTS, *segments_told_apart(database)}
+        ):
+            raise ValueError(f"by is one of {', '.join(sorted(known))}")
         from_ms, until_ms = bounds
         if filters.until_ms is None:
             until_ms = max(from_ms + 1, min(until_ms, int(self._clock() * 1000)))

@@ -5,21 +5,29 @@ from dataclasses import replace
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
 from ragmeter.serve.store import (
     Advice,
+    BadShare,
     Cause,
+    ComparisonView,
     ContextView,
+    DeploymentView,
     DocumentView,
     Facet,
     FacetPage,
     FacetValue,
     Group,
+    HealthView,
     ItemView,
     JudgeOutage,
     JudgeUse,
+    LaneView,
     Overview,
+    PartView,
+    QuestionView,
     RequestPage,
     RequestRow,
     RequestView,
@@ -27,10 +35,13 @@ from ragmeter.serve.store import (
     ScoreSummary,
     ScoreValue,
     ScoreView,
+    SignalView,
     StageView,
     TrendPoint,
+    VersionStep,
     evidence,
 )
+from ragmeter.serve.store._measured import MeasuredScore
 from ragmeter.watch.change import Change, NewSince
 
 NOW_MS = 1_795_350_000_000  # 2026-11-22, 12:20 UTC
@@ -235,10 +246,70 @@ VIEW = RequestView(
 )  # fmt: skip
 
 
+def bad_share(bad, requests):
+    return BadShare(
+        bad=bad, requests=requests, share=bad / requests, lower=max(0.0, bad / requests - 0.05),
+        upper=min(1.0, bad / requests + 0.05),
+    )  # fmt: skip
+
+
+def lane(name, bad=80, requests=360, **given):
+    values = {
+        "name": name, "version": "2.5.0", "requests": requests, "bad": bad_share(bad, requests),
+        "bad_before": None, "support": estimate(0.64), "support_before": None, "relevance": estimate(0.53),
+        "relevance_before": None, "bins": ((0, 0, 0, 0), (bad, 0, requests - bad, 0)), "deployments": (),
+    }  # fmt: skip
+    return LaneView(**{**values, **given})
+
+
+QUESTIONS = (
+        QuestionView(
+            question=ROWS[0].question, key="ab" * 8, bad=bad_share(19, 26), service="library", workflow="library-qa",
+            language="zh", codes=("unsupported_answer", "off_topic_context"), at_ms=NOW_MS - 60_000,
+            trace_id=ROWS[0].trace_id, span_id=ROWS[0].span_id, run_id=ROWS[0].run_id,
+        ),
+    )  # fmt: skip
+QUIET_HEALTH = HealthView(
+    by="service", bin_ms=300_000, bins_from_ms=FROM_MS, lanes=(lane("library"), lane("desk", 1, 40)),
+    deployments=(), lead=None, parts=(), questions=QUESTIONS, signals=(), detectable=0.18,
+)  # fmt: skip
+DEPLOYMENT = DeploymentView(
+    number=1, service="library", at_ms=CHANGE_MS,
+    values=(VersionStep(name="service.version", before="2.4.1", value="2.5.0"),
+            VersionStep(name="index_version", before="2026-11-16", value="2026-11-21b")),
+    comparison=ComparisonView(score="support", before=0.86, after=0.55, lower=-0.38, upper=-0.26, n_before=989,
+                              n_after=564, effect="worse"),
+    bad_before=bad_share(80, 989), bad_after=bad_share(227, 564),
+)  # fmt: skip
+HEALTH = replace(
+    QUIET_HEALTH,
+    lanes=(
+        lane("library", bad_before=bad_share(8, 100), support_before=estimate(0.86), deployments=(CHANGE_MS,)),
+        lane("desk", 1, 40),
+    ),
+    deployments=(DEPLOYMENT,),
+    lead=DEPLOYMENT,
+    parts=(PartView(segment="language:zh", now=bad_share(60, 95), before=bad_share(8, 100)),
+           PartView(segment="language:en", now=bad_share(20, 265), before=None)),
+    signals=(
+        SignalView(name="relevance", score="lexical_context_relevance", now=estimate(0.53), before=estimate(0.8),
+                   is_off=True),
+        SignalView(name="refusals", score="refusal", now=estimate(0.05), before=None, is_off=False),
+    ),
+)  # fmt: skip
+HEARD = HeardService(
+    service="checkout-bot", traces=64, reasons={"no_retrieval_step": 64}, scopes={"openinference": 64},
+    tools=["search"], fix="ragmeter serve --retrieval-tool 'search'",
+)  # fmt: skip
+
+
 class FrozenReader:
     """Answers as the store would, from what it is given."""
 
-    def __init__(self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,)):
+    def __init__(
+        self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,), health=QUIET_HEALTH
+    ):
+        self._health = health
         self._overview, self._before, self._rows = overview, before, rows
         self._views = {view.row.trace_id: view for view in views}
         self.asked = []
@@ -248,6 +319,13 @@ class FrozenReader:
         self.asked.append(filters)
         return self._before if filters.until_ms is not None else self._overview
 
+    def health(self, filters, *, by=""):
+        if by and by not in {"service", "workflow", "retriever", *self._overview.segments}:
+            raise ValueError(
+                f"by is one of {', '.join(sorted(self._overview.segments))}, retriever"
+            )
+        return replace(self._health, lanes=self._health.lanes if self._overview.requests else ())
+
     def explained(self, change):
         new = NewSince(
             name="index_version", value="2026-11-21b", at=CHANGE_MS / 1000 + 60, requests=83
@@ -255,7 +333,10 @@ class FrozenReader:
         return replace(change, new=(new,))
 
     def trends(self, filters):
-        return {one.name: one.trend for one in self.overview(filters).scores}
+        return {
+            MeasuredScore(one.name, one.measurement): one.trend
+            for one in self.overview(filters).scores
+        }
 
     def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
         self.asked.append((filters, sort, cursor, grouped))

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from frozen_page import (
     CHANGE_MS,
     EMPTY,
+    HEALTH,
+    HEARD,
     NOW_MS,
     OVERVIEW,
     SPAN,
@@ -71,6 +73,11 @@ _WITHOUT = replace(
 _SECOND = row(run_id="run-9", span_id="1" * 16, question="And the second?")
 
 STATES = {
+    "deployment": State(
+        {"reader": FrozenReader(health=HEALTH), "changes": lambda: (), "heard": lambda: [HEARD]},
+        ("/", "/connect", "/?service=library&by=language"),
+        "is worse than",
+    ),
     "change": State({}, ("/", "/requests", ONE, "/scoring", "/golden"), "got worse since"),
     "segment": State(
         {},

@@ -401,13 +401,16 @@ def test_the_description_is_exact(filled):
         {"score": ["support>=0.1", "lexical_groundedness<=0.9"]}, {"conversation_id": "c"},
         {"segment": ["metadata.tenant:acme", "language:en"]},
     ]  # fmt: skip
+    question = ask(client, "/api/overview", range="24h")["questions"][0]["key"]
+    narrowing.append({"question": question})
     lists = [
         *narrowing, {"sort": "question"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
         {"grouped": "true"}, {"grouped": "0"}, {"cursor": ask(client, "/api/requests", limit=1)["next"]},
     ]  # fmt: skip
     turns = [{"limit": "1"}, {"conversation_id": "c"}]
+    lanes = [{"by": "workflow"}, {"by": "metadata.tenant"}]
     answered = {
-        "/api/overview": [ask(client, "/api/overview", **one) for one in filters],
+        "/api/overview": [ask(client, "/api/overview", **one) for one in filters + lanes],
         "/api/requests": [ask(client, "/api/requests", **one) for one in filters + lists],
         "/api/requests/{trace_id}": [
             ask(client, one),
@@ -426,7 +429,7 @@ def test_the_description_is_exact(filled):
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         assert [wrong(value, schema, schemas, path) for value in values] == [[]] * len(values)
     tried = {
-        "/api/overview": {name for one in filters for name in one},
+        "/api/overview": {name for one in filters + lanes for name in one},
         "/api/requests": {name for one in filters + lists for name in one},
         "/api/requests/{trace_id}": {"trace_id", "span_id"},
         "/api/conversations": {name for one in filters + turns for name in one},

@@ -77,7 +77,7 @@ def test_the_page_says_where_a_mean_rests_on_few_conversations(conversations):
     kept = Store(clock=lambda: NOW_S)
     kept.export(few)
     page = client(kept.reader(), clock=lambda: NOW_S, changes=tuple)
-    assert "few conversations: 12" in page.get("/").text
+    assert "few conversations: 12" in page.get("/scoring").text
     kept.close()
 
 

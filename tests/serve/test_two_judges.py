@@ -11,7 +11,7 @@ from stored import earlier_version, judged, scored, store, told
 
 from ragmeter import Score
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve.page._overview import score_rows
+from ragmeter.serve.page._score_rows import score_rows
 from ragmeter.serve.page._words import words_in
 from ragmeter.serve.store import Filters
 from ragmeter.serve.store._cells import Cells

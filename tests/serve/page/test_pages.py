@@ -11,9 +11,12 @@ from frozen_page import (
     CHANGE_MS,
     CHANGES,
     EMPTY,
+    HEALTH,
+    HEARD,
     HOST,
     NOW_MS,
     OVERVIEW,
+    QUIET_HEALTH,
     ROWS,
     SPAN,
     TRACE,
@@ -21,6 +24,7 @@ from frozen_page import (
     FrozenReader,
     change,
     client,
+    lane,
     row,
 )  # fmt: skip
 from stored import scored, store
@@ -30,7 +34,15 @@ from ragmeter.serve.page import Standing
 from ragmeter.serve.store import Advice, BadShare, Cause, JudgeUse, evidence
 from ragmeter.serve.store._guidance import AdviceCode, CauseCode
 
-PAGES = ["/", "/requests", "/scoring", "/golden", f"/request/{TRACE}", "/request/" + "0" * 32]
+PAGES = [
+    "/",
+    "/requests",
+    "/scoring",
+    "/golden",
+    "/connect",
+    f"/request/{TRACE}",
+    "/request/" + "0" * 32,
+]
 
 
 def seen(response):
@@ -88,30 +100,58 @@ class TestOverview:
         assert "lexical_context_relevance 0.80 → 0.10" in words
         assert "lexical_groundedness 0.93 → 0.12" in words
         assert "New since then: index_version = 2026-11-21b (12:01 · 83)" in words
-        assert response.text.count('class="verdict bad"') == 2, (
-            "the whole is not told beside its part; the judge is"
-        )
+        bad = re.findall('class="(?:verdict|sentence) bad"', response.text)
+        assert len(bad) == 2, "the whole is not told beside its part; the judge is"
         assert "<title>▼ ragmeter" in response.text
 
-    def test_the_parts_that_are_shown_are_those_of_which_one_fell(self):
-        segment = "metadata.index_version:2026-11-21b"
-        changes = (change(segment=segment, service="library"),)
-        picked = r'class="picks">.*?by=([\w.]+)" aria-current="true"'
-        assert re.findall(picked, client(changes=lambda: changes).get("/").text) == [
-            "metadata.index_version"
-        ]
-        text = client(changes=lambda: changes).get("/", params={"by": "language"}).text
-        assert re.findall(picked, text) == ["language"]
+    def test_a_version_that_made_it_worse_is_named_with_its_proof(self):
+        text = (page := client(FrozenReader(health=HEALTH), changes=lambda: ())).get("/").text
+        words = seen(page.get("/"))
+
+        assert "▼ library 2.5.0 is worse than 2.4.1 since 12:00" in words
+        assert "Support 0.86 → 0.55 −0.31 [−0.38, −0.26]" in words
+        assert "Bad answers 8% → 40% 227 of 564 bad" in words
+        assert "New at the same moment: Index 2026-11-21b" in words
+        assert "See the 227 bad requests" in words
+        link = f"/requests?service=library&seg=metadata.service.version%3A2.5.0&since={CHANGE_MS}&verdict=bad"
+        assert f'class="button" href="{html.escape(link)}"' in text
+        assert "<title>▼ library 2.5.0" in text
+        assert "Nothing is clearly worse" not in words
+
+    def test_lanes_questions_and_parts_say_what_they_count(self):
+        words = seen(client(FrozenReader(health=HEALTH), heard=lambda: [HEARD]).get("/"))
+
+        assert (
+            "library 2.5.0 22% ▼ worse than usual was 8% 0.64 ▼ worse than usual was 0.86 0.53 0.50–0.56 360"
+            in words
+        )
+        assert "desk 2.5.0 2% 0–8%" in words
+        assert "19 of 26 bad Answer not in the chunks + Chunks off topic · library-qa · zh" in words
+        assert "zh 63% was 8% en 8%" in words
+        assert (
+            "checkout-bot 64 traces heard, none scored Its spans show model calls and no retrieval step."
+            in words
+        )
+        assert "ragmeter serve --retrieval-tool 'search'" in words
+        assert "▼ 0.53 was 0.80" in words
+
+    def test_of_many_services_the_first_are_shown_and_then_all(self):
+        many = replace(QUIET_HEALTH, lanes=tuple(lane(f"s{at}", 1) for at in range(56)))
+        pages = client(FrozenReader(health=many), changes=lambda: ())
+
+        assert "48 more, with less that is bad" in seen(pages.get("/"))
+        assert "s55" in seen(pages.get("/", params={"lanes": "all"}))
+        assert len(pages.get("/", params={"lanes": "all"}).content) < 70_000
 
     def test_metadata_that_is_called_as_another_part_is_told_from_it(self):
         both = {
-            "language": {"en": 265},
-            "metadata.language": {"en": 265},
-            "metadata.tenant": {"acme": 9},
+            "language": {"en": 265, "zh": 95},
+            "metadata.language": {"en": 265, "zh": 95},
+            "metadata.tenant": {"acme": 9, "umbrella": 3},
         }
         reader = FrozenReader(replace(OVERVIEW, segments=both))
-        words = seen(client(reader, changes=lambda: ()).get("/"))
-        assert "By workflow and segment language metadata.language tenant" in words
+        words = seen(client(reader, changes=lambda: ()).get("/", params={"service": "library"}))
+        assert "Workflow Language metadata.language Tenant" in words
 
     def test_the_button_leads_to_the_requests_worst_first(self):
         link = re.search(r'class="button" href="([^"]*)"', client().get("/").text)[1].replace(
@@ -215,8 +255,7 @@ class TestOverview:
         words = seen(client(FrozenReader(EMPTY), changes=lambda: ()).get("/"))
 
         assert "Waiting for the first request" in words
-        assert f"OTLP over HTTP: {HOST}" in words
-        assert "OTLP over gRPC: http://127.0.0.1:4317" in words
+        assert f"Listening HTTP {HOST} gRPC http://127.0.0.1:4317" in words
         assert "gRPC at the HTTP port" not in words
         demo = f"ragmeter demo --otlp {HOST}"
         assert f"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true {demo}" in words
@@ -239,10 +278,10 @@ class TestOverview:
             replace(OVERVIEW, without_text=360),
             rows=(row(question=None), row(question=None, trace_id=None)),
         )
-        words = seen(client(without).get("/"))
+        pages = client(without)
 
-        assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true" in words
-        assert TRACE[:16] in words
+        assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true" in seen(pages.get("/"))
+        assert TRACE[:16] in seen(pages.get("/requests"))
 
     def test_no_text_because_the_server_keeps_none(self):
         without = FrozenReader(replace(OVERVIEW, without_text=360))
@@ -258,16 +297,11 @@ class TestOverview:
         assert light in seen(client(reader).get("/"))
 
     def test_a_status_without_a_value_is_a_word_and_never_a_number(self):
-        text = client().get("/").text
+        text = client().get("/scoring").text
         (line,) = re.findall(r"<tr>\s*<th[^>]*><a[^>]*>id_recall</a>.*?</tr>", text, re.DOTALL)
 
         assert '200 <span class="status missing_input"' in line
         assert "0.00" not in line
-
-    def test_segments_are_parted_by_the_one_that_is_asked_for(self):
-        words = seen(client().get("/", params={"by": "metadata.index_version"}))
-
-        assert "2026-11-21b 83" in words
 
     def test_requests_without_a_workflow_can_be_asked_for(self):
         reader = FrozenReader()
@@ -397,24 +431,12 @@ class TestList:
             response
         )
 
-    def test_a_segment_that_parts_nothing_is_said(self):
-        """One that is known but not of this time is a link of another time; one that nobody knows is a mistake."""
-        known = client().get("/?by=retriever")
+    def test_a_segment_that_no_one_knows_is_answered_with_those_that_there_are(self):
         unknown = client().get("/?by=nonsense")
 
-        assert known.status_code == 200
-        assert "No request of this time has the segment retriever." in seen(known)
-        assert "No request of this time" not in seen(client().get("/?by=language"))
+        assert client().get("/?by=retriever").status_code == 200
         assert unknown.status_code == 400
-        assert "by is the name of a segment:" in seen(unknown)
-
-    def test_none(self):
-        assert "Nothing came in this time" in seen(client(FrozenReader(rows=())).get("/requests"))
-
-    def test_one_of_which_only_scores_came(self):
-        assert "has not yet" in seen(
-            client(FrozenReader(rows=(row(orphan=True),))).get("/requests")
-        )
+        assert "by is one of" in seen(unknown)
 
 
 class TestRequest:
@@ -665,7 +687,7 @@ def test_the_first_view_is_small():
     text = pages.get("/").text
     files = re.findall(r'"(/static/[^"]*)"', text)
 
-    assert len(text) + sum(len(pages.get(one).content) for one in set(files)) < 100_000
+    assert len(text) + sum(len(pages.get(one).content) for one in set(files)) < 70_000
     assert len(set(files)) + 1 <= 6
 
 

@@ -55,6 +55,13 @@ def test_every_word_is_used():
         "group_",
         "life_",
         "facet_",
+        "heard_",
+        "setup_",
+        "step_",
+        "support_",
+        "relevance_",
+        "refusals_",
+        "nothing_found_",
     )
     kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
     unused = [

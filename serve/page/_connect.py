@@ -1,0 +1,97 @@
+"""How an application is connected: the lines to copy for what there is, and what of it has come so far."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.metrics.errors import install_command
+
+__all__ = ["SETUPS", "Setup", "connection_steps"]
+
+_BESIDE = """from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+"""
+_STARTED = """OTEL_EXPORTER_OTLP_ENDPOINT={http} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf \\
+  OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true \\
+  opentelemetry-instrument python app.py"""
+
+
+class Setup(NamedTuple):
+    """What to do where something is used already."""
+
+    name: str
+    lines: str
+    """``{http}`` is where OTLP over HTTP comes in."""
+
+
+SETUPS: Mapping[str, Setup] = {
+    "langchain": Setup(
+        "LangChain", f"{install_command('langchain', 'otlp')} opentelemetry-distro\n{_STARTED}"
+    ),
+    "llama_index": Setup(
+        "LlamaIndex", f"{install_command('llama-index', 'otlp')} opentelemetry-distro\n{_STARTED}"
+    ),
+    "phoenix": Setup(
+        "Phoenix",
+        _BESIDE
+        + """from phoenix.otel import register
+
+provider = register(auto_instrument=True)
+provider.add_span_processor(
+    BatchSpanProcessor(OTLPSpanExporter("{http}/v1/traces")),
+    replace_default_processor=False,
+)""",
+    ),
+    "langfuse": Setup(
+        "Langfuse",
+        "from langfuse import get_client\nfrom opentelemetry import trace\n"
+        + _BESIDE
+        + """
+get_client()
+trace.get_tracer_provider().add_span_processor(
+    BatchSpanProcessor(OTLPSpanExporter("{http}/v1/traces"))
+)""",
+    ),
+    "opentelemetry": Setup(
+        "OpenTelemetry",
+        "export OTEL_EXPORTER_OTLP_ENDPOINT={http}\nexport OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    ),
+}
+"""By the word for it in addresses."""
+
+
+def connection_steps(
+    heard: Sequence[HeardService], scored: Mapping[str, int], listens: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the steps from listening to the first score: each with whether it is done, and its lines.
+
+    Args:
+        heard: What came of each service.
+        scored: Scored requests of the store, by service.
+        listens: Where the server listens.
+    """
+    names = [(one.service, one.traces) for one in heard]
+    known = {name for name, _ in names}
+    names += [(name, n) for name, n in scored.items() if name not in known]
+    found = [name for name, n in scored.items() if n] + [
+        one.service for one in heard if one.requests and one.service not in scored
+    ]
+    done = [True, bool(names), bool(found), any(scored.values())]
+    lines: list[list[tuple[str, int | None]]] = [
+        [(each, None) for each in listens],
+        list(names),
+        [(each, None) for each in found],
+        [(name, n) for name, n in scored.items() if n],
+    ]
+    keys = ("step_listening", "step_heard", "step_retrieval", "step_score")
+    return [
+        {
+            "key": key,
+            "is_done": is_done,
+            "is_next": not is_done and all(done[:at]),
+            "lines": said[:8],
+        }
+        for at, (key, is_done, said) in enumerate(zip(keys, done, lines, strict=True))
+    ]

@@ -1,0 +1,197 @@
+"""The scores of a stretch of time, each with mean and trend; which are shown where there is room for few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ragmeter.metrics import ScoreDirection
+from ragmeter.quality.estimates import Estimate
+from ragmeter.serve.store import Overview, ScoreSummary
+from ragmeter.serve.store import TrendPoint as StoredPoint
+
+from ._drawings import Scale, TrendPoint, trend
+from ._news import Fallen
+from ._numbers import clock, count, number, on_scale
+from ._words import Words
+
+__all__ = ["ScoreRow", "direction", "measured_by", "score_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """One score of the overview."""
+
+    name: str
+    by: str
+    """Which judge, or which formula, where there are several; else empty."""
+    direction: ScoreDirection
+    usual: str
+    """The usual range, written out; empty: not known."""
+    mean: str
+    interval: str
+    drawing: Markup | None
+    n: int
+    statuses: tuple[tuple[str, int], ...]
+    """Those without a value, the commonest first."""
+    trend: Markup | None
+    fell: bool
+
+
+def direction(name: str | None) -> ScoreDirection:
+    """Return a stored direction; one that was never told is taken as ``higher``, the metrics' default."""
+    return "lower" if name == "lower" else "none" if name == "none" else "higher"
+
+
+def score_rows(
+    overview: Overview,
+    fallen: Fallen,
+    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
+    change_ms: int | None,
+    words: Words,
+) -> list[ScoreRow]:
+    """Return the scores: those that fell first, then by what they judge, then by name.
+
+    Args:
+        overview: What the store says.
+        fallen: The falls that are on.
+        others: Trends of the part at fault, by score and measurement.
+        change_ms: When it began; None: nothing did.
+        words: Of the page's language.
+    """
+    fell = {score for _, _, score in fallen}
+    order = sorted(
+        overview.measured,
+        key=lambda one: (
+            one.name not in fell, one.estimate is None, one.direction == "none",
+            one.target != "retrieval", one.name,
+        ),
+    )  # fmt: skip
+    return [_score_row(one, overview, fell, others, change_ms, words) for one in order]
+
+
+def measured_by(score: ScoreSummary, overview: Overview) -> str:
+    """Return what tells a measurement from the others of its score: judge, formula, or both; empty: nothing.
+
+    Args:
+        score: One of the overview's.
+        overview: All of them.
+    """
+    alike = [one for one in overview.measured if one.name == score.name]
+    if len(alike) < 2:
+        return ""
+    parts = [
+        getattr(score, name) or "?"
+        for name in ("judge", "definition")
+        if len({getattr(one, name) for one in alike}) > 1
+    ]
+    return " · ".join(parts)
+
+
+def _score_row(
+    score: ScoreSummary,
+    overview: Overview,
+    fell: AbstractSet[str],
+    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
+    change_ms: int | None,
+    words: Words,
+) -> ScoreRow:
+    estimate = score.estimate
+    known = score.statuses.get("ok", 0) + score.statuses.get("partial", 0)
+    lacking = [(one, n) for one, n in score.statuses.items() if one != "ok" and n]
+    mean, interval, drawing = "–", "", None
+    if estimate is not None and known:
+        middle, lower, upper = on_scale(estimate, score.range)
+        mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
+        if few := _few_conversations(estimate, words):
+            interval = f"{interval}, {few}"
+        drawing = _scale(score, estimate, score.usual, fell=score.name in fell).svg()
+    return ScoreRow(
+        name=score.name,
+        by=measured_by(score, overview),
+        direction=direction(score.direction),
+        usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
+        mean=mean,
+        interval=interval,
+        drawing=drawing,
+        n=known,
+        statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
+        trend=_trend(
+            score, overview, others.get((score.name, score.measurement), ()), change_ms, words
+        ),
+        fell=score.name in fell,
+    )
+
+
+def _scale(
+    score: ScoreSummary,
+    estimate: Estimate,
+    usual: tuple[float, float] | None,
+    *,
+    fell: bool = True,
+) -> Scale:
+    mean, lower, upper = on_scale(estimate, score.range)
+    low, high = _ends(score)
+    value = (lower + upper) / 2 if mean is None else mean
+    return Scale(value, lower, upper, usual, direction(score.direction), low, high, coloured=fell)
+
+
+def _ends(score: ScoreSummary) -> tuple[float, float]:
+    low = 0.0 if score.range[0] is None else score.range[0]
+    return low, low + 1.0 if score.range[1] is None else score.range[1]
+
+
+def _trend(
+    score: ScoreSummary,
+    overview: Overview,
+    other: Sequence[StoredPoint],
+    change_ms: int | None,
+    words: Words,
+) -> Markup | None:
+    points = _points(score.trend, score)
+    known = [one for one in points if one.mean is not None]
+    if not known:
+        return None
+    low, high = _ends(score)
+    label = words(
+        "trend_label",
+        score=score.name,
+        start=clock(overview.from_ms),
+        end=clock(overview.until_ms),
+        first=number(known[0].mean),
+        last=number(known[-1].mean),
+        n=count(sum(one.n for one in points)),
+    )
+    return trend(
+        points,
+        overview.from_ms,
+        overview.until_ms,
+        label=label,
+        low=low,
+        high=high,
+        change_at=change_ms,
+        other=_points(other, score),
+    )
+
+
+def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoint]:
+    """Return the bins to draw, with one without a mean wherever nothing was stored: a gap stays a gap."""
+    points: list[TrendPoint] = []
+    for one in stored:
+        if points and one.from_ms > points[-1].end:
+            points.append(TrendPoint(points[-1].end, one.from_ms, None, 0.0, 0.0, 0))
+        mean, lower, upper = on_scale(one.estimate, score.range)
+        points.append(
+            TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged)
+        )
+    return points
+
+
+def _few_conversations(estimate: Estimate, words: Words) -> str:
+    """Return how few conversations a mean rests on; empty where there are enough, or none is known."""
+    if not estimate.has_few_conversations:
+        return ""
+    return words("few_conversations", n=str(estimate.n_conversations))

@@ -1,0 +1,122 @@
+"""The drawings of the overview, as SVG text: shares over time, a fall, a part of a whole.
+
+Places across are percentages, so that a drawing fills its column and no text of it is stretched; bars are one
+path a verdict, in a box that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup, escape
+
+__all__ = ["axis", "bar", "pair", "strip"]
+
+STRIP_HEIGHT, VOLUME_HEIGHT = 34, 7
+AXIS_HEIGHT = 34
+PAIR_WIDTH, BAR_WIDTH = 180, 72
+_WORDS = ("bad", "suspect", "good")
+_ALL = STRIP_HEIGHT + 3 + VOLUME_HEIGHT
+
+Bins = Sequence[tuple[int, int, int, int]]
+
+
+def strip(
+    bins: Bins, marks: Sequence[float] = (), *, label: str, said: Callable[[int], str] | None = None
+) -> Markup:
+    """Draw the shares of bad, suspect and good from below, and how many there were below that.
+
+    Args:
+        bins: Bad, suspect and good ones in each stretch, and those without a verdict. None: a gap.
+        marks: Where something was deployed, 0 to 1.
+        label: The drawing in one sentence.
+        said: What is said of a stretch that is pointed at; None: nothing.
+    """
+    most = max([sum(one) for one in bins] + [1])
+    paths = dict.fromkeys((*_WORDS, "volume"), "")
+    hovers: list[str] = []
+    for at, counts in enumerate(bins):
+        if not sum(counts):
+            continue
+        judged, y = sum(counts[:3]), float(STRIP_HEIGHT)
+        for word, n in zip(_WORDS, counts, strict=False):
+            if n:
+                high = STRIP_HEIGHT * n / judged
+                y -= high
+                gap = 1.0 if y > 0.5 else 0.0
+                paths[word] += _box(at, y + gap, max(0.8, high - gap))
+        tall = max(1.5, VOLUME_HEIGHT * sum(counts) / most)
+        paths["volume"] += _box(at, _ALL - tall, tall)
+        if said is not None:
+            hovers.append(
+                f'<rect x="{at}" width="1" height="{_ALL}"><title>{escape(said(at))}</title></rect>'
+            )
+    drawn = "".join(f'<path class="{kind}" d="{d}"/>' for kind, d in paths.items() if d)
+    lines = "".join(
+        f'<line class="mark" x1="{_percent(x)}" x2="{_percent(x)}" y1="-2" y2="{_ALL}"/>'
+        for x in marks
+    )
+    return Markup(  # noqa: S704 -- numbers and class names of this module, and escaped texts
+        f'<svg class="strip" height="{_ALL}" role="img" aria-label="{escape(label)}">'
+        f'<svg viewBox="0 0 {max(1, len(bins))} {_ALL}" preserveAspectRatio="none" width="100%" '
+        f'height="{_ALL}">'
+        f'{drawn}<g class="hover">{"".join(hovers)}</g></svg>{lines}</svg>'
+    )
+
+
+def axis(ticks: Sequence[tuple[float, str]], marks: Sequence[tuple[float, str]] = ()) -> Markup:
+    """Draw times, and above them what was deployed.
+
+    Args:
+        ticks: Where, 0 to 1, and what.
+        marks: Likewise.
+    """
+    texts = [
+        f'<text x="{_percent(x)}" y="{AXIS_HEIGHT - 4}" text-anchor="{"start" if x < 0.04 else "middle"}">'
+        f"{escape(text)}</text>"
+        for x, text in ticks
+        if x < 0.97
+    ]
+    for x, text in marks:
+        side, step = ("end", -5) if x > 0.55 else ("start", 5)
+        texts.append(
+            f'<text class="deployed" x="{_percent(x)}" dx="{step}" y="11" text-anchor="{side}">'
+            f"{escape(text)}</text>"
+            f'<line class="mark" x1="{_percent(x)}" x2="{_percent(x)}" y1="2" y2="{AXIS_HEIGHT}"/>'
+        )
+    return Markup(  # noqa: S704 -- as above
+        f'<svg class="axis" height="{AXIS_HEIGHT}" aria-hidden="true">{"".join(texts)}</svg>'
+    )
+
+
+def pair(before: float | None, now: float, lower: float, upper: float, *, is_bad: bool) -> Markup:
+    """Draw before (a ring) and now (a dot with its interval) on one scale from 0 to 1."""
+
+    def x(value: float) -> float:
+        return 6 + (PAIR_WIDTH - 12) * min(1.0, max(0.0, value))
+
+    ring = "" if before is None else f'<circle class="before" cx="{x(before):.1f}" cy="7" r="4.5"/>'
+    return Markup(  # noqa: S704 -- as above
+        f'<svg class="pair{" bad" if is_bad else ""}" width="{PAIR_WIDTH}" height="14" aria-hidden="true" '
+        f'viewBox="0 0 {PAIR_WIDTH} 14"><line class="rail" x1="6" x2="{PAIR_WIDTH - 6}" y1="7" y2="7"/>'
+        f'<rect class="span" x="{x(lower):.1f}" y="4.5" width="{max(2.0, x(upper) - x(lower)):.1f}" height="5" '
+        f'rx="2.5"/>{ring}<circle class="now" cx="{x(now):.1f}" cy="7" r="5"/></svg>'
+    )
+
+
+def bar(share: float, *, is_bad: bool) -> Markup:
+    """Draw a share of a whole."""
+    kind = "bad" if is_bad else "flat"
+    return Markup(  # noqa: S704 -- as above
+        f'<svg class="bar" width="{BAR_WIDTH}" height="8" aria-hidden="true">'
+        f'<rect class="rail" width="{BAR_WIDTH}" height="8" rx="2"/>'
+        f'<rect class="{kind}" width="{BAR_WIDTH * share:.1f}" height="8" rx="2"/></svg>'
+    )
+
+
+def _box(at: int, y: float, high: float) -> str:
+    return f"M{at} {y:.1f}h.86v{high:.1f}h-.86z"
+
+
+def _percent(x: float) -> str:
+    return f"{100 * x:.2f}%"
