@@ -27,7 +27,7 @@ from ragmeter.metrics import (
     content_tokens,
     tokens,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 BOOTSTRAPS = 2000
 

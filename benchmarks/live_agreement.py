@@ -34,7 +34,7 @@ from ragmeter.metrics import (
     RagSample,
     Refusal,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 BOOTSTRAPS = 500
 RETRIEVAL = (LexicalQueryCoverage(), LexicalContextRelevance())

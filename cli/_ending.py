@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from ragmeter.exporters._format import plain
 from ragmeter.metrics import RagmeterError
-from ragmeter.metrics._files.json_lines import as_line
+from ragmeter.metrics._files.json_lines import as_line, plain
 
 from ._console import Console
 from ._interrupt import EXIT_INTERRUPTED, interrupted_line, interruptible

@@ -10,7 +10,7 @@ import re
 from ragmeter.metrics import ConfigurationError, RagSample, RetrievedContext, Score
 from ragmeter.metrics.judge import Judge, OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
-from ragmeter.metrics.metric import run_metric
+from ragmeter.metrics.protocol import run_metric
 
 __all__ = ["ask_first", "fix_of", "tiny_sample"]
 

@@ -23,7 +23,7 @@ from ragmeter.metrics import (
     VerdictRules,
 )
 from ragmeter.metrics._display.meanings import metric_with, said_of
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 from ._console import Console
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmeter.metrics import ComputedMetric, Metric, RagSample, Reference, RetrievedContext
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from ._console import Console

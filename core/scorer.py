@@ -16,7 +16,7 @@ from typing import Any
 from ragmeter.metrics import Metric, RagSample, VerdictRules
 from ragmeter.metrics._measuring import SampleMeasurement
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.metrics.results import Evaluation
 
@@ -135,7 +135,7 @@ class Scorer:
         Args:
             samples: What to score: `RagSample` objects, rows as dictionaries with the columns of a data set, a
                 frame or table (pandas, polars, pyarrow, datasets), or the path of a data set.
-            only: Which of the metrics, e.g. `ragmeter.metrics.metric.reads_reference`; None: all.
+            only: Which of the metrics, e.g. `ragmeter.metrics.protocol.reads_reference`; None: all.
             unjudged: For each sample why judge and embedder are not asked (a short word, e.g.
                 ``sampled_out``), or None where they are; None: they are asked for all.
 

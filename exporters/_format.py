@@ -7,10 +7,7 @@ surrogate would make the application's whole OTLP batch unencodable, so nothing 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from ragmeter.metrics import RagSample, Score
 
@@ -25,7 +22,6 @@ __all__ = [
     "identifier",
     "missing_inputs",
     "outgoing",
-    "plain",
 ]
 
 
@@ -49,24 +45,6 @@ clean_name = lru_cache(maxsize=1024)(clean)
 def outgoing(text: str) -> str:
     """Return a text, which the meter has redacted long before, cut and encodable."""
     return clean(text, MAX_TEXT_CHARS)
-
-
-MAX_DEPTH = 8
-"""Nesting beyond this becomes text, so that a structure that contains itself ends."""
-
-
-def plain(value: Any, depth: int = 0) -> Any:
-    """Return `value` in JSON's types; NaN becomes None, a foreign object its text."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if depth < MAX_DEPTH:
-        if isinstance(value, Mapping):
-            return {str(key): plain(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(item, depth + 1) for item in value]
-    return str(value)
 
 
 def annotator_kind(score: Score) -> str:

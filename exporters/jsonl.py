@@ -15,10 +15,9 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError, RetrievalStage, Score
 from ragmeter.metrics._files.append import append_whole, appending, open_to_append
-from ragmeter.metrics._files.json_lines import as_line
+from ragmeter.metrics._files.json_lines import as_line, plain
 from ragmeter.metrics.errors import loggable
 
-from ._format import plain
 from ._span_targets import recorded_spans
 from .protocol import Retrieval, ScoredRun, TryLaterError, WriteCount
 

@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
-from ragmeter.exporters._format import plain
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import (
     RagmeterError,
@@ -27,6 +26,7 @@ from ragmeter.metrics import (
     RetrievalStage,
     RetrievedContext,
 )
+from ragmeter.metrics._files.json_lines import plain
 
 __all__ = [
     "MAX_BYTES",

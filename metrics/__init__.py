@@ -1,7 +1,7 @@
 """The metric module: a `RagSample` goes in, `Score`s come out.
 
-Usable without the rest of ragmeter: it knows no framework and no telemetry.  The vocabulary is
-loaded at once; metrics and text tools on first use, so that importing costs little.
+Usable without the rest of ragmeter: it knows no framework and no telemetry.  All but the errors is
+loaded on first use, so that importing costs little.
 """
 
 from importlib import import_module
@@ -15,11 +15,6 @@ from .errors import (
     ReferenceFileError,
     UnknownMetricError,
 )
-from .function_metric import FunctionMetric, metric
-from .metric import ComputedMetric, Metric
-from .sample import RagSample, Reference, RetrievalStage, RetrievedContext, SampleStatus
-from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
-from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord
 
 if TYPE_CHECKING:
     from .computed._matching import (
@@ -53,6 +48,7 @@ if TYPE_CHECKING:
     from .computed.retrieval_stages import RetrievalFunnel, RightDocumentLoss
     from .computed.support import Support
     from .evaluation import aevaluate, evaluate
+    from .function_metric import FunctionMetric, metric
     from .judged._quest_eval_scores import QuestEvalScores, quest_eval_scores
     from .judged.answer_relevancy import AnswerRelevancy
     from .judged.context_entity_recall import ContextEntityRecall
@@ -63,16 +59,39 @@ if TYPE_CHECKING:
     from .judged.fused_context import FusedContextMetrics
     from .judged.live_judged import LiveJudged
     from .judged.rag_quest_eval import RagQuestEval
+    from .protocol import ComputedMetric, Metric
     from .registry import BUILTIN, default_metrics, known_metrics, resolve_metrics
+    from .sample import RagSample, Reference, RetrievalStage, RetrievedContext, SampleStatus
+    from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
     from .semantic.semantic_context_relevance import SemanticContextRelevance
     from .text.entities import EntityFinder, EntityMatch
     from .text.overlap import token_f1
     from .text.sentences import sentences
     from .text.tokens import content_tokens, tokens
+    from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord
 
 # Where the other names stand; metrics are found by the table in `registry`, and the imports above are
 # for type checkers.
 _HOMES = {
+    "FunctionMetric": "function_metric",
+    "metric": "function_metric",
+    "ComputedMetric": "protocol",
+    "Metric": "protocol",
+    "RagSample": "sample",
+    "Reference": "sample",
+    "RetrievalStage": "sample",
+    "RetrievedContext": "sample",
+    "SampleStatus": "sample",
+    "Score": "score",
+    "ScoreDirection": "score",
+    "ScoreItem": "score",
+    "ScoreMethod": "score",
+    "ScoreStatus": "score",
+    "ScoreTarget": "score",
+    "VERDICT_CODES": "verdict",
+    "Verdict": "verdict",
+    "VerdictRules": "verdict",
+    "VerdictWord": "verdict",
     "QuestEvalScores": "judged._quest_eval_scores",
     "quest_eval_scores": "judged._quest_eval_scores",
     "BUILTIN": "registry",

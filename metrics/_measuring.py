@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .judge.halving import one_request
 from .judge.protocol import Judge
-from .metric import (
+from .protocol import (
     ComputedMetric,
     Metric,
     compute_metric,

@@ -13,7 +13,7 @@ from ._files.inputs import Samples, samples_of
 from ._measuring import SampleMeasurement
 from .errors import ConfigurationError
 from .judge.protocol import Judge
-from .metric import Metric
+from .protocol import Metric
 from .registry import resolve_metrics
 from .results import Evaluation, SampleScores
 from .sample import RagSample

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, SupportsIndex, get_args, overload
 
 from .errors import ConfigurationError
-from .metric import ComputedMetric, scores_without_value
+from .protocol import ComputedMetric, scores_without_value
 from .sample import RagSample
 from .score import Score, ScoreDirection, ScoreMethod, ScoreTarget
 

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError, UnknownMetricError
-from .metric import Metric, reads_reference
+from .protocol import Metric, reads_reference
 
 __all__ = [
     "BUILTIN",

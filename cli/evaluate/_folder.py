@@ -24,7 +24,7 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSamp
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
-from ragmeter.metrics.metric import lacks_input
+from ragmeter.metrics.protocol import lacks_input
 from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer

@@ -31,7 +31,7 @@ from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics.judge.protocol import JudgeStats
-from ragmeter.metrics.metric import lacks_input, run_metric
+from ragmeter.metrics.protocol import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.quality.decision import check_limits, decide
 from ragmeter.quality.row_scores import RowScore, RowScores

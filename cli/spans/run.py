@@ -15,7 +15,7 @@ from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
 from ragmeter.adapters.opentelemetry.requests import FoundRequest, find_requests
 from ragmeter.adapters.opentelemetry.unseen import unseen_in
 from ragmeter.metrics import RagSample
-from ragmeter.metrics.metric import ComputedMetric, compute_metric
+from ragmeter.metrics.protocol import ComputedMetric, compute_metric
 from ragmeter.metrics.registry import default_metrics
 
 from ._files import BadInput, read_file

@@ -26,7 +26,7 @@ from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.halving import one_request
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.metrics.metric import run_metric, scores_without_value
+from ragmeter.metrics.protocol import run_metric, scores_without_value
 from ragmeter.requests.scope import leave_host
 
 __all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere"]

@@ -23,7 +23,7 @@ from ragmeter.metrics import (
     Reference,
     Score,
 )
-from ragmeter.metrics.metric import (
+from ragmeter.metrics.protocol import (
     compute_metric,
     lacks_input,
     reads_reference,

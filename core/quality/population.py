@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ragmeter.metrics import Metric, RagSample, Score, ScoreDirection
-from ragmeter.metrics.metric import is_measurable
+from ragmeter.metrics.protocol import is_measurable
 
 from .measurement import measurement_of
 

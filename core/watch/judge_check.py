@@ -22,7 +22,7 @@ from ragmeter.metrics import Metric, Score
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.bypass_cache import asking_anew
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.metrics.metric import run_metric
+from ragmeter.metrics.protocol import run_metric
 from ragmeter.quality.sums import unix_clock
 from ragmeter.requests.scope import leave_host
 

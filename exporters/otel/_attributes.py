@@ -31,10 +31,10 @@ from ragmeter.exporters._format import (
     explanation,
     identifier,
     missing_inputs,
-    plain,
 )
 from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RagSample, RetrievedContext, Score
+from ragmeter.metrics._files.json_lines import plain
 
 from ._content import ContentPolicy
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ragmeter.metrics.errors import RagmeterError, UnknownMetricError
-from ragmeter.metrics.metric import Metric
+from ragmeter.metrics.protocol import Metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 __all__ = ["Meaning", "meaning_of", "metric_with", "said_of"]

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError, TooLongError
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse

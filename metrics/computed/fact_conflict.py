@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragmeter.metrics._display.wording import number_of, quote_text
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.scripts import share_a_script

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragmeter.metrics._display.wording import number_of
-from ragmeter.metrics.metric import ComputedMetric, scores_without_value
+from ragmeter.metrics.protocol import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 

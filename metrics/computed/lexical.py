@@ -13,7 +13,7 @@ from typing import Literal
 
 from ragmeter.metrics._display.wording import first_words, listed_ids, number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError, TooLongError
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse

@@ -10,7 +10,7 @@ from itertools import repeat
 
 from ragmeter.metrics._display.wording import first_words, number_of
 from ragmeter.metrics.errors import TooLongError
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse

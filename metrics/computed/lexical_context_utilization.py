@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragmeter.metrics._display.wording import listed_ids, number_of, quote_text
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.refusals import sentence_kinds

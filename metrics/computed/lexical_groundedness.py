@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ragmeter.metrics._display.wording import number_of, percent
 from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.scripts import share_a_script

@@ -10,7 +10,7 @@ from typing import Final
 
 from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ragmeter.metrics._display.wording import listed_ids, number_of, quote_text
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.metric import ComputedMetric, scores_without_value
+from ragmeter.metrics.protocol import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ragmeter.metrics._display.wording import number_of, percent
-from ragmeter.metrics.metric import ComputedMetric, scores_without_value, too_long_scores
+from ragmeter.metrics.protocol import ComputedMetric, scores_without_value, too_long_scores
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse, comparable_tokens

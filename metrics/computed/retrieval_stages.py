@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from ragmeter.metrics._display.wording import quote_text
-from ragmeter.metrics.metric import ComputedMetric, scores_without_value
+from ragmeter.metrics.protocol import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 

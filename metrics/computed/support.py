@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 
 from ragmeter.metrics._display.wording import number_of
-from ragmeter.metrics.metric import ComputedMetric
+from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.analysis import Analysis

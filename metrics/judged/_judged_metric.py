@@ -25,7 +25,7 @@ from ragmeter.metrics.judge.protocol import (
     Reply,
     Usage,
 )
-from ragmeter.metrics.metric import Metric, scores_without_value
+from ragmeter.metrics.protocol import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod, ScoreStatus
 from ragmeter.metrics.text.sentences import RULES, sentences

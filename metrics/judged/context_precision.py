@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragmeter.metrics.judge.protocol import Ask, Group, Item
-from ragmeter.metrics.metric import scores_without_value
+from ragmeter.metrics.protocol import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 

@@ -14,7 +14,7 @@ from typing import Literal
 from ragmeter.metrics.computed._ranking import ndcg, ndcg_bounds
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, JudgeError, Passage
-from ragmeter.metrics.metric import scores_without_value
+from ragmeter.metrics.protocol import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
 from ragmeter.metrics.text.sentences import sentences

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragmeter.metrics._display.wording import quote_text
-from ragmeter.metrics.metric import Metric, scores_without_value
+from ragmeter.metrics.protocol import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem, ScoreStatus
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import ragmeter
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import RetrievalFunnel, RightDocumentLoss
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 
 def fates_of(scored: ScoredRun, *right: str, texts: Mapping[str, str]) -> list[str | None]:

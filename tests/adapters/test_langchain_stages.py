@@ -29,7 +29,7 @@ from langchain_fakes import (
 
 import ragmeter
 from ragmeter.metrics import RightDocumentLoss
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 __all__ = ["watch"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter.metrics import RagSample, Score
-from ragmeter.metrics.metric import missing_field
+from ragmeter.metrics.protocol import missing_field
 from ragmeter.metrics.registry import default_metrics
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, metric
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeCall
-from ragmeter.metrics.metric import scores_without_value
+from ragmeter.metrics.protocol import scores_without_value
 from ragmeter.pipeline._admission import LEAST, Admission
 from ragmeter.pipeline.sampling import place, within
 

@@ -18,7 +18,7 @@ from ragmeter.metrics import (
     RetrievedContext,
     RightDocumentLoss,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.requests.by_hand import SubmittedSample
 from ragmeter.requests.scope import current_scope, is_suppressed, parse_scope
 

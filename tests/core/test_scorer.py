@@ -22,7 +22,7 @@ from ragmeter.metrics import (
     Score,
     evaluate,
 )
-from ragmeter.metrics.metric import reads_reference
+from ragmeter.metrics.protocol import reads_reference
 from ragmeter.quality.positions import POSITIONED, position_name
 
 PLACED = {position_name(name) for name in POSITIONED}

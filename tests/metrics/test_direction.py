@@ -19,7 +19,7 @@ from ragmeter.metrics import (
     metric,
 )
 from ragmeter.metrics.judge import CountingJudge
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.pipeline.process.codec import pack_scores, unpack_scores
 

@@ -17,7 +17,7 @@ from ragmeter.metrics import (
     default_metrics,
     evaluate,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.text import forget_texts
 
 METRICS = [

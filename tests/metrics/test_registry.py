@@ -31,7 +31,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics import registry as registry_module
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
-from ragmeter.metrics.metric import missing_field
+from ragmeter.metrics.protocol import missing_field
 from ragmeter.metrics.registry import PRESETS, preset_metrics
 
 SAMPLE = RagSample(question="a b", contexts=["b c"], reference=Reference(contexts=["b c"]))

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ragmeter.metrics import ComputedMetric, RetrievalHealth, Score, ScoreItem, ScoreStatus
 from ragmeter.metrics.computed.precision_recall_f1 import PrecisionRecallF1
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.sample import RagSample, Reference
 
 TEXT = st.none() | st.text(max_size=5)

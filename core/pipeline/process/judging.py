@@ -19,7 +19,7 @@ from typing import Any
 from ragmeter._runtime.guard import Guard
 from ragmeter.metrics import Metric, Score, ScoreStatus
 from ragmeter.metrics._process import fork
-from ragmeter.metrics.metric import failed_scores
+from ragmeter.metrics.protocol import failed_scores
 from ragmeter.pipeline.judging import JudgeJob
 
 from .codec import Parcel, unpack_scores

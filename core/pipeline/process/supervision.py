@@ -20,7 +20,7 @@ from ragmeter._runtime.threads import start_elsewhere
 from ragmeter.metrics import Metric, RagSample, Score, ScoreStatus
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.metrics.metric import failed_scores
+from ragmeter.metrics.protocol import failed_scores
 from ragmeter.pipeline.scoring import MetricSet
 from ragmeter.requests.scope import leave_host
 

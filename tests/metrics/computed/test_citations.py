@@ -3,7 +3,7 @@
 import pytest
 
 from ragmeter.metrics import Citations, RagSample
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.text.citations import cited_numbers
 
 LAMP, HARBOUR = "The lamp was lit in 1884.", "The harbour is home to a fleet."

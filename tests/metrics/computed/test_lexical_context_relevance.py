@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import LexicalContextRelevance, RagSample
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.sample import search_query_of
 
 TEXT = st.text(st.sampled_from(list("aB1 .,。中国Дё\n-/!")), max_size=60) | st.text(max_size=40)

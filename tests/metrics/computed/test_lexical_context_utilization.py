@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import LexicalContextUtilization, RagSample
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 LAMP, HARBOUR = "The lamp was lit in 1884.", "The harbour is home to a fleet."
 TEXT = st.text(st.sampled_from(list("ab .,。中国Дё\n")), max_size=60) | st.text(max_size=40)

@@ -3,7 +3,7 @@
 import pytest
 
 from ragmeter.metrics import RagSample, Refusal, evaluate
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 
 def refusal(answer, **fields):

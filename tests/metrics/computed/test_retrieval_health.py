@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import RagSample, RetrievalHealth, RetrievedContext
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 TEXT = st.text(st.sampled_from(list("ab .中国Д\n")), max_size=80)
 

@@ -11,7 +11,7 @@ from ragmeter.metrics import (
     RetrievedContext,
     RightDocumentLoss,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 TEXTS = {
     "a": "Apples are picked in the late summer of the north.",

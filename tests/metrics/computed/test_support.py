@@ -16,7 +16,7 @@ from ragmeter.metrics import (
     Support,
     evaluate,
 )
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 
 CHUNKS = [
     "Heat the oven to 135 °F for 20 minutes. The drug is approved for adults in Germany.",

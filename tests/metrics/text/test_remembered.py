@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from ragmeter.metrics import RagSample, Reference
-from ragmeter.metrics.metric import compute_metric
+from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import default_metrics
 from ragmeter.metrics.text import analysis
 from ragmeter.metrics.text.han_words import WORDS
