@@ -48,9 +48,15 @@ RETRY_AFTER_S = 5
 LIGHT_MS = 60_000
 """Milliseconds without a request after which the page says that nothing comes."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-NAVIGATION = (("/", "overview"), ("/requests", "requests"), ("/connect", "connect"))
+NAVIGATION = (
+    ("/", "overview"),
+    ("/requests", "requests"),
+    ("/gaps", "gaps"),
+    ("/conversations", "conversations"),
+    ("/connect", "connect"),
+)
 """The pages that the head leads to, and the words they are called by."""
-RANGED = ("/", "/requests", "/scoring")
+RANGED = ("/", "/requests", "/scoring", "/conversations")
 """The pages of a stretch of time: they have its choice, a choice of the service, and renew themselves."""
 _COOKIE_S = 365 * 86_400
 
@@ -78,6 +84,8 @@ class Pages:
             Route("/", self._page(self._overview)),
             Route("/requests", self._page(self._requests)),
             Route("/connect", self._page(self._connect)),
+            Route("/gaps", self._page(self._gaps)),
+            Route("/conversations", self._page(self._conversations)),
             Route("/scoring", self._page(self._scoring)),
             Route("/golden", self._page(self._golden)),
             Route("/golden.jsonl", self._page(self._golden_file)),
@@ -177,6 +185,15 @@ class Pages:
             return self._views.requests(asked, self._t(request))
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
+
+    def _gaps(self, request: Request, asked: PageQuery) -> Response:
+        return self._render_page(
+            request, asked, "gaps.html", "/gaps", self._views.gaps(asked, self._t(request))
+        )
+
+    def _conversations(self, request: Request, asked: PageQuery) -> Response:
+        values = self._views.conversations(asked)
+        return self._render_page(request, asked, "conversations.html", "/conversations", values)
 
     def _scoring(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(

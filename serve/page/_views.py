@@ -11,6 +11,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ragmeter.serve.store import (
+    GAPS_RANGE_S,
     Filters,
     HealthView,
     JudgeOutage,
@@ -23,6 +24,7 @@ from ragmeter.watch.change import Change, NewSince
 
 from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._connect import SETUPS, connection_steps
+from ._drawings import bar, histogram
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, news
@@ -56,6 +58,8 @@ __all__ = ["Views"]
 
 ROWS = 50
 """Requests on a page of the list."""
+CONVERSATIONS = 20
+"""Conversations on their page."""
 _DAY_MS = 86_400_000
 MOST_TOLD = 6
 """Deployments that the overview lists."""
@@ -228,6 +232,33 @@ class Views:
             ),
             "holds_texts": row.question is not None or view.evidence is not None,
         }
+
+    def gaps(self, asked: PageQuery, words: Words) -> dict[str, Any]:
+        """Return the knowledge gaps of the last 14 days, of the service that is looked at."""
+        found = self._sources.reader.gaps(Filters(range_s=GAPS_RANGE_S))
+        now_ms = self._sources.clock() * 1000
+        return {
+            "found": found,
+            "gaps": [
+                (one, histogram(one.bins, label=words("asked_badly", n=one.n_bad)),
+                 bar(one.answered.share or 0.0, bad=one.answered.bad > 0))
+                for one in found.gaps
+                if asked.service in ("", one.service)
+            ],
+            "since": str(max(0, int(now_ms - GAPS_RANGE_S * 1000))),
+            "holds_texts": True,
+        }  # fmt: skip
+
+    def conversations(self, asked: PageQuery) -> dict[str, Any]:
+        """Return the conversations to look at first."""
+        filters = replace(asked.filters(), verdict=None, search=None)
+        page = self._snapshots.get(
+            ("conversations", filters),
+            lambda: self._sources.reader.conversations(
+                filters, limit=CONVERSATIONS, conversation_id=asked.conversation or None
+            ),
+        )
+        return {"page": page, "holds_texts": True}
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what is scored and what is not."""

@@ -37,11 +37,13 @@ from .store import (
 from .views import (
     ContextView,
     ConversationPage,
+    ConversationView,
     Facet,
     FacetPage,
     FacetValue,
     Filters,
     GapPage,
+    GapView,
     Group,
     ItemView,
     JudgeOutage,
@@ -54,6 +56,7 @@ from .views import (
     ScoreValue,
     ScoreView,
     TrendPoint,
+    TurnView,
 )
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "ComparisonView",
     "ContextView",
     "ConversationPage",
+    "ConversationView",
     "DeploymentView",
     "DocumentView",
     "Evidence",
@@ -77,6 +81,7 @@ __all__ = [
     "FacetValue",
     "Filters",
     "GapPage",
+    "GapView",
     "Group",
     "HealthView",
     "ItemView",
@@ -105,6 +110,7 @@ __all__ = [
     "StoreState",
     "StoreStats",
     "TrendPoint",
+    "TurnView",
     "UnreadableStoreError",
     "VersionStep",
     "back_up",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,8 @@ def conversations(
         where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]
     rows = database.execute(
         "SELECT r.conversation_id, r.service, r.workflow, r.trace_id, r.span_id, r.run_id, r.at, r.status, "
-        "r.verdict, q.body FROM request r LEFT JOIN text q ON q.id = r.question "
+        "r.verdict, q.body, substr(a.body, 1, 400), r.codes FROM request r "
+        "LEFT JOIN text q ON q.id = r.question LEFT JOIN text a ON a.id = r.answer "
         f"WHERE {where} AND r.conversation_id IS NOT NULL ORDER BY r.at DESC, r.id DESC LIMIT ?",
         (*given, _MOST_TURNS + 1),
     ).fetchall()
@@ -68,15 +70,19 @@ def _conversation(name: str, service: str, rows: Sequence[tuple[Any, ...]]) -> C
             status=status,
             verdict=verdict,
             question=question,
+            answer=answer,
+            verdict_codes=tuple(json.loads(codes or "[]")),
         )
-        for _, _, _, trace_id, span_id, run_id, at, status, verdict, question in rows
+        for _, _, _, trace_id, span_id, run_id, at, status, verdict, question, answer, codes in rows
     )
     words = [turn.verdict for turn in turns]
+    first = first_bad(words)
     return ConversationView(
         conversation_id=name,
         service=service,
         workflow=rows[0][2] or "",
         verdict=verdict_of_turns(words),
-        first_bad=first_bad(words),
+        first_bad=first,
+        ended_bad=1 < len(turns) == first,
         turns=turns,
     )

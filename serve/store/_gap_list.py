@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
 from ragmeter.quality.gaps.sample import rank_of
 
 from ._database import Database
 from ._lists import where_of
+from .health_views import bad_share
 from .views import Filters, GapPage, GapView
 
 __all__ = ["GAPS_RANGE_S", "GapMembers", "gaps"]
@@ -21,10 +23,12 @@ GAPS_RANGE_S = 14 * 86_400.0
 """Seconds that a list looks back, unless it is asked for less."""
 _MOST_REQUESTS = 20_000
 _MOST_CHUNKS = 4_000
+_BINS = 48
+_WORDS = ("bad", "suspect", "good", "")
 
 
 def gaps(
-    database: Database, filters: Filters, bounds: tuple[int, int]
+    database: Database, filters: Filters, bounds: tuple[int, int], now_ms: int
 ) -> tuple[GapPage, GapMembers]:
     """Return the topics whose requests go badly more often than the others, and whose those are.
 
@@ -32,7 +36,7 @@ def gaps(
     """
     where, given = where_of(filters, bounds, database.has_word)
     rows = database.execute(
-        "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow FROM request r "
+        "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow, coalesce(r.service, '') FROM request r "
         f"LEFT JOIN text q ON q.id = r.question WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",
         (*given, _MOST_REQUESTS + 1),
     ).fetchall()
@@ -47,7 +51,7 @@ def gaps(
         values.setdefault(number, {})[name] = value
     memory = GapMemory(_MOST_REQUESTS)
     by_rank = {rank_of(row[1]): row[1] for row in read}
-    for number, run_id, question, word, at, workflow in read:
+    for number, run_id, question, word, at, workflow, _ in read:
         asked, bad = asked_of(
             run_id, question, values.get(number, {}), word, at=at / 1000, workflow=workflow or ""
         )
@@ -63,6 +67,7 @@ def gaps(
     )
     found = memory.gaps()
     members = {one.id: frozenset(map(by_rank.__getitem__, one.ranks)) for one in found.gaps}
+    rows_by_id = {row[1]: row for row in read}
     page = GapPage(
         gaps=tuple(
             GapView(
@@ -78,7 +83,10 @@ def gaps(
                 elsewhere=one.elsewhere,
                 since_ms=int(one.since * 1000),
                 diagnosis=one.diagnosis,
-                examples=one.examples,
+                examples=tuple(dict.fromkeys(one.examples)),
+                **_of_members(
+                    [rows_by_id[each] for each in members[one.id]], values, bounds, now_ms
+                ),
             )
             for one in found.gaps
         ),
@@ -89,3 +97,31 @@ def gaps(
         complete=len(rows) <= _MOST_REQUESTS,
     )
     return page, members
+
+
+def _of_members(
+    rows: Sequence[tuple[Any, ...]],
+    values: Mapping[int, Mapping[str, float | None]],
+    bounds: tuple[int, int],
+    now_ms: int,
+) -> dict[str, Any]:
+    """Return what the requests of a gap say that went badly."""
+    scores = [values.get(row[0], {}) for row in rows]
+    refusals = [one["refusal"] for one in scores if one.get("refusal") is not None]
+    relevances = [value for one in scores if (value := one.get(READ[0])) is not None]
+    services = Counter(row[6] for row in rows)
+    start = min((row[4] for row in rows), default=bounds[0])
+    step = max(1, -(-(max(start + 1, min(bounds[1], now_ms)) - start) // _BINS))
+    bins = [[0, 0, 0, 0] for _ in range(_BINS)]
+    for row in rows:
+        bins[min(_BINS - 1, (row[4] - start) // step)][_WORDS.index(row[3] or "")] += 1
+    return {
+        "service": min(services, key=lambda one: (-services[one], one), default=""),
+        "answered": bad_share(sum(one != 1.0 for one in refusals), len(refusals)),
+        "n_refused": sum(one == 1.0 for one in refusals),
+        "n_empty": sum(one.get("empty_retrieval") == 1.0 for one in scores),
+        "relevance": sum(relevances) / len(relevances) if relevances else None,
+        "from_ms": start,
+        "step_ms": step,
+        "bins": tuple((bad, suspect, good, none) for bad, suspect, good, none in bins),
+    }

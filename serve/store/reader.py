@@ -261,7 +261,7 @@ class Reader:
             known = self._gaps.get(filters)
             if known is None:
                 with self._reading() as database:
-                    known = now, *gaps(database, filters, self.bounds(filters))
+                    known = now, *gaps(database, filters, self.bounds(filters), self._now_ms())
                 self._gaps[filters] = known
         return known[1:]
 

@@ -18,7 +18,7 @@ from ragmeter.quality.estimates import Estimate
 from ._evidence import Evidence
 from ._guidance import Advice, Cause, SameQuestion
 from ._stages import DocumentView, StageView
-from .health_views import BadShare
+from .health_views import BadShare, bad_share
 
 __all__ = [
     "ContextView",
@@ -321,6 +321,10 @@ class TurnView:
     """Its word; None: it has none."""
     question: str | None
     """What was asked; None: no text is kept."""
+    answer: str | None = None
+    """The beginning of what was answered; None: no text is kept."""
+    verdict_codes: tuple[str, ...] = ()
+    """The rules that apply, strongest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +341,8 @@ class ConversationView:
     """``bad`` where the last turn with a verdict is, ``suspect`` where another one is, else the last one's."""
     first_bad: int | None
     """Which turn is the first bad one, counted from 1; None: none is."""
+    ended_bad: bool
+    """Whether it ended, as far as is known, with its first bad turn, which was not its only one."""
     turns: tuple[TurnView, ...]
     """Those of the time that is looked at."""
 
@@ -393,6 +399,23 @@ class GapView:
     """``missing_from_corpus``, ``retriever_misses``, ``refuses_although_found`` or ``unclear``."""
     examples: tuple[str, ...]
     """Questions of it, the most typical first."""
+    service: str = ""
+    """That most of its bad requests ran in; empty: unknown."""
+    answered: BadShare = field(default_factory=lambda: bad_share(0, 0))
+    """How many of its bad requests were answered all the same, of those of which it is known: the harm."""
+    n_refused: int = 0
+    """Bad ones whose answer refuses."""
+    n_empty: int = 0
+    """Bad ones for which nothing was found."""
+    relevance: float | None = None
+    """Mean of `lexical_context_relevance` of the bad ones, which is that of the best chunk; None: unknown."""
+    from_ms: int = 0
+    """When the first stretch of `bins` begins."""
+    step_ms: int = 1
+    """How long each is."""
+    bins: tuple[tuple[int, int, int, int], ...] = ()
+    """Of each stretch of time: its bad and suspect requests, and of the others that went badly the good ones
+    and those without a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,15 @@ from ragmeter.serve.store import (
     Cause,
     ComparisonView,
     ContextView,
+    ConversationPage,
+    ConversationView,
     DeploymentView,
     DocumentView,
     Facet,
     FacetPage,
     FacetValue,
+    GapPage,
+    GapView,
     Group,
     HealthView,
     ItemView,
@@ -38,6 +42,7 @@ from ragmeter.serve.store import (
     SignalView,
     StageView,
     TrendPoint,
+    TurnView,
     VersionStep,
     evidence,
 )
@@ -202,6 +207,31 @@ FACETS = FacetPage(
     step_ms=60_000,
     bins=((0, 0, 0, 0),) * 58 + ((1, 1, 0, 0), (0, 0, 1, 2)),
 )  # fmt: skip
+GAPS = GapPage(
+    gaps=(
+        GapView(
+            id="0a0b0c0d", name="Iceland ship", workflow="library-qa", language="en", n_bad=46, n_requests=58, share=0.79,
+            lower=0.67, upper=0.88, elsewhere=0.1, since_ms=CHANGE_MS, diagnosis="missing_from_corpus",
+            examples=("Can you ship a parcel to Iceland?", "Do you ship to Iceland?"), service="library",
+            answered=BadShare(bad=18, requests=46, share=18 / 46, lower=0.26, upper=0.54), n_refused=28, n_empty=12,
+            relevance=0.03, from_ms=CHANGE_MS, step_ms=60_000, bins=((1, 1, 0, 0), (20, 24, 0, 0)),
+        ),
+    ),
+    n_bad=60, n_requests=360, without_topic=0, why_empty="", complete=False,
+)  # fmt: skip
+CONVERSATIONS = ConversationPage(
+    conversations=(
+        ConversationView(
+            conversation_id="talk-1", service="library", workflow="library-qa", verdict="bad", first_bad=2, ended_bad=True,
+            turns=tuple(
+                TurnView(trace_id=TRACE, span_id=SPAN, run_id=f"run-{at}", at_ms=CHANGE_MS + at, status="ok", verdict=word,
+                         question=f"Turn {at}?", answer="<b>An answer.</b>", verdict_codes=codes)
+                for at, (word, codes) in enumerate((("suspect", ()), ("bad", ("unsupported_answer",))), 1)
+            ),
+        ),
+    ),
+    total=145, with_bad=54, share=54 / 145, lower=0.3, upper=0.45, complete=True,
+)  # fmt: skip
 ANSWER = "宣纸的制作和二十四节气列入了这一名录。 Гречиху едят те, кто не переносит пшеницу."
 CONTEXTS = (
         ContextView(number=1, id="ru-buckwheat#2", score=0.03, text=(
@@ -349,6 +379,14 @@ class FrozenReader:
     def facets(self, filters):
         self.asked.append(filters)
         return FACETS
+
+    def gaps(self, filters):
+        self.asked.append(filters)
+        return GAPS
+
+    def conversations(self, filters, *, limit=50, conversation_id=None):
+        self.asked.append((filters, limit, conversation_id))
+        return CONVERSATIONS
 
     def request(self, key, span_id=None):
         view = self._views.get(key)

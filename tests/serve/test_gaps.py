@@ -83,6 +83,9 @@ def test_the_store_lists_what_a_meter_lists(traffic, kept):
     assert {"solar", "panels"} <= set(gap.name.split())
     assert gap.diagnosis == of_meter.diagnosis
     assert all("solar" in one for one in gap.examples)
+    assert (gap.relevance, gap.n_refused, gap.n_empty) == (pytest.approx(0.1), 0, 0)
+    assert sum(map(sum, gap.bins)) == gap.n_bad
+    assert kept.reader().requests(replace(FORTNIGHT, gap=gap.id)).total == gap.n_bad
     assert (found.n_requests, found.complete, found.why_empty) == (216, True, "")
 
 

@@ -37,6 +37,8 @@ from ragmeter.serve.store._guidance import AdviceCode, CauseCode
 PAGES = [
     "/",
     "/requests",
+    "/gaps",
+    "/conversations",
     "/scoring",
     "/golden",
     "/connect",
@@ -566,6 +568,31 @@ class TestRequest:
         assert response.status_code == 404
         assert 'data-live="yes"' in response.text
         assert "up to 30 seconds" in seen(response)
+
+
+def test_a_gap_says_what_it_does_and_leads_to_its_requests():
+    response = client().get("/gaps")
+    words = seen(response)
+
+    assert "46 of 58 went badly Can you ship a parcel to Iceland? Do you ship to Iceland?" in words
+    assert "18 of 46 answered anyway 0.26 – 0.54 28 refused · 12 found nothing" in words
+    assert "The documents lack it: write one." in words
+    since = NOW_MS - 14 * 86_400_000
+    assert f'href="/requests?since={since}&amp;gap=0a0b0c0d"' in response.text
+    assert "Open 46 requests" in words
+    assert "No topic stands out." in seen(client().get("/gaps?service=elsewhere"))
+
+
+def test_a_conversation_shows_its_turns_and_where_it_went_wrong():
+    reader = FrozenReader()
+    response = client(reader).get("/conversations?conversation=talk-1")
+    words = seen(response)
+
+    assert "54 of 145 conversations went wrong" in words
+    assert "2 Turn 1? first bad: turn 2 ended there library / library-qa" in words
+    assert "<b>An answer.</b> Answer not in the chunks" in words
+    assert f'href="/request/{TRACE}/{SPAN}?conversation=talk-1"' in response.text
+    assert [one[2] for one in reader.asked if isinstance(one, tuple)] == ["talk-1"]
 
 
 class TestScoring:

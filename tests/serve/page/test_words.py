@@ -62,6 +62,8 @@ def test_every_word_is_used():
         "relevance_",
         "refusals_",
         "nothing_found_",
+        "lacks_",
+        "empty_",
     )
     kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
     unused = [
