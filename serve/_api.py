@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics import VERDICT_CODES
+from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.watch.change import Change
 
@@ -70,6 +71,7 @@ _CONVERSATIONS = TypeAdapter(ConversationPage)
 _GAPS = TypeAdapter(GapPage)
 _HEALTH = TypeAdapter(HealthView)
 _HEARD = TypeAdapter(HeardService)
+_CHUNKS = TypeAdapter(ChunkReport)
 _CHANGE = TypeAdapter(Change)
 _OVERLOAD = TypeAdapter(Overload)
 _OUTAGE = TypeAdapter(JudgeOutage)
@@ -271,7 +273,16 @@ def api_routes(
     def describe(_: Request) -> Response:
         return JSONResponse(description(), headers=_HEADERS)
 
-    handlers = [overview, requests, request, facets, conversations, gaps]
+    def chunks(asked: QueryParams, _: str) -> Any:
+        _check(asked, FILTERS)
+        wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
+        return Response(
+            _CHUNKS.dump_json(reader.chunks(wanted)),
+            media_type="application/json",
+            headers=_HEADERS,
+        )
+
+    handlers = [overview, requests, request, facets, conversations, gaps, chunks]
     return [
         *(
             Route(path, endpoint(answer), methods=["GET"])

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics import VERDICT_CODES
+from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.watch.change import Change
 
 from ._counts import Overload
@@ -63,6 +64,7 @@ PATHS = (
     "/api/facets",
     "/api/conversations",
     "/api/gaps",
+    "/api/chunks",
 )
 """What can be read."""
 FILTERS = ("range", "since", "until", "service", "workflow", "segment")
@@ -188,7 +190,11 @@ _SAID_BESIDE = {
 }
 """What stands in a header, by status."""
 _IDS: Mapping[str, str] = dict(
-    zip(PATHS, ("overview", "requests", "request", "facets", "conversations", "gaps"), strict=True)
+    zip(
+        PATHS,
+        ("overview", "requests", "request", "facets", "conversations", "gaps", "chunks"),
+        strict=True,
+    )
 )
 """What clients call them."""
 _ACTIONS = {
@@ -209,9 +215,8 @@ _ACTIONS = {
 def description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
     kinds: list[type[Any]] = [
-        Overview, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload, JudgeOutage,
-        Overview, HealthView, HeardService, RequestPage, RequestRow, RequestView, Change, Overload, JudgeOutage,
-        ConversationPage, GapPage,
+        Overview, HealthView, HeardService, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload,
+        JudgeOutage, ConversationPage, GapPage, ChunkReport,
     ]  # fmt: skip
     names, schemas = TypeAdapter.json_schemas(
         [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in kinds],
@@ -315,6 +320,11 @@ def description() -> Mapping[str, Any]:
             "Topics whose requests go badly, of the last 14 days if not asked.",
             FILTERS,
         ),
+        "/api/chunks": (
+            "ChunkReport",
+            "Chunks to look at, of those that the newest 5,000 requests got.",
+            FILTERS,
+        ),
     }
     return {
         "openapi": "3.1.0",
@@ -322,8 +332,8 @@ def description() -> Mapping[str, Any]:
             "title": "ragmeter serve",
             "version": "1",
             "description": "Scored RAG requests. Times are milliseconds since the epoch, those of a change "
-            "seconds; null is not known, never 0. HEAD is answered as GET, without a body. No answer is to be "
-            "kept. A parameter that is not described, or is given twice, is refused.",
+            "and a chunk seconds; null is not known, never 0. HEAD is answered as GET, without a body. No "
+            "answer is to be kept. A parameter that is not described, or is given twice, is refused.",
         },
         "security": [{"token": []}, {"cookie": []}, {}],
         "paths": {

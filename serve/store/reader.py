@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ragmeter.metrics import RagmeterError
+from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.objectives import Objectives
 from ragmeter.watch.change import Change
 
 from ._cells import CellKey
+from ._chunk_list import chunks
 from ._conversation_list import conversations
 from ._database import Database, Home
 from ._facets import facets
@@ -248,6 +250,14 @@ class Reader:
         if filters.gap is None:
             return ()
         return self._gap_list(Filters(range_s=GAPS_RANGE_S))[1].get(filters.gap, frozenset())
+
+    def chunks(self, filters: Filters) -> ChunkReport:
+        """Return what is known of the chunks that the newest 5,000 requests of a stretch of time got.
+
+        It takes some seconds, so call it where no one waits.
+        """
+        with self._reading() as database:
+            return chunks(database, filters, self.bounds(filters), self._clock())
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""

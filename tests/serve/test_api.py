@@ -419,6 +419,7 @@ def test_the_description_is_exact(filled):
         ],
         "/api/conversations": [ask(client, "/api/conversations", **one) for one in filters + turns],
         "/api/gaps": [ask(client, "/api/gaps", **one) for one in filters],
+        "/api/chunks": [ask(client, "/api/chunks", **one) for one in filters],
         "/api/facets": [ask(client, "/api/facets", **one) for one in filters + narrowing],
     }
 
@@ -434,13 +435,14 @@ def test_the_description_is_exact(filled):
         "/api/requests/{trace_id}": {"trace_id", "span_id"},
         "/api/conversations": {name for one in filters + turns for name in one},
         "/api/gaps": {name for one in filters for name in one},
+        "/api/chunks": {name for one in filters for name in one},
     }
     for path, names in tried.items():
         assert {one["name"] for one in document["paths"][path]["get"]["parameters"]} == names
     text = json.dumps(document)
     assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
     operations = [one for how in document["paths"].values() for one in how.values()]
-    assert len({one["operationId"] for one in operations}) == len(operations) == 8
+    assert len({one["operationId"] for one in operations}) == len(operations) == 9
     assert {"type": "http", "scheme": "bearer"}.items() <= (
         document["components"]["securitySchemes"]["token"].items()
     )

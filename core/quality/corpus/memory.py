@@ -130,8 +130,9 @@ class CorpusMemory:
         with self._lock:
             seen: set[int] = set()
             for place, context in enumerate(contexts):
-                rank = rank_of(context.text)
-                if rank in seen:
+                # Where texts are not captured, ids name the chunks.
+                rank = rank_of(context.text or f"id {context.id}")
+                if rank in seen or not (context.text or context.id):
                     continue
                 seen.add(rank)
                 count = self.counts.get(rank) or self.counts.add(_count_of(rank, context, at))
