@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -450,6 +451,13 @@ def spans(
     score: Annotated[
         bool, typer.Option("--score", help="Add every score that needs no judge.")
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Add for each service and instrumentation what was heard and scored, and why not the rest.",
+        ),
+    ] = False,
     retrieval_tool: RetrievalToolOption = None,
     tool_separator: ToolSeparatorOption = None,
 ) -> None:
@@ -468,21 +476,23 @@ def spans(
         tools = [RetrievalTool(name, tool_separator) for name in retrieval_tool or ()]
         recording = read_recording(files, tools)
         for found in recording.requests:
-            print_line(as_row(found, score=score))
+            print_line(as_row(found, score=score, explain=explain))
         sys.stdout.flush()
         for bad in recording.bad:
             errors.print(f"ragmeter: {bad}", style="red", markup=False, soft_wrap=True)
         if recording.invalid:
             errors.print(f"ragmeter: {recording.invalid} spans without an id", style="red")
-        if recording.tools:
-            names = ", ".join(sorted(recording.tools))
-            errors.print(
-                f"ragmeter: some requests called tools ({names}) and retrieved nothing; if one of these "
-                "retrieves, name it with --retrieval-tool",
-                style="yellow",
-                markup=False,
-                soft_wrap=True,
-            )
+        for account in recording.accounts.table():
+            if explain:
+                print_line(asdict(account))
+            for cause in account.causes if account.heard > account.scored else ():
+                errors.print(
+                    f"ragmeter: {account.service or 'spans'}, {account.scope}: {cause.count} of "
+                    f"{account.heard} not scored: {cause.reason}; {cause.line}",
+                    style="yellow",
+                    markup=False,
+                    soft_wrap=True,
+                )
     if recording.bad or recording.invalid:
         raise typer.Exit(EXIT_FAILED)
 

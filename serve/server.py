@@ -331,10 +331,10 @@ class Server:
     def health(self) -> Mapping[str, Any]:
         """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
 
-        Beside `stats` that is what waits (``held``), when senders were told to come again (``overloads``), what
-        became of changes that were to be posted (``webhook``), how the store is (``store``), where there is
-        one, and whether what was acknowledged survives a kill (``durable``). Nothing of it is secret:
-        anybody may ask.
+        Beside `stats` that is what was heard from whom, and why it is not scored (``heard``), what waits
+        (``held``), when senders were told to come again (``overloads``), what became of changes that were to be
+        posted (``webhook``), how the store is (``store``), where there is one, and whether what was
+        acknowledged survives a kill (``durable``). Nothing of it is secret: anybody may ask.
         """
         held, kept = self._scoring.held(), self._journal.kept()
         alarming = self.meter.port.alarming
@@ -348,6 +348,7 @@ class Server:
             "oldest_acknowledged_s": round(0.0 if kept is None else kept.oldest_s, 1),
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
+            "heard": [asdict(one) for one in self._scoring.reporter.accounts()],
             "held": held._asdict(),
             "overloads": [asdict(one) for one in self._counts.overloads()],
             **({} if told is None else {"webhook": told._asdict()}),

@@ -1,41 +1,80 @@
-"""What was heard and is no request: why, from whom, and the line to add."""
+"""What was heard: scored, or why not, from whom, and the line to add."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from ragmeter.adapters.reading.step import Step, Unknown
+from ragmeter.quality.segments import OTHER
 
 from ._contexts import Read
-from .conventions import is_indexing
+from ._found import FoundRequest
+from .conventions import READERS, is_indexing
 from .record import SpanRecord
 
-__all__ = ["REMEDIES", "Silence", "Unheard", "evaluation_of", "unheard_of"]
-
-Silence = Literal[
-    "no_retrieval_seen",
-    "tool_not_shown",
-    "content_off",
-    "redacted",
-    "truncated",
-    "prompt_not_divided",
-    "no_model_call",
-    "indexing",
-    "evaluation",
-]
-"""Why what was heard is no request."""
+__all__ = [
+    "NO_REQUESTS", "Account", "Accounts", "Unheard", "account_of", "evaluation_of", "line_of", "silence_of",
+    "unheard_of",
+]  # fmt: skip
 
 REMEDIES: Mapping[str, str] = {
     "no_retrieval_seen": "no span tells a retrieval: trace it, or name the tool that retrieves",
     "tool_not_shown": "if a tool of these retrieves, name it: {}",
     "prompt_not_divided": "trace the retrieval, or put --- between the documents in the prompt",
-    "redacted": "what was hidden is not read",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
-    "no_model_call": "no model's call was traced beside it",
+    "no_model_call": "send the spans of the model and of the retriever, too: instrument both",
     "indexing": "nothing to add: it fills a store",
     "evaluation": "nothing to add: it judges other requests",
+    "captured": "nothing to add: the application scored it itself",
+    "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
+    "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
+    "no_retrieval_span": "the instrumentation does not trace retrievals",
+    "unreadable_result": "a retriever or a tool named in retrieval_tools returns neither texts nor documents",
 }
+_SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
+_CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_SWITCHES_OF_SCOPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(scope, re.IGNORECASE), line)
+    for scope, line in (
+        (r"opentelemetry\.instrumentation\.genai", f"{_CAPTURE}=SPAN_ONLY"),
+        (
+            r"opentelemetry\.instrumentation\.\w*(?:openai|google_?genai|vertexai|anthropic|botocore)",
+            f"{_CAPTURE}=true",
+        ),
+        (r"io\.opentelemetry\.|@opentelemetry/", f"{_CAPTURE}=true"),
+        (
+            r"semantic.?kernel",
+            "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+        ),
+        (
+            r"Microsoft\.Extensions\.AI|agent.?framework",
+            "set EnableSensitiveData, ENABLE_SENSITIVE_DATA=true in Python",
+        ),
+        (r"azure", "set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
+        (r"gcp\.vertex\.agent|google\.adk", "set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
+        (r"openlit", "set OPENLIT_CAPTURE_MESSAGE_CONTENT=true"),
+        (
+            r"quarkus|langchain4j",
+            "set quarkus.langchain4j.tracing.include-prompt and include-completion to true",
+        ),
+        (r"traceloop|openllmetry", "set TRACELOOP_TRACE_CONTENT=true"),
+        (
+            r"springframework|spring",
+            "add the observation filter of the guide: Spring AI writes no texts on spans",
+        ),
+    )
+)
+"""What turns texts on, by who wrote the spans: advice stands only where it is obeyed."""
+_NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
+NO_REQUESTS = frozenset(("indexing", "evaluation", "captured"))
+"""Reasons for which there is nothing to add."""
+_MOST_ACCOUNTS = 100
+_MOST_SCOPE = 200
 _MOST_TOOLS = 5
 
 
@@ -46,12 +85,14 @@ class Unheard(NamedTuple):
     """``service.name``; empty: not told."""
     scope: str
     """The instrumentation."""
-    reason: Silence
+    reason: str
     """Why not."""
     tools: tuple[str, ...] = ()
     """Tools that were called, some of which may retrieve."""
-    line: str = ""
-    """What to add."""
+    convention: str = ""
+    """Name of the convention of its spans."""
+    is_request: bool = False
+    """Whether it is a request."""
 
 
 def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool | None) -> Unheard:
@@ -66,7 +107,6 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     tools = [read for read in reads if read.role == "tool"]
     names = tuple(dict.fromkeys(read.reader.tool_name(read.span) for read in tools))[:_MOST_TOOLS]
     first = (models or tools or reads)[0]
-    reason: Silence
     if not models:
         fills = not tools and any(is_indexing(read.span) for read in reads)
         reason = "indexing" if fills else "no_model_call"
@@ -83,17 +123,116 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
         )
     else:
         reason = "tool_not_shown" if tools else "no_retrieval_seen"
-    line = REMEDIES.get(reason) or first.reader.switch
-    option = " ".join(f"--retrieval-tool {name!r}" for name in names)
-    if reason == "content_off" and tools and option:
-        line = f"{line}; then {REMEDIES['tool_not_shown'].format(option)}"
-    return Unheard(_service(first.span), first.span.scope, reason, names, line.format(option))
+    return Unheard(_service(first.span), first.span.scope, reason, names, first.reader.name)
 
 
 def _service(span: SpanRecord) -> str:
     return str(span.resource.get("service.name", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class UnscoredReason:
+    """Why some of what was heard is not scored."""
+
+    reason: str
+    """Why."""
+    count: int
+    """How often."""
+    tools: tuple[str, ...]
+    """Tools that were called, some of which may retrieve."""
+    line: str
+    """What to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What was heard from one instrumentation of one service: ``heard`` = ``scored`` + the causes' counts."""
+
+    service: str
+    """``service.name``; empty: not told."""
+    scope: str
+    """The instrumentation."""
+    heard: int
+    """Requests, and what is none."""
+    requests: int
+    """Requests."""
+    scored: int
+    """Requests that were scored."""
+    causes: tuple[UnscoredReason, ...]
+    """Why not the others, the most frequent first."""
+
+
+class Accounts:
+    """Counts what was heard. Not locked: one thread adds, and any may read."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], Counter[str]] = {}
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._notes: dict[tuple[str, str, str], Unheard] = {}
+
+    def add(self, one: Unheard) -> bool:
+        """Count what was heard; return whether its reason is new of this instrumentation and service."""
+        key = one.service[:_MOST_SCOPE], one.scope[:_MOST_SCOPE]
+        if key not in self._counts and len(self._counts) >= _MOST_ACCOUNTS:
+            key = OTHER, OTHER
+        self._counts.setdefault(key, Counter())[one.reason] += 1
+        self._requests[key] += one.is_request
+        place = key[0], key[1], one.reason
+        known = self._notes.get(place)
+        tools = dict.fromkeys((*(() if known is None else known.tools), *one.tools))
+        if known is None or len(tools) > len(known.tools):
+            self._notes[place] = one._replace(tools=tuple(tools)[:_MOST_TOOLS])
+        return known is None
+
+    def table(self) -> tuple[Account, ...]:
+        """Return an account for each service and instrumentation, by name."""
+        return tuple(
+            Account(
+                service,
+                scope,
+                sum(counts.values()),
+                self._requests[service, scope],
+                counts[_SCORED],
+                tuple(
+                    UnscoredReason(reason, count, note.tools, line_of(note))
+                    for reason, count in counts.most_common()
+                    if reason != _SCORED
+                    for note in [self._notes[service, scope, reason]]
+                ),
+            )
+            for (service, scope), counts in sorted(self._counts.items(), key=itemgetter(0))
+        )
+
+
+_SCORED = ""
+
+
+def line_of(note: Unheard) -> str:
+    """Return what to add so that this is scored."""
+    line = REMEDIES.get(note.reason) or _SWITCHES.get(note.convention, "")
+    if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
+        switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
+        line = next(switches, _NO_SWITCH)
+    option = " ".join(f"--retrieval-tool {name!r}" for name in note.tools)
+    if note.reason == "content_off" and option:
+        line = f"{line}; then {REMEDIES['tool_not_shown']}"
+    return line.format(option)
+
+
+def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
+    """Return a request as accounts count it."""
+    first = found.span or found.members[0]
+    reason = _SCORED if scored else found.reason or "captured"
+    return Unheard(
+        _service(first), found.scope, reason, convention=found.convention, is_request=True
+    )
+
+
+def silence_of(span: SpanRecord) -> Unheard:
+    """Return the note of a trace in which no span is of a model or a retrieval."""
+    return Unheard(_service(span), span.scope, "no_model_call")
+
+
 def evaluation_of(span: SpanRecord) -> Unheard:
     """Return the note of an evaluation, which is no user's request."""
-    return Unheard(_service(span), span.scope, "evaluation", (), REMEDIES["evaluation"])
+    return Unheard(_service(span), span.scope, "evaluation")

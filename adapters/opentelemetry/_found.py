@@ -78,6 +78,19 @@ class FoundRequest:
         return self.members[0].trace_id
 
     @property
+    def missing(self) -> Mapping[str, str]:
+        """Which of ``question``, ``contexts`` and ``answer`` are not known, each with its reason."""
+        why = self.reason if self.reason in ("redacted", "truncated", "content_off") else None
+        found: dict[str, str] = {}
+        if self.question is None:
+            found["question"] = why or "question_unknown"
+        if self.usable != "full" and self.reason is not None:
+            found["contexts"] = self.reason
+        if self.answer is None:
+            found["answer"] = "error" if self.failed else why or "answer_unknown"
+        return found
+
+    @property
     def key(self) -> str:
         """What stays the same when spans come later: the span of the request, or of its first retrieval."""
         first = self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pydantic import ConfigDict
 
@@ -17,39 +17,31 @@ from ragmeter.adapters._unseen import Lookout
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
+from ._accounts import (
+    NO_REQUESTS,
+    Account,
+    Accounts,
+    Unheard,
+    account_of,
+    line_of,
+    silence_of,
+)
 from ._passages import RetrievalTool
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable
-from .conventions import READERS
-from .record import SpanRecord
-from .requests import OWN_SCOPE, FoundRequest, Reason, find_requests
+from .requests import OWN_SCOPE, FoundRequest, Reason, read_trace
 from .unseen import unseen_in
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
-__all__ = ["HeardService", "Missing", "Reporter"]
+__all__ = ["NO_REQUESTS", "HeardService", "Missing", "Reporter"]
 
 _log = logging.getLogger("ragmeter")
-_SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
-_FIXES: Mapping[Reason, str] = {
-    "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
-    "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
-    "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
-    "no_retrieval_span": "the instrumentation does not trace retrievals",
-    "unreadable_result": "a retriever or a tool named in retrieval_tools returns neither texts nor documents",
-}
-
-
 _MAX_MISSING = 100
 """Scopes that are kept separate, by what they lack: each is said once."""
 _MAX_SCOPE = 200
-_MAX_SERVICES = 100
-"""Services that are kept separate in what was heard; the others are counted together."""
-_MAX_TOOLS = 5
-_LOOKS = 20
-"""Traces of a service without a request whose tools are looked at."""
 
 
 class Missing(NamedTuple):
@@ -73,12 +65,14 @@ class HeardService:
     """Its `service.name`; empty: its spans name none."""
     traces: int = 0
     """Traces that came."""
+    heard: int = 0
+    """Requests that were found in them, and what is none: ``scored`` and all ``reasons``."""
     requests: int = 0
     """Requests that were found in them."""
     scored: int = 0
     """Those of them that are scored, in full or in part."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why others are not, by how often. ``no_retrieval_step``: models were called, and nothing retrieved;
+    """Why others are not, by how often. ``no_retrieval_seen``: models were called, and nothing retrieved;
     ``no_model_call``: no span is of a model or a retrieval; else as requests are counted."""
     scopes: dict[str, int] = field(default_factory=dict)
     """The instrumentations whose spans are not scored, by how often."""
@@ -86,6 +80,8 @@ class HeardService:
     """Tools that ran in traces without a retrieval: one of them may be what retrieves."""
     fix: str = ""
     """What to do about the commonest reason: a line to add, or a sentence; empty: nothing is missing."""
+    accounts: tuple[Account, ...] = ()
+    """The same by instrumentation."""
 
 
 class Reporter:
@@ -113,7 +109,8 @@ class Reporter:
         self._pace = pace
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
-        self._heard: dict[str, HeardService] = {}
+        self._traces: Counter[str] = Counter()
+        self._accounts = Accounts()
         self._wholeness = Wholeness()
         self._lookout = Lookout(meter, "spans", "RagMeterSpanProcessor(meter, {})")
         self.partial = 0
@@ -126,9 +123,16 @@ class Reporter:
         """Requests that could not be scored in full, by convention, scope and reason."""
         return dict(self._missing)
 
+    def accounts(self) -> tuple[Account, ...]:
+        """Return what was heard by service and instrumentation: how much was scored, and why not the rest."""
+        return self._accounts.table()
+
     def heard(self) -> Sequence[HeardService]:
         """Return what came of each service, those of which least is scored first."""
-        found = [replace(one, fix=_fix_of(one)) for one in list(self._heard.values())]
+        accounts: dict[str, list[Account]] = {name: [] for name in list(self._traces)}
+        for one in self.accounts():
+            accounts.setdefault(one.service, []).append(one)
+        found = [_heard_of(name, self._traces[name], held) for name, held in accounts.items()]
         return sorted(found, key=lambda one: (one.scored > 0, -one.traces, one.service))
 
     def report(
@@ -142,18 +146,20 @@ class Reporter:
         """
         if self._remote:
             self._wholeness.see(trace.spans)
-        requests = find_requests(trace.spans, trace.logs, self._tools)
+        requests, unheard = read_trace(trace.spans, trace.logs, self._tools)
         # Handlers note their own; of other processes' requests the server tells.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone and not requests and not trace.late:
             self._note_unseen(trace)
         if self._remote:
-            self._note_heard(trace, any_request=bool(requests))
+            self._note_heard(trace, unheard, any_request=bool(requests))
         for found in requests:
+            before = self.captured
             if self._is_known(found, trace):
+                if self.captured > before:
+                    self._accounts.add(account_of(found, scored=False)._replace(reason="captured"))
                 continue
-            heard = self._heard_of(found.members[0])
-            heard.requests += 1
+            self._accounts.add(account_of(found, scored=is_scorable(found)))
             if self._remote and found.cut_off and not found.failed:
                 half = self._wholeness.is_partial(
                     found.cut_off, answered=found.refused or found.answer is not None
@@ -161,11 +167,6 @@ class Reporter:
                 found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
                 self._note(found, found.reason)
-            if is_scorable(found):
-                heard.scored += 1
-            else:
-                _add(heard.reasons, found.reason or "error")
-                _add(heard.scopes, found.scope[:_MAX_SCOPE] or found.convention)
             if not is_scorable(found):
                 self._meter.port.count_lost(found.reason or "error")
                 continue
@@ -182,29 +183,24 @@ class Reporter:
                 scope=scope,
             )
 
-    def _heard_of(self, span: SpanRecord) -> HeardService:
-        """Return what is known of the service that a span is of."""
-        name = span.resource.get("service.name", "")
-        if name not in self._heard and len(self._heard) >= _MAX_SERVICES:
-            name = OTHER
-        return self._heard.setdefault(name, HeardService(service=name))
-
-    def _note_heard(self, trace: AssembledTrace, *, any_request: bool) -> None:
-        """Note that a trace came, of each service in it; and why nothing of it is scored."""
+    def _note_heard(
+        self, trace: AssembledTrace, unheard: Sequence[Unheard], *, any_request: bool
+    ) -> None:
+        """Count a trace of each service in it, and why what is no request in it is none."""
+        if trace.late:
+            return
         others = [one for one in trace.spans if one.scope != OWN_SCOPE]
-        services = {id(heard): heard for heard in map(self._heard_of, others)}.values()
-        for heard in () if trace.late else services:
-            heard.traces += 1
-            if any_request or trace.scored is not None:
-                continue
-            is_looked_at = heard.traces - heard.requests <= _LOOKS
-            unseen = unseen_in(trace.spans) if is_looked_at else None
-            asked = "no_retrieval_step" in heard.reasons if unseen is None else unseen.calls
-            _add(heard.reasons, "no_retrieval_step" if asked else "no_model_call")
-            _add(heard.scopes, others[0].scope[:_MAX_SCOPE])
-            for given in () if unseen is None else unseen.given:
-                if given.name and given.name not in heard.tools and len(heard.tools) < _MAX_TOOLS:
-                    heard.tools.append(given.name)
+        for name in {one.resource.get("service.name", "") for one in others}:
+            known = name in self._traces or len(self._traces) < _MAX_MISSING
+            self._traces[name if known else OTHER] += 1
+        if others and not any_request and not unheard and trace.scored is None:
+            unheard = [silence_of(others[0])]
+        for one in unheard:
+            if self._accounts.add(one) and one.reason not in NO_REQUESTS:
+                _log.warning(
+                    "calls traced by %s of %s are no requests: %s; %s (said once)",
+                    one.scope or "spans", one.service or "a service", one.reason, line_of(one),
+                )  # fmt: skip
 
     def _note_unseen(self, trace: AssembledTrace) -> None:
         """Note a trace of this process in which a model was called and nothing is known to retrieve."""
@@ -239,7 +235,7 @@ class Reporter:
         self._missing[missing] += 1
         if self._missing[missing] > 1 or reason == "retrieval_error":
             return
-        fix = _FIXES.get(reason) or _SWITCHES.get(found.convention, "")
+        fix = line_of(account_of(found, scored=False))
         _log.warning(
             "requests traced by %s are %s: %s; %s (said once)",
             missing.scope or found.convention,
@@ -249,23 +245,24 @@ class Reporter:
         )
 
 
-def _add(counts: dict[str, int], name: str) -> None:
-    if name in counts or len(counts) < _MAX_TOOLS:
-        counts[name] = counts.get(name, 0) + 1
-
-
-def _fix_of(heard: HeardService) -> str:
-    """Return what to do so that the service is scored."""
-    if not heard.reasons:
-        return ""
-    reason = max(heard.reasons, key=lambda one: heard.reasons[one])
-    if reason == "no_retrieval_step":
-        return f"ragmeter serve --retrieval-tool '{heard.tools[0] if heard.tools else 'search_*'}'"
-    if reason == "no_model_call":
-        return "send the spans of the model and of the retriever, too: instrument both"
-    return (
-        _FIXES.get(cast("Reason", reason)) or "trace the texts of questions, contexts and answers"
-    )
+def _heard_of(service: str, traces: int, accounts: Sequence[Account]) -> HeardService:
+    """Return what came of a service, by what came of each instrumentation of it."""
+    heard = HeardService(service=service, traces=traces, accounts=tuple(accounts))
+    reasons: Counter[str] = Counter()
+    lines: dict[str, str] = {}
+    for one in accounts:
+        heard.heard += one.heard
+        heard.requests += one.requests
+        heard.scored += one.scored
+        if one.heard > one.scored:
+            heard.scopes[one.scope] = one.heard - one.scored
+        for cause in one.causes:
+            reasons[cause.reason] += cause.count
+            lines.setdefault(cause.reason, cause.line)
+            heard.tools += [name for name in cause.tools if name not in heard.tools]
+    heard.reasons = dict(reasons.most_common())
+    heard.fix = next((lines[name] for name in heard.reasons if name not in NO_REQUESTS), "")
+    return heard
 
 
 def _scope_of(found: FoundRequest, scopes: Mapping[str, RequestScope]) -> RequestScope | None:

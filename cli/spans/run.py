@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, silence_of
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
-from ragmeter.adapters.opentelemetry.requests import FoundRequest, find_requests
-from ragmeter.adapters.opentelemetry.unseen import unseen_in
+from ragmeter.adapters.opentelemetry.requests import OWN_SCOPE, FoundRequest, read_trace
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.protocol import ComputedMetric, compute_metric
 from ragmeter.metrics.registry import default_metrics
@@ -35,8 +34,8 @@ class Recording:
     """Spans read."""
     invalid: int = 0
     """Spans without an id."""
-    tools: Counter[str] = field(default_factory=Counter)
-    """Tools that agents called in requests without a retrieval, by name."""
+    accounts: Accounts = field(default_factory=Accounts)
+    """What was heard: how much is scored, and why not the rest."""
 
 
 def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -> Recording:
@@ -50,11 +49,17 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
     traces: list[tuple[int, list[FoundRequest]]] = []
 
     def found_in(trace: AssembledTrace) -> None:
-        requests = find_requests(trace.spans, trace.logs, tools)
+        requests, unheard = read_trace(trace.spans, trace.logs, tools)
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
-        else:
-            recording.tools.update({item.name for item in unseen_in(trace.spans).given})
+        others = [span for span in trace.spans if span.scope != OWN_SCOPE]
+        if others and not requests and not unheard and trace.scored is None:
+            unheard = [silence_of(others[0])]
+        for one in (
+            *unheard,
+            *(account_of(found, scored=is_scorable(found)) for found in requests),
+        ):
+            recording.accounts.add(one)
 
     # Nothing is given up: the recording is there, and ends.
     assembler = TraceAssembler(
@@ -74,8 +79,8 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
     return recording
 
 
-def as_row(found: FoundRequest, *, score: bool = False) -> dict[str, Any]:
-    """Return the request as ``ragmeter spans`` prints it."""
+def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -> dict[str, Any]:
+    """Return the request as ``ragmeter spans`` prints it, with scores, or with what is not known of it."""
     row: dict[str, Any] = {
         "question": found.question,
         "contexts": [
@@ -95,6 +100,8 @@ def as_row(found: FoundRequest, *, score: bool = False) -> dict[str, Any]:
         "span_id": None if found.span is None else found.span.span_id,
         "convention": found.convention,
     }
+    if explain:
+        row["missing"] = dict(found.missing)
     if score:
         row["scores"] = dict(scores_of(sample_of(found))) if is_scorable(found) else {}
     return row

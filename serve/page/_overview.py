@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.reporter import NO_REQUESTS, HeardService
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.store import (
     BadShare,
@@ -249,10 +249,12 @@ def heard_rows(
             "service": one.service,
             "n": one.traces,
             "fix": one.fix,
-            "reason": max(one.reasons, key=lambda each: one.reasons[each]),
+            "reason": max(faults, key=lambda each: faults[each]),
         }
         for one in heard
-        if one.reasons and not one.scored and service in ("", one.service)
+        if not one.scored and service in ("", one.service)
+        for faults in [{k: n for k, n in one.reasons.items() if k not in NO_REQUESTS}]
+        if faults
     ]
     return [one for one in found if everything or one["reason"] != _NOT_OURS][:MOST_HEARD]
 

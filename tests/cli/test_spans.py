@@ -44,10 +44,10 @@ def test_scores_are_added():
 
 
 def test_of_ids_alone_counts_and_emptiness_are_scored():
-    [row], _ = _run(*_files("otel-genai-langchain-py/normal_zh"), "--score")
+    [row], _ = _run(*_files("otel-genai-langchain-py/sub_questions"), "--score")
 
     assert row["usable"] == "ids_only"
-    assert row["scores"]["context_count"] == 3.0
+    assert row["scores"]["context_count"] == 5.0
     assert row["scores"]["empty_retrieval"] == 0.0
     assert row["scores"]["lexical_groundedness"] is None
     assert row["scores"]["lexical_context_relevance"] is None
@@ -95,8 +95,22 @@ def test_log_records_are_told_from_spans_by_their_content(tmp_path):
 
     [row], _ = _run(*sorted(tmp_path.iterdir()))
 
-    assert row["reason"] == "content_in_logs"
-    assert row["answer"]
+    assert (row["usable"], row["question"], row["answer"]) == (
+        "full",
+        "加急配送多少钱？",
+        "加急配送费用为68元。",
+    )
+
+
+def test_everything_heard_is_scored_or_has_a_reason_and_a_line():
+    rows, result = _run(*_files("otel-genai-langchain-py/content_off"), "--explain")
+
+    assert rows[0]["missing"] == dict.fromkeys(("question", "contexts", "answer"), "content_off")
+    assert rows[1]["heard"] == rows[1]["scored"] + sum(one["count"] for one in rows[1]["causes"])
+    [cause] = rows[1]["causes"]
+    assert (rows[1]["service"], cause["reason"]) == ("shop-assistant", "content_off")
+    assert "CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in cause["line"]
+    assert cause["line"] in result.stderr
 
 
 def _nested(depth):

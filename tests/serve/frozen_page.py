@@ -328,7 +328,7 @@ HEALTH = replace(
     ),
 )  # fmt: skip
 HEARD = HeardService(
-    service="checkout-bot", traces=64, reasons={"no_retrieval_step": 64}, scopes={"openinference": 64},
+    service="checkout-bot", traces=64, reasons={"no_retrieval_seen": 64}, scopes={"openinference": 64},
     tools=["search"], fix="ragmeter serve --retrieval-tool 'search'",
 )  # fmt: skip
 
