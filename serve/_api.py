@@ -162,7 +162,11 @@ def api_routes(
 
     def explain_change(change: Change) -> Change:
         # What is past was explained when it was told, if it was.
-        return change if change.new or change.kind == "recovered" else reader.explained(change)
+        return (
+            change
+            if change.new or change.kind in ("recovered", "version")
+            else reader.explained(change)
+        )
 
     def overview(asked: QueryParams, _: str) -> Any:
         _check(asked, (*FILTERS, *LANES))

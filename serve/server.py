@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ from ._spool import Spool
 from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._tls import certificate_of
 from ._upkeep import Upkeep
+from ._version_alerts import VersionAlerts
 from ._watch import ScoredElsewhere, standing_of, watch_routes
 from .options import ServeOptions
 from .page import Pages
@@ -163,6 +164,7 @@ class Server:
             [
                 self._journal.try_again,
                 *([] if self.store is None else [self.store.maintain]),
+                *self._version_alerts(),
                 *([] if self._certificate is None else [self._certificate.renew]),
             ],
             self.meter.port.guard("serve.store"),
@@ -281,6 +283,13 @@ class Server:
             alarming.look_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
         else:
             alarming.look_elsewhere(None)
+
+    def _version_alerts(self) -> list[Callable[[], bool]]:
+        """Return what tells of versions that are worse, if the meter watches and there is a store."""
+        alarming = self.meter.port.alarming
+        if self.reader is None or alarming is None:
+            return []
+        return [VersionAlerts(self.reader, alarming.tell, self.meter.changes).look]
 
     def _finish(self, timeout_s: float) -> bool:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""

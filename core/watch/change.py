@@ -32,9 +32,10 @@ __all__ = [
     "e_bh",
 ]
 
-ChangeKind = Literal["fell", "mix", "judge", "recovered"]
+ChangeKind = Literal["fell", "mix", "judge", "recovered", "version"]
 """``fell``: a score fell; ``mix``: a whole fell, but no part of it: other questions are asked; ``judge``: the
-judge judges otherwise than before; ``recovered``: a fall is over."""
+judge judges otherwise than before; ``recovered``: a fall is over; ``version``: a new version is worse than the
+one before."""
 SILENCE_S = 86_400.0
 """After an alarm, seconds until the same score may alarm again; and seconds after a fall in which nothing
 is learned."""

@@ -239,7 +239,7 @@ class Notifier:
         """Tell of a change; return whether that is done: a webhook may not have taken it yet."""
         change, resource = told
         explain = self._explain
-        if explain is not None and change.kind != "recovered":
+        if explain is not None and change.kind not in ("recovered", "version"):
             with self._guard:
                 change = explain(change)
         said = word_change(change)

@@ -25,6 +25,10 @@ def word_change(change: Change) -> str:
             f"the judge of {change.score} measures otherwise than before: {before} became {now} on the same "
             "requests"
         )
+    elif change.kind == "version":
+        said = (
+            f"{place} is worse: {change.score} {before} became {now}, since {moment(change.since)}"
+        )
     elif change.kind == "recovered":
         said = f"{about} has recovered: {before} became {now}, since {moment(change.since)}"
     else:

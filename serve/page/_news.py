@@ -94,7 +94,8 @@ def news(
     on = [
         change
         for change in _in_force(changes)
-        if _within(change, asked)
+        if change.kind != "version"  # the store says that, and whether it still is so
+        and _within(change, asked)
         and (change.kind != "recovered" or _milliseconds(change.at) >= from_ms)
     ]
     groups: list[list[Change]] = []

@@ -168,6 +168,10 @@ class Reader:
         with self._reading() as database:
             return self._health.read(database, wanted, self.bounds(wanted), by)
 
+    def now(self) -> float:
+        """Return what time it is by the store's clock, seconds since the epoch."""
+        return self._clock()
+
     def explained(self, change: Change) -> Change:
         """Return a change with what is new since then: `Change.new`.
 

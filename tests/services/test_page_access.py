@@ -98,9 +98,9 @@ def test_axe_finds_no_barrier(tabs, sites, axe, place, state):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/", ONE])
-def test_lines_and_shapes_stand_out_from_the_paper(tabs, sites, path, theme):
-    page = went_to(tabs(sites["change"]), f"{sites['change']}{path}?theme={theme}")
+@pytest.mark.parametrize(("state", "path"), [("deployment", "/"), ("change", ONE)])
+def test_lines_and_shapes_stand_out_from_the_paper(tabs, sites, state, path, theme):
+    page = went_to(tabs(sites[state]), f"{sites[state]}{path}?theme={theme}")
     found = json.loads(page.evaluate(CONTRAST))
 
     assert len(found) >= 3

@@ -1,0 +1,47 @@
+"""A version that makes a service worse is told by the meter's way of telling, once."""
+
+from deployed_traffic import requests
+from stored import store
+
+from ragmeter.serve._version_alerts import VersionAlerts
+from ragmeter.watch.wording import word_change
+
+NOW_MS = 1_795_350_000_000
+HOUR_MS = 3_600_000
+
+
+def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
+    told = []
+    with store(tmp_path / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
+        alerts = VersionAlerts(
+            kept.reader(), lambda *one: told.append(one), lambda: [change for change, _ in told]
+        )
+        kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
+        kept.export(
+            requests(100, version="2.5.0", start_ms=NOW_MS - 2 * HOUR_MS // 3, first=400, seed=2)
+        )
+        assert alerts.look() is False
+        assert told == [], "it is as good as the one before"
+
+        kept.export(
+            requests(
+                80,
+                version="2.6.0",
+                index_version="i2",
+                start_ms=NOW_MS - HOUR_MS // 4,
+                bad=0.6,
+                first=600,
+                seed=3,
+            )
+        )
+        for _ in range(3):
+            alerts.look()
+
+    ((change, resource),) = told
+    assert resource == {"service.name": "shop"}
+    assert (change.kind, change.segment) == ("version", "metadata.service.version:2.6.0")
+    assert change.now.upper < change.before.mean
+    assert change.at == NOW_MS / 1000
+    said = word_change(change)
+    assert "metadata.service.version:2.6.0" in said
+    assert "service.version 2.6.0 after 2.5.0; bad answers" in said
