@@ -78,7 +78,7 @@ _ADDED = re.compile(
     r"increase|decrease|longer|shorter|later|earlier|ago|old|aged?|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет|возраст\w*)\b|"
     r"总共|共计|合计|一共|总计|相差|其余|剩下|共|岁"
 )
-_INSIDE_NUMBER = re.compile(r"(?<=\d)[.,'’\s](?=\d)")
+_INSIDE_NUMBER = re.compile(r"([0-9])[.,'’\s](?=[0-9])")
 _SHORT = 2
 _ROUND = 2
 """Digits at least that a rounded number keeps, unless it has one only."""
@@ -289,7 +289,7 @@ class _Sources:
     def _surely_lacks(self, values: Sequence[str]) -> bool:
         """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
         if self._bare is None:
-            self._bare = _INSIDE_NUMBER.sub("", self.low)
+            self._bare = _INSIDE_NUMBER.sub(r"\1", self.low)
         for value in values:
             digits = value.replace(".", "").strip("0")
             # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.

@@ -114,7 +114,14 @@ def claim_texts(known: Analysis) -> list[str]:
 
 def _without_list_numbers(sentences: list[str]) -> list[str]:
     """Leave out the numbers of lists that stand in a line: those that count up from 1."""
-    found = [(at, one) for at, text in enumerate(sentences) for one in _LISTED.finditer(text)]
+    found = [
+        (at, one)
+        for at, text in enumerate(sentences)
+        if _DIGIT.search(text)
+        for one in _LISTED.finditer(text)
+    ]
+    if not found:
+        return sentences
     counting: list[tuple[int, re.Match[str]]] = []
     left_out: list[tuple[int, re.Match[str]]] = []
     for one in found:

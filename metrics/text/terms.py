@@ -50,8 +50,8 @@ class SearchTerms(NamedTuple):
     """Those that are bigrams of Han."""
     others: frozenset[str]
     """Those that are not."""
-    characters: frozenset[str]
-    """The Han characters of all of them."""
+    single: frozenset[str]
+    """The Han characters among these."""
 
 
 class Vocabulary(NamedTuple):
@@ -60,7 +60,7 @@ class Vocabulary(NamedTuple):
     words: frozenset[str]
     """The terms."""
     characters: frozenset[str]
-    """Their Han characters, one by one."""
+    """The Han characters, one by one, of terms that it may have in part."""
 
 
 def terms_of_line(line: str) -> list[str]:
@@ -122,7 +122,7 @@ def search_terms(terms: Iterable[str]) -> SearchTerms:
     every = frozenset(terms)
     han = frozenset(filter(is_han, every))
     pairs = frozenset([term for term in han if len(term) == _BIGRAM])
-    return SearchTerms(every, pairs, every - pairs, frozenset("".join(han)))
+    return SearchTerms(every, pairs, every - pairs, han - pairs)
 
 
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
@@ -131,9 +131,10 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(_line)
     words = frozenset(filter(line.__contains__, looked_for.pairs))
+    parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
         words |= looked_for.others & known.memoize(_other_terms)
-    return Vocabulary(words, frozenset(filter(line.__contains__, looked_for.characters)))
+    return Vocabulary(words, frozenset(filter(line.__contains__, parts)))
 
 
 def _other_terms(known: Analysis) -> frozenset[str]:
