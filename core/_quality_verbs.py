@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import ConfigurationError, VerdictRules
 
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .quality.corpus.view import ChunkReport
     from .quality.gaps.exporter import GapExporter
     from .quality.gaps.gap import Gap, GapList
+    from .quality.look import Look, RetrievalLook
     from .quality.turns import Conversation, ConversationExporter
     from .watch.alarming import Alarming
     from .watch.change import Change
@@ -35,6 +37,9 @@ class QualityVerbs:
     _alarming: Alarming | None
     port: MeterPort
     _gaps: GapExporter | None
+    _rules: VerdictRules
+    _labels: str | os.PathLike[str] | None
+    _retrieval_look: RetrievalLook | None = None
     _conversations: ConversationExporter | None
 
     def gaps(self, workflow: str | None = None) -> GapList:
@@ -134,6 +139,27 @@ class QualityVerbs:
                 'RagMeter(exporters=["otel", "conversations"])'
             )
         return self._conversations.conversations(workflow)
+
+    def look(self, question: str, contexts: Iterable[Any]) -> Look | None:
+        """Look at what was retrieved before the answer is written, at once, by words alone. Never raises.
+
+        It blocks for about a millisecond, more for long chunks, and errs as `lexical_context_relevance` does:
+        no gate. How often requests like it go badly is known from `Scoring`'s ``labels``, or not at all.
+
+        Args:
+            question: What is searched for: the condensed question, where a turn was condensed.
+            contexts: Texts, or documents of LangChain or LlamaIndex, as the model will see them.
+
+        Returns:
+            What is known; None: it failed, which is counted in `stats`.
+        """
+        with self.port.guard("meter.look"):
+            if self._retrieval_look is None:
+                from .quality.look import RetrievalLook  # noqa: PLC0415 -- only when wanted
+
+                self._retrieval_look = RetrievalLook(self._rules, self._labels)
+            return self._retrieval_look.look(question, contexts)
+        return None
 
     def objective(
         self,

@@ -167,7 +167,11 @@ class RagMeter(QualityVerbs):
         chances = as_group("sampling", sampling, Sampling).with_rates(
             sample_rate, judge_sample_rate
         )
-        self._sampling, self._limits = chances, as_group("limits", limits, Limits)
+        self._sampling, self._limits, self._labels = (
+            chances,
+            as_group("limits", limits, Limits),
+            how.labels,
+        )
         watched = as_group("alarms", alarms or None, Alarms) if alarms else None
         if how.mode == "queue":
             from .settings.queue_exporters import queued_exporters  # noqa: PLC0415 -- only when wanted
@@ -182,7 +186,7 @@ class RagMeter(QualityVerbs):
             }
             exporters = queued_exporters(exporters, theirs, judge_sample_rate=chances.judge_rate)
             metrics = ()
-        rules = verdict_rules(how.verdict, how.labels)
+        rules = self._rules = verdict_rules(how.verdict, how.labels)
         self._metrics = MetricSet(
             resolve_metrics(
                 _with_detector("golden" if metrics is None else metrics, detector),

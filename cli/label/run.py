@@ -214,6 +214,7 @@ class _Session:
 
     def _keep(self, request: ScoredRequest, value: float | None) -> None:
         verdict = request.scores.get(self._options.score)
+        relevance = request.scores.get("lexical_context_relevance")
         label = Label(
             request=request.request,
             score=self._options.score,
@@ -227,6 +228,7 @@ class _Session:
             judge_probability=request.probability_of(self._options.score),
             source=self._options.results.name,
             verdict=request.verdict,
+            relevance=None if relevance is None else relevance.value,
         )
         try:
             with whole():

@@ -63,9 +63,11 @@ class Label:
     """Name of what it was drawn from; a drawing from the same source goes on with the earlier one."""
     verdict: str = ""
     """The verdict's word on the request when it was labelled; empty: none, or not known."""
+    relevance: float | None = None
+    """Its `lexical_context_relevance`; None: unknown."""
 
     def __post_init__(self) -> None:
-        for name in ("value", "judged"):
+        for name in ("value", "judged", "relevance"):
             _check(name, getattr(self, name), zero=True)
         for name in ("probability", "judge_probability"):
             _check(name, getattr(self, name), zero=False)

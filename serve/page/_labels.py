@@ -83,6 +83,9 @@ class Labels:
             at=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
             scale="yes-no",
             verdict=view.row.verdict or "",
+            relevance=next(
+                (one.value for one in view.scores if one.name == "lexical_context_relevance"), None
+            ),
         )
         append_label(self.path, label)
         if entry is not None:
