@@ -19,7 +19,7 @@ from measure import Row, Settings, held_to, run
 from numpy.typing import NDArray
 
 from ragmeter.watch.change import ALARM_EVIDENCE, Block, Fall, FallDetector, e_bh
-from ragmeter.watch.evidence import Evidence
+from ragmeter.watch.evidence import FallEvidence
 
 NAME = "alarms"
 _row = partial(held_to, NAME)
@@ -326,7 +326,7 @@ def limit_rows(worlds: int) -> list[Row]:
         for _ in range(worlds):
             n = chance.poisson(40 / PER_HOUR, 4 * PER_WEEK)
             good = chance.binomial(n, floor)
-            evidence = Evidence()
+            evidence = FallEvidence()
             for index, (count, total) in enumerate(zip(n.tolist(), good.tolist(), strict=True)):
                 if count:
                     evidence.add(index, count, total, total, floor=floor, usual=floor)

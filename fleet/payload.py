@@ -33,8 +33,8 @@ __all__ = [
     "MAX_RUNS",
     "VERSION",
     "MessageContent",
+    "MessageTooLargeError",
     "SentRun",
-    "TooLargeError",
     "UnreadableError",
     "each_alone",
     "pack",
@@ -97,7 +97,7 @@ class UnreadableError(RagmeterError):
         self.requests = requests
 
 
-class TooLargeError(RagmeterError):
+class MessageTooLargeError(RagmeterError):
     """Requests that do not fit into one message."""
 
 
@@ -144,10 +144,10 @@ def pack(batch: MessageContent) -> bytes:
     """Return a batch as a message; `MessageContent.unreadable` is not part of it.
 
     Raises:
-        TooLargeError: It holds more than `MAX_RUNS` requests, or unpacks to more than `MAX_BYTES`.
+        MessageTooLargeError: It holds more than `MAX_RUNS` requests, or unpacks to more than `MAX_BYTES`.
     """
     if len(batch.runs) > MAX_RUNS:
-        raise TooLargeError(f"{len(batch.runs)} requests; a message holds {MAX_RUNS}")
+        raise MessageTooLargeError(f"{len(batch.runs)} requests; a message holds {MAX_RUNS}")
     return _pack(
         [_fields_of(sent) for sent in batch.runs], dict(batch.resource), batch.published_ns
     )
@@ -224,7 +224,7 @@ def _compressed(message: Mapping[str, Any]) -> bytes:
     # A lone surrogate is no UTF-8; the reader knows, and the text comes back as it was.
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) > MAX_BYTES:
-        raise TooLargeError(f"{len(raw)} bytes; a message holds {MAX_BYTES}")
+        raise MessageTooLargeError(f"{len(raw)} bytes; a message holds {MAX_BYTES}")
     return zlib.compress(raw, _LEVEL)
 
 

@@ -26,7 +26,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
-from .payload import MAX_RUNS, MessageContent, SentRun, TooLargeError, pack
+from .payload import MAX_RUNS, MessageContent, MessageTooLargeError, SentRun, pack
 from .transport import Sender, TransportDownError, open_sender
 
 __all__ = ["FleetPublisher"]
@@ -191,7 +191,7 @@ class FleetPublisher:
                     runs=runs, resource=self._own_resource(), published_ns=time.time_ns()
                 )
             )
-        except TooLargeError:
+        except MessageTooLargeError:
             if len(runs) == 1:
                 return 1
             middle = len(runs) // 2

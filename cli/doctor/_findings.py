@@ -13,8 +13,8 @@ __all__ = [
     "REACHABLE",
     "REQUESTS",
     "TEST_REQUEST",
+    "ExaminationPart",
     "Finding",
-    "Part",
     "State",
     "worst",
 ]
@@ -42,7 +42,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExaminationPart:
     """One part of the examination, which makes its findings."""
 
     area: Area
@@ -65,12 +65,12 @@ class Part:
         return Finding(self.area, what, "failed", detail, fix)
 
 
-INSTALLED = Part("installed")
-CONFIGURED = Part("configured")
-REACHABLE = Part("reachable")
-TEST_REQUEST = Part("test request")
-APPLICATION = Part("application")
-REQUESTS = Part("requests")
+INSTALLED = ExaminationPart("installed")
+CONFIGURED = ExaminationPart("configured")
+REACHABLE = ExaminationPart("reachable")
+TEST_REQUEST = ExaminationPart("test request")
+APPLICATION = ExaminationPart("application")
+REQUESTS = ExaminationPart("requests")
 
 
 def worst(findings: Iterable[Finding]) -> State:

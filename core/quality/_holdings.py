@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ._parts import Parts
-from ._series import Family, Series
+from ._series import Series, SeriesFamily
 from .moments import FreeMoments, JudgedMoments
 from .segments import OTHER, segment_text
 
@@ -58,7 +58,7 @@ class _Workflow:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.whole = Family()
+        self.whole = SeriesFamily()
         self.parts: dict[str, Parts] = {}
 
 
@@ -90,7 +90,7 @@ class Holdings:
 
     def families(
         self, name: str, segments: Sequence[tuple[str, str]], slot: int, expected: int
-    ) -> tuple[str, tuple[Family, ...]]:
+    ) -> tuple[str, tuple[SeriesFamily, ...]]:
         """Take in a request; return the workflow that it counts under, and what counts it.
 
         That is the whole workflow, and one part of it for each segment that there is room for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ._series import SLOTS_PER_HOUR, Family
+from ._series import SLOTS_PER_HOUR, SeriesFamily
 from .segments import OTHER
 
 __all__ = ["Parts"]
@@ -35,12 +35,12 @@ class Parts:
     __slots__ = ("_counting", "_families", "_slot", "_traffic")
 
     def __init__(self, slot: int) -> None:
-        self._families: dict[str, Family] = {}
+        self._families: dict[str, SeriesFamily] = {}
         self._counting: set[str] = set()
         self._traffic: dict[str, float] = {}
         self._slot = slot
 
-    def families(self) -> Iterable[tuple[str, Family]]:
+    def families(self) -> Iterable[tuple[str, SeriesFamily]]:
         """Return them all, by value, those that rest included."""
         return self._families.items()
 
@@ -62,11 +62,11 @@ class Parts:
             return value
         return OTHER
 
-    def family(self, value: str) -> Family:
+    def family(self, value: str) -> SeriesFamily:
         """Return the series of a value that `place` returned."""
         found = self._families.get(value)
         if found is None:
-            found = self._families[value] = Family(is_part=True)
+            found = self._families[value] = SeriesFamily(is_part=True)
         return found
 
     def _note(self, value: str) -> None:

@@ -14,7 +14,7 @@ from ragmeter.metrics import ScoreDirection
 
 from .moments import FreeMoments, JudgedMoments, Moments
 
-__all__ = ["SLOTS_PER_HOUR", "SLOT_S", "Family", "Series"]
+__all__ = ["SLOTS_PER_HOUR", "SLOT_S", "Series", "SeriesFamily"]
 
 SLOT_S = 300.0
 """Sums are kept by so many seconds,"""
@@ -149,7 +149,7 @@ class Series(Generic[M]):
         return min(LARGEST_EFFECT, max(1.0, 1.0 + share * (seen - 1.0)))
 
 
-class Family:
+class SeriesFamily:
     """The series of one workflow, or of a part of it."""
 
     __slots__ = ("free", "is_part", "judged")

@@ -19,7 +19,7 @@ from ragmeter.metrics import Score
 from ragmeter.metrics._process import fork
 
 from ._holdings import PARTS_SHARE, AnySeries, HeldSeries, Holdings, Room
-from ._series import SLOT_S, Family, Series
+from ._series import SLOT_S, Series, SeriesFamily
 from .conversations import Conversations, ConversationSums
 from .estimate import estimate
 from .estimates import Estimate, Estimates, QualityKey
@@ -71,7 +71,7 @@ class CountedRequest(NamedTuple):
     """Where a request was counted: its verdicts are counted there, too, whatever has changed since."""
 
     workflow: str
-    families: tuple[Family, ...]
+    families: tuple[SeriesFamily, ...]
     """The series of the whole workflow, then those of its parts that the request belongs to."""
     room: Room
     conversation: ConversationSums | None = None
@@ -366,7 +366,7 @@ def _plus(known: _Sum | None, series: AnySeries, first: int) -> _Sum:
 
 
 def _count_free(
-    families: Sequence[Family],
+    families: Sequence[SeriesFamily],
     score: Score,
     slot: int,
     room: Room,
@@ -413,7 +413,7 @@ def _count_free(
 
 
 def _judged_series(
-    family: Family, one: JudgedScore, slot: int, room: Room
+    family: SeriesFamily, one: JudgedScore, slot: int, room: Room
 ) -> Series[JudgedMoments] | None:
     series = family.judged.get(one.name)
     if series is None:

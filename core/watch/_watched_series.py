@@ -16,7 +16,7 @@ from ragmeter.quality.moments import Moments
 from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector, NewSince
 from .history import History
 
-__all__ = ["Series", "SeriesKey", "change_of", "series_from_json", "series_to_json"]
+__all__ = ["SeriesKey", "SeriesState", "change_of", "series_from_json", "series_to_json"]
 
 DAY_S = 86_400.0
 
@@ -35,7 +35,7 @@ class SeriesKey(NamedTuple):
         return self._replace(measurement="")
 
 
-class Series:
+class SeriesState:
     """One score that is watched."""
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Series:
         return self.step.evidence / ALARM_EVIDENCE
 
 
-def series_to_json(key: SeriesKey, one: Series) -> dict[str, Any]:
+def series_to_json(key: SeriesKey, one: SeriesState) -> dict[str, Any]:
     return {
         "key": list(key),
         "judge": one.counted.judge,
@@ -145,7 +145,7 @@ def series_to_json(key: SeriesKey, one: Series) -> dict[str, Any]:
     }
 
 
-def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, Series]:
+def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, SeriesState]:
     judge = str(kept["judge"])
     # An earlier version named no measurement, and those of free scores are only known when the next comes.
     names = [*map(str, kept["key"]), judge][: len(SeriesKey._fields)]
@@ -161,7 +161,7 @@ def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[Seri
         sums={},
     )
     detector = FallDetector.from_state(kept["detector"], zone=zone)
-    one = Series(detector, counted, History.from_state(kept["history"]))
+    one = SeriesState(detector, counted, History.from_state(kept["history"]))
     one.last_at = float(kept["last_at"])
     one.peak = float(kept["peak"])
     one.held = None if kept["held"] is None else Fall(**kept["held"])

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from ragmeter.quality.estimates import Estimate
 
 from .baseline import HALF_HOURS, HOURS_OF_WEEK, Baseline, Day, ScoreHistory, learn
-from .evidence import ALARM_EVIDENCE, Evidence, e_bh
+from .evidence import ALARM_EVIDENCE, FallEvidence, e_bh
 
 __all__ = [
     "ALARM_EVIDENCE",
@@ -151,7 +151,7 @@ class FallDetector:
         self._history = ScoreHistory()
         self._baseline: Baseline | None = None
         self._today = 0
-        self._evidence = Evidence()
+        self._evidence = FallEvidence()
         self._silent_until = -math.inf
         self._frozen_until = -math.inf
         self._fallen: _OpenFall | None = None
@@ -280,14 +280,14 @@ class FallDetector:
             made._history = _history_of(state["history"])
             if (known := state["baseline"]) is not None:
                 made._baseline = _baseline_of(known)
-            made._evidence = Evidence.of_state(state["evidence"])
+            made._evidence = FallEvidence.of_state(state["evidence"])
             made._silent_until = _time_of(state["silent_until"])
             made._frozen_until = _time_of(state["frozen_until"])
             if (fallen := state["fallen"]) is not None:
                 made._fallen = _OpenFall(
                     float(fallen["since"]), float(fallen["depth"]), _history_of(fallen["history"])
                 )
-                made._fallen.rise = Evidence.of_state(fallen["rise"])
+                made._fallen.rise = FallEvidence.of_state(fallen["rise"])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"this is no state of a FallDetector: {error}") from error
         return made
@@ -354,7 +354,7 @@ class _OpenFall:
         """How far the mean is below what is usual."""
         self.history = history
         """The scores since then: the next baseline, if they are accepted."""
-        self.rise = Evidence()
+        self.rise = FallEvidence()
 
 
 def _check_version(version: object) -> None:

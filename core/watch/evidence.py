@@ -1,6 +1,6 @@
 """How strongly scores speak for a mean below a floor: an e-detector on sums, and e-BH over many of them.
 
-`Evidence` takes the sums of a block of requests at a time.  As long as each block's expected mean, given
+`FallEvidence` takes the sums of a block of requests at a time.  As long as each block's expected mean, given
 what came before, is not below its floor, and requests within a block are independent, a limit of A is
 reached after A blocks on average, or later: whatever the distribution of scores and the traffic.  Called by
 `ragmeter.watch.change`; imports `math` alone.
@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["ALARM_EVIDENCE", "Evidence", "Path", "block_factors", "e_bh"]
+__all__ = ["ALARM_EVIDENCE", "FallEvidence", "Path", "block_factors", "e_bh"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -80,7 +80,7 @@ class _Mark(NamedTuple):
     usual: float
 
 
-class Evidence:
+class FallEvidence:
     """Evidence that a mean lies below a floor since some time or other."""
 
     __slots__ = ("_counted", "_factors", "_logs", "_starts")
@@ -157,7 +157,7 @@ class Evidence:
         }
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Evidence:
+    def of_state(cls, state: Mapping[str, Any]) -> FallEvidence:
         """Return the evidence whose state this is.
 
         Raises:

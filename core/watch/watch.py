@@ -23,7 +23,7 @@ from ragmeter.quality.manner import PARTS, parts_said
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.sums import SLOT_S, SlotSums
 
-from ._watched_series import Series, SeriesKey, change_of, series_from_json, series_to_json
+from ._watched_series import SeriesKey, SeriesState, change_of, series_from_json, series_to_json
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
 from .judge_drift import Standing
 from .mix_shift import mix_change
@@ -116,7 +116,7 @@ class _WatchedService:
 
     def __init__(self, resource: Mapping[str, str]) -> None:
         self.resource = resource
-        self.series: dict[SeriesKey, Series] = {}
+        self.series: dict[SeriesKey, SeriesState] = {}
 
 
 class Watch:
@@ -305,7 +305,7 @@ class Watch:
             self._next = after
             self._past = deque(past, maxlen=MAX_CHANGES)
 
-    def _all(self) -> Iterator[Series]:
+    def _all(self) -> Iterator[SeriesState]:
         for service in self._services.values():
             yield from service.series.values()
 
@@ -329,7 +329,7 @@ class Watch:
                 service.series[key] = known
             elif room > 0:
                 room -= 1
-                service.series[key] = Series(FallDetector(zone=self._zone), counted)
+                service.series[key] = SeriesState(FallDetector(zone=self._zone), counted)
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
@@ -356,7 +356,7 @@ class Watch:
             {key: value for key, value in known.items() if key.segment},
         ):
             chosen |= e_bh(family)
-        alarmed: dict[SeriesKey, tuple[Series, Fall]] = {}
+        alarmed: dict[SeriesKey, tuple[SeriesState, Fall]] = {}
         for key, one in sorted(service.series.items()):
             if key in chosen:
                 one.peak = one.step.evidence / ALARM_EVIDENCE
@@ -383,7 +383,7 @@ class Watch:
                 changes.append(one.fall)
         return changes
 
-    def _is_held(self, key: SeriesKey, one: Series, now: float) -> bool:
+    def _is_held(self, key: SeriesKey, one: SeriesState, now: float) -> bool:
         """Return whether an alarm has to wait because the judge may have moved, not the quality."""
         if self._ruler is None or not one.counted.judge:
             return False
@@ -397,7 +397,7 @@ class Watch:
         self,
         service: _WatchedService,
         key: SeriesKey,
-        one: Series,
+        one: SeriesState,
         fall: Fall,
         now: float,
         fallen_parts: Sequence[SeriesKey],
@@ -455,9 +455,9 @@ class _SeriesFilter(NamedTuple):
         )
 
 
-def _clearest(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+def _clearest(series: Mapping[SeriesKey, SeriesState]) -> dict[SeriesKey, SeriesState]:
     """Return of each score that is watched the one judge or formula by which a change is clearest."""
-    found: dict[SeriesKey, Series] = {}
+    found: dict[SeriesKey, SeriesState] = {}
     for key, one in series.items():
         if one.step.status != "learning":
             known = found.get(key.of_all)
@@ -466,7 +466,7 @@ def _clearest(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     return found
 
 
-def _replaced_series(series: Mapping[SeriesKey, Series], at: float) -> set[SeriesKey]:
+def _replaced_series(series: Mapping[SeriesKey, SeriesState], at: float) -> set[SeriesKey]:
     """Return what is measured no more, by another judge or formula: for an hour nothing came but from that."""
     latest: dict[SeriesKey, float] = {}
     several = False
@@ -483,7 +483,9 @@ def _replaced_series(series: Mapping[SeriesKey, Series], at: float) -> set[Serie
     }
 
 
-def _beside(series: Mapping[SeriesKey, Series], fallen: SeriesKey, since: float) -> Iterator[str]:
+def _beside(
+    series: Mapping[SeriesKey, SeriesState], fallen: SeriesKey, since: float
+) -> Iterator[str]:
     """Yield of what a fall consists, or else what was meanwhile with scores that manner does not move."""
     parts: tuple[dict[str, float], dict[str, float]] = {}, {}
     said = []
@@ -508,7 +510,7 @@ def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:
     return bool(part.segment) and part._replace(segment="") == whole
 
 
-def _is_mix(whole: Series, parts: Mapping[SeriesKey, Series], since: float) -> bool:
+def _is_mix(whole: SeriesState, parts: Mapping[SeriesKey, SeriesState], since: float) -> bool:
     """Return whether a whole fell since its parts have other shares, and not since they fell."""
     split: dict[str, tuple[dict[str, Estimate], dict[str, Estimate]]] = {}
     for key, one in parts.items():
@@ -544,7 +546,7 @@ def _moved_to(found: Estimate, mean: float) -> Estimate:
     )
 
 
-def _recovery(key: SeriesKey, one: Series, fall: Change, now: float) -> Change:
+def _recovery(key: SeriesKey, one: SeriesState, fall: Change, now: float) -> Change:
     since = now - RECENT_S if one.step.since is None else one.step.since
     return Change(
         score=key.score,

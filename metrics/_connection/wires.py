@@ -155,7 +155,7 @@ class EndpointReply:
     """False: the body is longer than was allowed, and the rest was not read."""
 
 
-class _RefusedError(Exception):
+class _FailedReplyError(Exception):
     """A reply with an error status, read as far as it is looked at."""
 
     def __init__(self, reply: EndpointReply) -> None:
@@ -172,7 +172,7 @@ async def _keep_refusal(response: Any) -> None:
         received += part
         if len(received) > MOST_ERROR_BYTES:
             break
-    raise _RefusedError(
+    raise _FailedReplyError(
         EndpointReply(response.status_code, response.headers, bytes(received), complete=True)
     )
 
@@ -231,10 +231,10 @@ class Wire:
                         break
             finally:
                 await response.aclose()
-        except _RefusedError as refusal:
+        except _FailedReplyError as refusal:
             return refusal.reply
         except self._broken as error:
-            if isinstance(error.__cause__, _RefusedError):
+            if isinstance(error.__cause__, _FailedReplyError):
                 return error.__cause__.reply
             detail = f"no connection, or it broke ({type(error).__name__})"
             raise FailedCall("connection", detail, retry=True, words=_cause(error)) from None

@@ -27,7 +27,7 @@ from ragmeter.metrics.text.quote_check import (
 from ._loop_resources import Flight, LoopResources
 from .bypass_cache import is_asked_anew
 from .cache import JudgeCache
-from .endpoint import Endpoint
+from .endpoint import ChatEndpoint
 from .halving import Halving, halving
 from .prompts import SentAsk, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
@@ -74,7 +74,7 @@ class Batching:
     """
 
     def __init__(
-        self, identity: str, endpoint: Endpoint, cache: JudgeCache | None, secret: bytes
+        self, identity: str, endpoint: ChatEndpoint, cache: JudgeCache | None, secret: bytes
     ) -> None:
         self._identity = identity
         self._endpoint = endpoint

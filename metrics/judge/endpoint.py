@@ -29,7 +29,7 @@ from .budget import JudgeBudget, Reservation
 from .counting import JudgeRecord
 from .protocol import JudgeCall, JudgeError, Usage
 
-__all__ = ["Endpoint"]
+__all__ = ["ChatEndpoint"]
 
 _MOST_REPLY_BYTES = 4 * 2**20
 """A longer reply is not read."""
@@ -72,7 +72,7 @@ class _EndpointCall:
     """The status with which an option was refused last."""
 
 
-class Endpoint:
+class ChatEndpoint:
     """Sends chat completions. Safe on several event loops.
 
     Args:

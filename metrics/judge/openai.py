@@ -27,7 +27,7 @@ from .breaker import CircuitBreaker
 from .budget import JudgeBudget
 from .cache import JudgeCache
 from .counting import CountingJudge
-from .endpoint import Endpoint
+from .endpoint import ChatEndpoint
 from .protocol import Ask, JudgeCall, Reply
 
 __all__ = ["OpenAIJudge"]
@@ -121,7 +121,7 @@ class OpenAIJudge(CountingJudge):
         self._breaker = CircuitBreaker(name)
         self._learned = Capabilities(name)
         self._form = RequestForm(model, temperature, max_output_tokens, extra)
-        self._endpoint = Endpoint(
+        self._endpoint = ChatEndpoint(
             self._form,
             timeout_s=timeout_s,
             max_retries=max_retries,

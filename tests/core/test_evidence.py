@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.watch.evidence import ALARM_EVIDENCE, BETS, LARGEST, Evidence, block_factors, e_bh
+from ragmeter.watch.evidence import ALARM_EVIDENCE, BETS, LARGEST, FallEvidence, block_factors, e_bh
 
 FLOORS = st.floats(0.01, 0.99)
 SCORES = st.floats(0.0, 1.0)
@@ -51,7 +51,7 @@ def test_a_mean_at_the_floor_gives_nothing_on_average(floor):
 
 @given(st.lists(st.sampled_from((0.0, 1.0)), min_size=1, max_size=60))
 def test_evidence_is_the_sum_over_all_starting_times(scores):
-    evidence = Evidence()
+    evidence = FallEvidence()
     for at, one in enumerate(scores):
         _add(evidence, at, [one])
 
@@ -64,7 +64,7 @@ def test_evidence_is_the_sum_over_all_starting_times(scores):
 
 
 def test_requests_that_resemble_each_other_count_for_less():
-    plain, tempered = Evidence(), Evidence()
+    plain, tempered = FallEvidence(), FallEvidence()
     _add(plain, 0, [0.0, 0.0])
     _add(tempered, 0, [0.0, 0.0], design_effect=2.0)
 
@@ -77,7 +77,7 @@ def test_requests_that_resemble_each_other_count_for_less():
 
 
 def test_the_path_begins_where_the_fall_did():
-    evidence = Evidence()
+    evidence = FallEvidence()
     assert evidence.path is None
     for at in range(100):
         _add(evidence, 300.0 * at, [1.0, 1.0, 1.0, 1.0, 0.0])
@@ -97,7 +97,7 @@ def test_the_path_begins_where_the_fall_did():
 
 
 def test_evidence_is_bounded_and_falls_again():
-    evidence = Evidence()
+    evidence = FallEvidence()
     for at in range(50):
         _add(evidence, at, [0.0] * 10_000)
     assert ALARM_EVIDENCE < evidence.total <= LARGEST
@@ -109,12 +109,12 @@ def test_evidence_is_bounded_and_falls_again():
 
 @given(st.lists(st.lists(SCORES, min_size=1, max_size=5), max_size=20), st.integers(0, 20))
 def test_a_state_goes_on_as_it_was(blocks, cut):
-    whole, first = Evidence(), Evidence()
+    whole, first = FallEvidence(), FallEvidence()
     for at, scores in enumerate(blocks):
         _add(whole, at, scores)
         if at < cut:
             _add(first, at, scores)
-    second = Evidence.of_state(json.loads(json.dumps(first.state())))
+    second = FallEvidence.of_state(json.loads(json.dumps(first.state())))
     for at, scores in list(enumerate(blocks))[cut:]:
         _add(second, at, scores)
 
@@ -122,10 +122,10 @@ def test_a_state_goes_on_as_it_was(blocks, cut):
 
 
 def test_a_state_of_another_shape_is_none():
-    state = Evidence().state()
+    state = FallEvidence().state()
     for damage in ("factors", "logs", "starts"):
         with pytest.raises(ValueError, match="no state of an Evidence"):
-            Evidence.of_state(state | {damage: []})
+            FallEvidence.of_state(state | {damage: []})
 
 
 MANY = st.dictionaries(st.integers(), st.floats(0, 1e9), max_size=12)

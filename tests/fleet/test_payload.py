@@ -15,8 +15,8 @@ from ragmeter.fleet.payload import (
     MAX_BYTES,
     MAX_RUNS,
     MessageContent,
+    MessageTooLargeError,
     SentRun,
-    TooLargeError,
     UnreadableError,
     pack,
     unpack,
@@ -353,8 +353,8 @@ def test_every_other_field_may_be_absent():
 def test_a_message_holds_no_more_than_it_may():
     run = SentRun(run=a_run())
 
-    with pytest.raises(TooLargeError):
+    with pytest.raises(MessageTooLargeError):
         pack(MessageContent(runs=[run] * (MAX_RUNS + 1)))
     huge = a_run(sample=RagSample(question="x" * (MAX_BYTES + 1)))
-    with pytest.raises(TooLargeError):
+    with pytest.raises(MessageTooLargeError):
         pack(MessageContent(runs=[SentRun(run=huge)]))
