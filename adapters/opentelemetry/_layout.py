@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.answer import is_long
+from ragmeter.adapters.reading.answer import is_label, is_long
 from ragmeter.adapters.reading.calls import authors_of
 from ragmeter.adapters.reading.layout import place_in, question_in_prompt
-from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS
 from ragmeter.adapters.reading.step import Message, Step
 
@@ -17,6 +17,8 @@ from .conventions._values import Document
 
 __all__ = ["PromptContexts", "asked_in", "contexts_in_prompts", "stands_in"]
 
+_LEAST_REPLY = 4
+"""Letters of an answer at least, where nothing else says that it is one."""
 _ANY = RetrievalTool("*")
 
 
@@ -42,7 +44,9 @@ def contexts_in_prompts(
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
     )
-    if not authors or sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
+    if not authors or _is_grade(authors[-1].words):
+        return None
+    if sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
         return None
     sent = authors[-1].sent
     place = place_in(sent, question, len(known) or None)
@@ -61,6 +65,12 @@ def contexts_in_prompts(
         for item in told
     )
     return PromptContexts(found, is_divided=True) if found and not known else None
+
+
+def _is_grade(words: str) -> bool:
+    """Return whether a reply is a judge's: a label, a number, or a form with fields."""
+    plain = words.strip()
+    return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
 
 
 def _of_tools(sent: Sequence[Message]) -> Iterable[Message]:

@@ -49,15 +49,17 @@ class RequestQuestion:
             if asked is not None:
                 return cls(asked)
         by_tool = [read for read in sources if read.tool is not None]
+        texts = [document.text for item in seen for document in item.told.items]
         if by_tool:
             for model in sorted(models, key=lambda item: item.span.started_ns):
                 asked = last_of(model.reader.prompt(model.span), "user")
+                if asked is not None and is_hidden(asked):
+                    return cls(None, hidden=True)
                 if asked is not None:
-                    return cls(None, hidden=True) if is_hidden(asked) else cls(asked)
-        asked = asked_in(
-            sorted(calls, key=lambda call: call.started_ns),
-            (document.text for item in seen for document in item.told.items),
-        )
+                    if any(text and text in asked for text in texts):
+                        break
+                    return cls(asked)
+        asked = asked_in(sorted(calls, key=lambda call: call.started_ns), texts)
         if asked is not None:
             return cls(asked)
         queries = {read.reader.query(read.span) for read in sources} - {None}

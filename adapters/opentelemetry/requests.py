@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ragmeter.adapters.reading.answer import is_long
 from ragmeter.adapters.reading.step import Step
 
 from ._accounts import Unheard, evaluation_of, unheard_of
@@ -21,6 +22,7 @@ from ._limits import CutLength
 from ._passages import RetrievalTool
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
+from ._roots import brings_documents, join_roots
 from ._shapes import with_shapes
 from ._sources import source_in
 from ._steps import call_of, reached_model, response_id_of
@@ -180,8 +182,9 @@ class _Finder:
                 groups.setdefault(request, []).append(read)
         found: list[FoundRequest] = []
         bare: list[tuple[SpanRecord, list[Read]]] = []
+        alone = join_roots(groups, alone, self._reads, self._tops, self._retrieval_above, self._cut)
         for request, members in groups.items():
-            if any(map(_brings_documents, members)):
+            if any(map(brings_documents, members)):
                 found.append(self._best(self._tree.spans[request], members))
             else:
                 bare.append((self._tree.spans[request], members))
@@ -197,7 +200,7 @@ class _Finder:
         """
         groups: dict[tuple[str, str | None], list[Read]] = {}
         for read in alone:
-            if not _brings_documents(read):
+            if not brings_documents(read):
                 continue
             if self._retrieval_above[read.span.span_id] is not None and read.role != "rerank":
                 outer = self._tree.spans[self._retrieval_above[read.span.span_id] or ""]
@@ -235,6 +238,8 @@ class _Finder:
         first = seen[0].retrievals[0]
         models = self._models(members, seen)
         path = [] if request is None else self._tree.path(request.span_id, first.span)
+        if request is not None and path[0] is not request:
+            path = [request]  # it was retrieved before
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
         failed = self._is_failure(request, members, first)
         calls = [call_of(read, self._cut) for read in models]
@@ -353,13 +358,14 @@ class _Finder:
             if answer is not None:
                 return answer, False
         by_end = sorted(models, key=lambda item: (item.span.ended_ns, -item.span.started_ns))
+        words: list[str] = []
         for model in reversed(by_end):
             if model.reader.hides(model.span, "output"):
                 return None, True
             said = model.reader.said(model.span)
-            if said is not None and said.strip():
-                return said, False
-        return None, False
+            words.append(said if said is not None and said.strip() else "")
+        # What a critic says last is a word or a grade.
+        return next(filter(is_long, words), None) or next(filter(None, words), None), False
 
     def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
         """Return the request with what can be scored of it, and why no more."""
@@ -519,13 +525,6 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
             found, contexts=told.documents, shown=told.documents, usable="full", reason=None
         )
     return found if found.usable == "ids_only" else replace(found, reason="prompt_not_divided")
-
-
-def _brings_documents(read: Read) -> bool:
-    """Return whether documents came out of a span: a reranking that does not say which makes no request."""
-    return read.is_retrieval or (
-        read.role == "rerank" and (read.span.failed or bool(read.documents().items))
-    )
 
 
 def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:

@@ -9,7 +9,9 @@ from ragmeter.adapters.opentelemetry.otlp import read_json
 from ragmeter.adapters.opentelemetry.requests import read_trace
 
 LINES = (Path(__file__).parent / "recorded_spans" / "emitters.jsonl").read_text("utf-8")
-EMITTERS = {json.loads(line)["emitter"]: line.encode() for line in LINES.splitlines()}
+TRACES = [(json.loads(line), line.encode()) for line in LINES.splitlines()]
+EMITTERS = {told["emitter"]: line for told, line in TRACES if "reason" not in told}
+UNHEARD = {told["emitter"]: (told["reason"], line) for told, line in TRACES if "reason" in told}
 """Export requests written by hand after what each emitter documents: all tell the same request."""
 
 QUESTION = "How long do refunds take?"
@@ -27,3 +29,13 @@ def test_an_emitter_gives_question_contexts_and_answer(emitter):
     texts = [item.text for item in request.contexts]
     assert (request.question, texts, request.answer) == (QUESTION, [FIRST, SECOND], ANSWER)
     assert (request.usable, request.reason, unheard) == ("full", None, [])
+
+
+@pytest.mark.parametrize("name", UNHEARD)
+def test_what_is_no_request_has_one_reason(name):
+    reason, line = UNHEARD[name]
+    records = read_json(line)
+
+    requests, unheard = read_trace(records.spans, records.logs)
+
+    assert (requests, [one.reason for one in unheard]) == ([], [reason])

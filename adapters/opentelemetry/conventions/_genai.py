@@ -76,7 +76,7 @@ class GenAI(Reader):
         query = span.attributes.get("gen_ai.retrieval.query.text")
         if isinstance(query, str):
             return None if is_hidden(query) or not query else query
-        return None
+        return _ANY.query(span) if self.role(span) == "tool" else None
 
     def answer(self, span: SpanRecord) -> str | None:
         """See `Reader.answer`."""

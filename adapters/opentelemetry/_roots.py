@@ -1,0 +1,73 @@
+"""Two roots, one request: documents retrieved first, and handed to a chain afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragmeter.adapters.reading.letters import letters_of
+
+from ._contexts import Read
+from ._limits import CutLength
+from ._steps import call_of
+
+__all__ = ["brings_documents", "join_roots"]
+
+_BEGINNING = 64
+"""So many letters of a document tell it."""
+
+
+def join_roots(
+    groups: dict[str, list[Read]],
+    alone: Sequence[Read],
+    reads: Mapping[str, Read],
+    tops: Mapping[str, str | None],
+    retrieval_above: Mapping[str, str | None],
+    limit: CutLength,
+) -> list[Read]:
+    """Give a root that was handed documents the retrieval before it that found them; return what is left.
+
+    Such a retrieval has no root of its own, or one that calls no model.
+    """
+    outside = {key for key, members in groups.items() if not _asks_model(members)}
+    offers = {
+        read.span.span_id: (key, read)
+        for key, members in [("", alone), *((key, groups[key]) for key in outside)]
+        for read in members
+        if read.is_retrieval and retrieval_above[read.span.span_id] is None
+    }
+    if not offers:
+        return [*alone]
+    joined: set[str] = set()
+    for key, members in list(groups.items()):
+        if not _asks_model(members) or any(map(brings_documents, members)):
+            continue
+        root = reads[key].span
+        prompts = [text for read in members for _, text in call_of(read, limit).sent]
+        given = letters_of("\0".join([_input_of(reads[key]), *prompts]))
+        for place, (above, read) in offers.items():
+            texts = [item.text for item in read.documents().items if item.text]
+            if (
+                place not in joined
+                and read.span.ended_ns <= root.started_ns
+                and tops[place] == tops[key]
+                and any(letters_of(text)[:_BEGINNING] in given for text in texts)
+            ):
+                joined.add(place)
+                members.extend(groups.pop(above) if above in groups else [read])
+                break
+    return [read for read in alone if read.span.span_id not in joined]
+
+
+def _asks_model(members: Iterable[Read]) -> bool:
+    return any(read.role == "model" for read in members)
+
+
+def _input_of(read: Read) -> str:
+    return str(read.span.attributes.get(read.reader.input_key, ""))
+
+
+def brings_documents(read: Read) -> bool:
+    """Return whether documents came out of a span: a reranking that does not say which makes no request."""
+    return read.is_retrieval or (
+        read.role == "rerank" and (read.span.failed or bool(read.documents().items))
+    )
