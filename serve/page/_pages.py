@@ -377,7 +377,8 @@ class Pages:
             return origin + asked.link(path, **changes)
 
         def request_link(row: Any) -> str:
-            return link(self._views.path_of(row))
+            # Where the list went on says which requests stand before and after it there.
+            return link(self._views.path_of(row), before=asked.before)
 
         def with_query(**changes: str) -> str:
             kept = [

@@ -382,8 +382,10 @@ class Views:
         """Return the requests before and after it in the list that the address speaks of."""
         sort = asked.sort or "worst"
         page = self._snapshots.get(
-            ("requests", asked.filters(), sort, ""),
-            lambda: self._sources.reader.requests(asked.filters(), sort=sort, limit=ROWS),
+            ("requests", asked.filters(), sort, asked.before),
+            lambda: self._sources.reader.requests(
+                asked.filters(), sort=sort, limit=ROWS, cursor=asked.before or None
+            ),
         )
         rows = page.requests
         at = next((i for i, one in enumerate(rows) if one.run_id == row.run_id), None)
