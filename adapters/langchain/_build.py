@@ -13,7 +13,7 @@ from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
-from ragmeter.adapters.reading.answer import heard
+from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import refusal_before, response_id_of
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
@@ -116,6 +116,10 @@ def _run_of(
         found = _in_prompts(request, notes, contexts, (question, answer), queries)
         if found is not None:
             contexts, rule = found, "prompt"
+    elif request.handed and contexts is None and _was_asked(question, calls):
+        pool = candidates(request, (), request.handed)
+        contexts = _shown_of(pool, request, (question, answer), queries) or None
+        rule = "prompt"
     if contexts is None and not notes:
         return None
     refusal = refusal_before(calls, answer)
@@ -233,6 +237,13 @@ def _shown_of(
         for one in stood
         for item in [documents[one.passage]]
     )
+
+
+def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
+    """Return whether a model was sent the question: of documents that are summed up, none was asked."""
+    if question is None or is_label(question):
+        return False
+    return any(question in text for call in calls for _, text in call.sent)
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:

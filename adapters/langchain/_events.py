@@ -35,6 +35,7 @@ from ._callers import source_of_caller
 from ._calls import tool_arguments
 from ._passages import (
     documents_beside_answer,
+    documents_given,
     enclosing_retriever,
     note_passage,
     note_paste,
@@ -485,7 +486,10 @@ def _end_request(
         with attached.on_override:
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
-    if given is None and not request.retrievals and not has_retrieved(request):
+    if request.reader is not None and request.llms and not (request.retrievals or options.strict):
+        request.handed = documents_given(request.reader, request.inputs)
+        request.loose_bytes += bytes_of(request.handed)
+    if given is None and not (request.handed or request.retrievals or has_retrieved(request)):
         if not (options.strict or _holds_state(request)):
             output_contexts = documents_beside_answer(outputs, request.inputs)
         if output_contexts is None:

@@ -31,6 +31,7 @@ from ._state import Attachment, Passage, Paste, RetrievalNote, Run, ToolText
 
 __all__ = [
     "documents_beside_answer",
+    "documents_given",
     "documents_in_text",
     "enclosing_retriever",
     "note_passage",
@@ -150,6 +151,14 @@ def documents_beside_answer(outputs: object, inputs: object) -> tuple[ContextSna
         if lists.get(key) and key not in given:
             return snapshot_documents(lists[key])
     return None
+
+
+def documents_given(reader: Run, inputs: object) -> tuple[ContextSnapshot, ...]:
+    """Return the documents that a request was given, or a function below it: found by an earlier one."""
+    lists = document_lists(inputs) or {
+        key: [document for document, _ in pairs] for key, pairs in (reader.documents or {}).items()
+    }
+    return snapshot_documents(_flat(lists))
 
 
 def note_paste(run: Run, outputs: object, late_inputs: object) -> None:

@@ -287,6 +287,8 @@ class OpenRequest:
     """Bytes of noted strings that are not counted in the table yet."""
     reader: Run | None = None
     """The function that was given documents last."""
+    handed: tuple[ContextSnapshot, ...] = ()
+    """Documents that it was given, and not those that it retrieved."""
     hidden: OpenRequest | None = None
     """Stands for all its parts that run under `ragmeter.suppress`."""
     root: Run

@@ -21,7 +21,9 @@ from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
 from langchain_fakes import FixedRetriever, ScriptedModel, Watch, texts, watch, watching
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from ragmeter import RagMeter
@@ -704,3 +706,61 @@ def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_
     chain.invoke(QUESTION, watch.config)
 
     assert (texts(watch.sample), watch.sample.contexts_by) == ([FACTS["b"], FACTS["a"]], "prompt")
+
+
+def given_to_a_chain(watch: Watch) -> None:
+    chain = RunnablePassthrough.assign(context=lambda given: joined(given["documents"])) | shown()
+    given = {"documents": [doc("a"), doc("b")], "question": QUESTION}
+    chain.invoke(given, watch.config)
+
+
+def picked_by_a_person(watch: Watch) -> None:
+    class State(TypedDict, total=False):
+        question: str
+        found: list[Document]
+        answer: str
+
+    graph = StateGraph(State)
+    graph.add_node("find", lambda state: {"found": finds("abx").invoke(state["question"])})
+    graph.add_node("pick", lambda state: {"found": state["found"][: interrupt("How many?")]})
+    graph.add_node(
+        "answer",
+        lambda state: {
+            "answer": shown().invoke(
+                {"context": joined(state["found"]), "question": state["question"]}
+            )
+        },
+    )
+    for edge in ((START, "find"), ("find", "pick"), ("pick", "answer"), ("answer", END)):
+        graph.add_edge(*edge)
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    config = {**watch.config, "configurable": {"thread_id": "1"}}
+    compiled.invoke({"question": QUESTION}, config)
+    assert watch.sample.status == "interrupted"
+    compiled.invoke(Command(resume=2), config)
+
+
+@pytest.mark.parametrize("ask", [given_to_a_chain, picked_by_a_person])
+def test_documents_that_an_earlier_request_found_are_contexts_where_the_prompt_shows_them(
+    watch, ask
+):
+    ask(watch)
+
+    sample = watch.samples[-1]
+    assert (sample.question, sample.answer, sample.status) == (QUESTION, ANSWER, "ok")
+    assert (names(sample), sample.contexts_by) == ("ab", "prompt")
+
+
+@pytest.mark.parametrize("given", [{"language": "German"}, {"question": QUESTION}])
+def test_documents_without_a_question_or_out_of_the_prompt_make_no_request(watch, given):
+    shows = "question" not in given
+    chain = (
+        RunnableLambda(
+            lambda given: "Summarise: " + (joined(given["documents"]) if shows else "nothing")
+        )
+        | model()
+        | StrOutputParser()
+    )
+    chain.invoke({"documents": [doc("a"), doc("b")], **given}, watch.config)
+
+    assert watch.samples == []
