@@ -129,6 +129,13 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)"),
     ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="daily|weekly",
+            help="Print what fell, gaps, worst questions and what is not scored, as Markdown.",
+        ),
+    ] = None,
     kafka: Annotated[
         str | None,
         typer.Option(
@@ -249,6 +256,7 @@ def serve(
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
                 objectives=objective or (),
                 webhook=webhook,
+                digest=digest,
                 forward=forward,
                 kafka=kafka_options(kafka, topic, group, kafka_config),
                 golden=golden,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ragmeter.quality.estimates import Estimate
+from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.change import Change, NewSince
 
 from .store import DeploymentView, Filters, Reader
 
-__all__ = ["VersionAlerts"]
+__all__ = ["VersionAlerts", "version_alerts"]
 
 LOOKED_BACK_S = 86_400.0
 """What was deployed longer ago is the detectors' to see."""
@@ -46,6 +47,13 @@ class VersionAlerts:
             if change is not None and (change.service, change.segment) not in told:
                 self._tell(change, {"service.name": one.service} if one.service else {})
         return False
+
+
+def version_alerts(reader: Reader | None, alarming: Alarming | None) -> list[Callable[[], bool]]:
+    """Return what is to be done now and then, if the meter watches and there is a store."""
+    if reader is None or alarming is None:
+        return []
+    return [VersionAlerts(reader, alarming.tell, alarming.watch.changes).look]
 
 
 def _change_of(one: DeploymentView, now: float) -> Change | None:

@@ -70,6 +70,8 @@ class ServeOptions:
     """Whether spans and log records are passed on, unchanged, to where scores are sent."""
     max_forward_bytes: int = 64 * MIB
     """Bytes that may wait to be passed on, of each of the two."""
+    digest: str | None = None
+    """``daily`` or ``weekly``: how often what happened is printed as Markdown; None: never."""
     kafka: KafkaOptions | None = None
     """A topic that spans are read from, beside what is sent here; None: none."""
     store: StoreOptions | None = None

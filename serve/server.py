@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from ._alert_lease import SharedClaims
 from ._api import api_routes
 from ._connections import connections
 from ._counts import Counts
+from ._digest import digests
 from ._endpoint import Endpoint
 from ._forward import Forwarder
 from ._gauges import QualityGauges
@@ -48,7 +49,7 @@ from ._spool import Spool
 from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._tls import certificate_of
 from ._upkeep import Upkeep
-from ._version_alerts import VersionAlerts
+from ._version_alerts import version_alerts
 from ._watch import ScoredElsewhere, standing_of, watch_routes
 from .options import ServeOptions
 from .page import Pages
@@ -141,6 +142,11 @@ class Server:
             self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
             self._page = self._page_of_store()
+            heard, changes = self._scoring.reporter.heard, self.meter.changes
+            due = [
+                *version_alerts(self.reader, self.meter.port.alarming),
+                *digests(self.options.digest, self.reader, heard, changes),
+            ]
         except BaseException:
             if journal is not None:
                 journal.close()
@@ -164,7 +170,7 @@ class Server:
             [
                 self._journal.try_again,
                 *([] if self.store is None else [self.store.maintain]),
-                *self._version_alerts(),
+                *due,
                 *([] if self._certificate is None else [self._certificate.renew]),
             ],
             self.meter.port.guard("serve.store"),
@@ -283,13 +289,6 @@ class Server:
             alarming.look_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
         else:
             alarming.look_elsewhere(None)
-
-    def _version_alerts(self) -> list[Callable[[], bool]]:
-        """Return what tells of versions that are worse, if the meter watches and there is a store."""
-        alarming = self.meter.port.alarming
-        if self.reader is None or alarming is None:
-            return []
-        return [VersionAlerts(self.reader, alarming.tell, self.meter.changes).look]
 
     def _finish(self, timeout_s: float) -> bool:
         """Have everything leave that was read or is to be passed on; return whether all of it did."""

@@ -1,8 +1,13 @@
 """A version that makes a service worse is told by the meter's way of telling, once."""
 
+import pytest
 from deployed_traffic import requests
 from stored import store
 
+from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.metrics import ConfigurationError
+from ragmeter.serve import ServeOptions, Server
+from ragmeter.serve._digest import Digest
 from ragmeter.serve._version_alerts import VersionAlerts
 from ragmeter.watch.wording import word_change
 
@@ -45,3 +50,40 @@ def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
     said = word_change(change)
     assert "metadata.service.version:2.6.0" in said
     assert "service.version 2.6.0 after 2.5.0; bad answers" in said
+
+
+def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_path):
+    clock, said = [NOW_MS / 1000], []
+    deaf = HeardService(
+        service="bot", traces=64, reasons={"no_retrieval_step": 64}, fix="name the tool"
+    )
+    with store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept:
+        kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
+        kept.export(
+            requests(
+                80, version="2.6.0", start_ms=NOW_MS - HOUR_MS // 4, bad=0.6, first=600, seed=3
+            )
+        )
+        digest = Digest(
+            "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append
+        )
+        digest.look()
+        assert said == []
+        clock[0] += 7 * 86_400
+        digest.look()
+        digest.look()
+
+    (text,) = said
+    assert "- shop 2.6.0 is worse than 2.4.1 since 2026-11-22 12:05 UTC: support 0.8" in text
+    assert "- bot: 64 traces, no_retrieval_step; name the tool" in text
+    assert "## Knowledge gaps" in text
+    assert " bad\n" in text.partition("## Worst questions")[2]
+
+
+def test_a_digest_that_there_is_not_is_refused():
+    with pytest.raises(ConfigurationError, match="daily, weekly"):
+        Server(
+            ServeOptions(
+                http_port=0, grpc_port=0, durable=False, digest="hourly", otlp="http://127.0.0.1:9"
+            )
+        )

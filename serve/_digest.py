@@ -1,0 +1,155 @@
+"""What happened in a day or a week, as Markdown: what fell, gaps, worst questions, what is not scored."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.metrics import ConfigurationError
+from ragmeter.watch.change import Change
+from ragmeter.watch.wording import moment, word_change
+
+from .store import DeploymentView, Filters, Reader
+
+__all__ = ["Digest", "digest_of", "digests"]
+
+PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
+"""Seconds from one digest to the next."""
+_MONDAY_S = 4 * 86_400.0
+"""The first Monday after the epoch: weeks begin there."""
+MOST_LINES = 5
+
+
+class Digest:
+    """Prints a digest whenever a day or a week is over, in UTC.
+
+    Args:
+        period: Of `PERIODS`.
+        reader: Of the store.
+        heard: What came of each service.
+        changes: The changes of quality.
+        clock: Seconds since the epoch.
+        say: Is given the text; None: it is printed.
+    """
+
+    def __init__(
+        self,
+        period: str,
+        reader: Reader,
+        heard: Callable[[], Sequence[HeardService]],
+        changes: Callable[[], Sequence[Change]],
+        *,
+        clock: Callable[[], float] = time.time,
+        say: Callable[[str], object] | None = None,
+    ) -> None:
+        self._length_s = PERIODS[period]
+        self._reader = reader
+        self._heard = heard
+        self._changes = changes
+        self._clock = clock
+        self._say = say or _print
+        self._told = self._number()
+
+    def look(self) -> bool:
+        """Print it if it is time; return False: there is never more to do at once."""
+        number = self._number()
+        if number > self._told:
+            end = number * self._length_s + _MONDAY_S
+            text = digest_of(
+                self._reader, self._heard(), self._changes(), end - self._length_s, end
+            )
+            self._told = number
+            self._say(text)
+        return False
+
+    def _number(self) -> int:
+        return int((self._clock() - _MONDAY_S) // self._length_s)
+
+
+def digests(
+    period: str | None,
+    reader: Reader | None,
+    heard: Callable[[], Sequence[HeardService]],
+    changes: Callable[[], Sequence[Change]],
+) -> list[Callable[[], bool]]:
+    """Return what is to be done now and then, if a digest is asked for.
+
+    Raises:
+        ConfigurationError: There is no such period, or no store.
+    """
+    if period is None:
+        return []
+    if period not in PERIODS or reader is None:
+        why = "needs a store" if period in PERIODS else f"is one of {', '.join(PERIODS)}"
+        raise ConfigurationError(f"digest={period!r}: it {why}")
+    return [Digest(period, reader, heard, changes).look]
+
+
+def digest_of(
+    reader: Reader,
+    heard: Sequence[HeardService],
+    changes: Sequence[Change],
+    since: float,
+    until: float,
+) -> str:
+    """Return what happened between two moments, seconds since the epoch, as Markdown."""
+    time_of_it = Filters(since_ms=int(since * 1000), until_ms=int(until * 1000))
+    health = reader.health(time_of_it)
+    fell = [_fell(one) for one in health.deployments if _is_worse(one)]
+    fell += [
+        word_change(one)
+        for one in changes
+        if since <= one.at < until and one.kind not in ("recovered", "version")
+    ]
+    gaps = [
+        f"{one.name or one.id}: {one.n_bad} of {one.n_requests} went badly"
+        for one in reader.gaps(time_of_it).gaps[:MOST_LINES]
+    ]
+    questions = [
+        f"{one.question}: {one.bad.bad} of {one.bad.requests} bad"
+        for one in health.questions[:MOST_LINES]
+    ]
+    unscored = [
+        f"{one.service or '–'}: {one.traces} traces, {max(one.reasons, key=lambda each: one.reasons[each])}"
+        + (f"; {one.fix}" if one.fix else "")
+        for one in heard
+        if one.reasons and not one.scored
+    ]
+    parts = (
+        ("What fell", fell, "Nothing is clearly worse."),
+        ("Knowledge gaps", gaps, "None."),
+        ("Worst questions", questions, "None."),
+        ("Heard and not scored", unscored, "Nothing."),
+    )
+    return "\n".join(
+        [
+            f"# ragmeter, {moment(since)} to {moment(until)}",
+            *(line for one in parts for line in _section(*one)),
+        ]
+    )
+
+
+def _section(heading: str, lines: Sequence[str], none: str) -> Iterator[str]:
+    yield f"\n## {heading}\n"
+    yield from (f"- {' '.join(line.split())}" for line in lines) if lines else [none]
+
+
+def _is_worse(one: DeploymentView) -> bool:
+    return one.comparison is not None and one.comparison.effect == "worse"
+
+
+def _fell(one: DeploymentView) -> str:
+    said, first = one.comparison, one.values[0]
+    if said is None:
+        return ""
+    return (
+        f"{one.service} {first.value} is worse than {first.before} since {moment(one.at_ms / 1000)}: "
+        f"{said.score} {said.before:.2f} → {said.after:.2f} [{said.lower:+.2f}, {said.upper:+.2f}]"
+    )
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
