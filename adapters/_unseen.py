@@ -123,8 +123,10 @@ def shaped_documents(
         results: What tools gave out, in order.
         calls: The request's calls of models.
     """
-    from ragmeter.adapters.opentelemetry import RetrievalTool  # noqa: PLC0415
-    from ragmeter.adapters.opentelemetry._passages import reads_as_retrieved  # noqa: PLC0415
+    from ragmeter.adapters.opentelemetry._passages import (  # noqa: PLC0415
+        RetrievalTool,
+        reads_as_retrieved,
+    )
 
     if not calls or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
         return [() for _ in results]
