@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.version_comparison import detectable_fall
@@ -110,14 +111,17 @@ class ServiceHealth:
         )
         start = from_ms // (step * 1000) * step * 1000
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
-        cells = self._sums.between(database, *bounds)
+        between = cache(partial(self._sums.between, database))
+        cells = between(*bounds)
         counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
         deployed: dict[str, list[int]] = defaultdict(list)
         for one in looked_at:
             deployed[one.whole.service].append(one.whole.at_ms)
         versions = _versions(database)
         lanes = [
-            self._lane(database, name, bins, filters, bounds, by, cells, deployed, versions)
+            self._lane(
+                database, between, name, bins, filters, bounds, by, cells, deployed, versions
+            )
             for name, bins in counts.items()
         ]
         lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name))
@@ -135,7 +139,7 @@ class ServiceHealth:
             lead=None if lead is None else lead.whole,
             parts=parts_of(newest(database, filters, bounds)) if lead is None else lead.parts,
             questions=tuple(_questions(database, about, since)),
-            signals=self._signals(database, filters, bounds, lead and lead.whole, cells),
+            signals=self._signals(between, filters, bounds, lead and lead.whole, cells),
             detectable=_detectable(support),
         )
 
@@ -173,6 +177,7 @@ class ServiceHealth:
     def _lane(
         self,
         database: Database,
+        between: Callable[[int, int], Cells],
         name: str,
         bins: Sequence[tuple[int, int, int, int]],
         filters: Filters,
@@ -201,8 +206,8 @@ class ServiceHealth:
             now = bad_in(database, about, since)
             before = bad_share(whole.bad - now.bad, whole.requests - now.requests)
             if now.requests and before.requests:
-                cells_now = self._sums.between(database, *since)
-                cells_before = self._sums.between(database, bounds[0], marks[-1])
+                cells_now = between(*since)
+                cells_before = between(bounds[0], marks[-1])
             else:
                 now, before = whole, None
 
@@ -235,7 +240,7 @@ class ServiceHealth:
 
     def _signals(
         self,
-        database: Database,
+        between: Callable[[int, int], Cells],
         filters: Filters,
         bounds: tuple[int, int],
         lead: DeploymentView | None,
@@ -244,8 +249,8 @@ class ServiceHealth:
         about, now, before = filters, cells, None
         if lead is not None:
             about = replace(filters, service=lead.service)
-            now = self._sums.between(database, lead.at_ms, bounds[1])
-            before = self._sums.between(database, bounds[0], lead.at_ms)
+            now = between(lead.at_ms, bounds[1])
+            before = between(bounds[0], lead.at_ms)
         found: list[SignalView] = []
         for name, scores in SIGNALS:
             score = next(
