@@ -223,7 +223,8 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     if not asked:
         return None
     text = asked[-1]
-    found = max(_ASKED.finditer(text), key=re.Match.start, default=None)
+    end = max(len(text) - _MOST_ASKED, 0)
+    found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
     span = _span_of(text)
     if found is not None and (span is not None or len(found[1]) < len(text) // 2):
         return _short(found[1])
@@ -240,10 +241,12 @@ def _short(text: str) -> str | None:
 
 def _span_of(text: str) -> tuple[int, int, int] | None:
     """Return where the line that leads to the context begins, and where the context does and ends."""
-    wrapped = _WRAPPED.search(text)
+    # Elements that are opened and never closed would each be looked for to the end.
+    is_closed = 0 < text.count("<") <= 4 * text.count("</") + 8
+    wrapped = _WRAPPED.search(text) if is_closed else None
     if wrapped is not None:
         return wrapped.start(), wrapped.start(2), wrapped.end(2)
-    elements = list(_ELEMENT.finditer(text))
+    elements = list(_ELEMENT.finditer(text)) if is_closed else []
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
     for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE):
