@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ragmeter.adapters.reading.calls import speakers_of
 from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
-from ragmeter.adapters.reading.step import Step
+from ragmeter.adapters.reading.step import Step, Unknown
 
 from ._calls import group_of, prompts_of
 from ._payloads import Nodes, NodeSnapshot, text_in_prompts
@@ -152,7 +152,9 @@ def _not_chosen(scopes: Sequence[ScopeNote], calls: Sequence[Step], answer: str 
     """Return the scopes whose replies were not taken: another engine answered, and was not sent them."""
     speakers = speakers_of(calls, answer)
     groups = {call.group for call in speakers}
-    if not groups or "" in groups or any(scope.combined for scope in scopes):
+    # The answer may be what a call said that was not heard: then none is known to be left out.
+    unheard = any(isinstance(call.said, Unknown) for call in calls)
+    if unheard or not groups or "" in groups or any(scope.combined for scope in scopes):
         return set()
     said = {call.words for call in speakers}
     read = "\n".join(text for call in calls if call.group in groups for _, text in call.sent)
