@@ -161,7 +161,7 @@ def test_on_paper_there_is_what_was_found_and_no_control(tabs, sites):
             page.evaluate("getComputedStyle(document.getElementById('main')).color")
             == "rgb(20, 24, 31)"
         )
-    page.wait_for("in no chunk", "lexical_groundedness")
+    page.wait_for("in no chunk", "Support")
 
 
 @pytest.mark.parametrize("state", STATES)
