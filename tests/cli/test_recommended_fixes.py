@@ -57,6 +57,8 @@ NOT_RUN = {
     "dead drop N": "likewise",
 }
 """Code in a message that does not run here, and why."""
+WHOLE = "serve/page/_connect.py"
+"""Has what is to be copied whole, imports before calls: `tests/serve/page` runs it."""
 OF_OTHERS = {
     "--force-reinstall": "pip's",
     "--ragmeter-inconclusive": "pytest's, from our plugin",
@@ -161,7 +163,11 @@ def _code(text):
             yield found[1]
 
 
-RECOMMENDED = sorted({(code, where) for where, text in MESSAGES for code in _code(text)})
+RECOMMENDED = sorted(
+    (code, where)
+    for code, where in {(code, where) for where, text in MESSAGES for code in _code(text)}
+    if not where.startswith(WHOLE)
+)
 
 
 @pytest.mark.parametrize(("code", "where"), RECOMMENDED, ids=[code[:60] for code, _ in RECOMMENDED])
