@@ -300,7 +300,7 @@ def api_routes(
 
 
 class NoSuchMethod:
-    """What an address answers to every method that it does not have, also to one that nobody knows."""
+    """What an address answers to every method that it does not have, also to an unknown one."""
 
     def __init__(self, *allowed: str) -> None:
         self._allowed = allowed

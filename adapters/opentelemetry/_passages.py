@@ -133,7 +133,7 @@ _SCORES_OF_ROWS = ("score", "_score", "similarity", "relevance", "distance")
 
 
 def _rows(value: Any) -> tuple[Document, ...] | None:
-    """Return rows whose fields nobody knows as documents: the longest text of each is its text."""
+    """Return rows of unknown fields as documents: the longest text of each is its text."""
     if not isinstance(value, list) or not value:
         return None
     found: list[Document] = []

@@ -37,7 +37,7 @@ class RequestQuestion:
             question = read.reader.question(read.span)
             if question is not None:
                 return cls(question)
-            # Under a name that nobody knows it is the question only if a model was sent it: else a run's id.
+            # Under an unknown name it is the question only if a model was sent it: else it is a run's id.
             lone = lone_text_in(read.span.attributes.get(read.reader.input_key))
             if lone is not None and stands_in(lone, calls):
                 return cls(lone)

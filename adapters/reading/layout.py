@@ -28,7 +28,7 @@ class PromptPlace(NamedTuple):
 
     pieces: tuple[Piece, ...]
     is_divided: bool
-    """Whether a separator stands between them; else nobody knows how many there are."""
+    """Whether a separator stands between them; else their number is not known."""
 
 
 _ELEMENT = re.compile(

@@ -1,6 +1,6 @@
 """What belongs together among `RagMeter`'s arguments: one frozen value a group, checked when it is made.
 
-Whoever builds a meter makes them, in code or from the environment (`config`).  They hold what was asked for
+Code makes them, or `config` from the environment.  They hold what was asked for
 and load nothing: files are read and threads started by the meter.
 """
 

@@ -1,6 +1,6 @@
 """Why a request is here and what to do about it, by rules: codes and counts, never sentences.
 
-Whoever shows them has the words, in any language.
+The words, in any language, are the page's.
 """
 
 from __future__ import annotations
