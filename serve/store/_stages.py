@@ -97,7 +97,7 @@ def stages_of(told: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentVi
     if not told:
         return (), ()
     ids, stages = json.loads(told)
-    ranks = [
+    ranks: list[dict[int, int]] = [
         {place: rank for rank, place in enumerate(places or (), start=1)} for _, _, places in stages
     ]
     kinds = [kind for kind, _, _ in stages]

@@ -136,7 +136,7 @@ def _role_of(value: Any) -> Role | None:
     told = mapping_of(value).get("type", value)
     if not isinstance(told, str) or told.lower() in _PARTS:
         return None
-    found = next((role for role, words in _ROLES.items() if words.search(told)), None)
+    found: Role | None = next((role for role, words in _ROLES.items() if words.search(told)), None)
     return "step" if found == "join" else found
 
 
