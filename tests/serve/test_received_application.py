@@ -89,7 +89,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
     told = [one for one in said["changes"] if one["kind"] == "fell"]
     assert {(one["service"], one["workflow"]) for one in told} == {("shop", "tides")}
     assert "lexical_context_relevance" in {one["score"] for one in told}
-    first = page[page.index("<h2>") : page.index("</h2>")]
+    first = page[page.index("<h1") : page.index("</h1>")]  # the sentence
     assert "shop" in first
     assert "tides" in first
     assert "since" in first
