@@ -7,6 +7,7 @@ are the request.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from ._roots import brings_documents, join_roots
 from ._shapes import with_shapes
 from ._sources import source_in
 from ._steps import call_of, reached_model, response_id_of
+from ._times import RequestTimes
 from ._tree import SpanTree
 from .conventions import READERS, AnySpan, is_indexing, reading, tells_content
 from .conventions._values import (
@@ -423,19 +425,22 @@ class _Finder:
                 continue
             last[span.parent_id] = (span, [*members])
             groups.append(last[span.parent_id])
+        for reads in beside.values():
+            reads.sort(key=_began)
         for span, members in groups:
             left = beside.get(span.parent_id, [])
-            within = [
-                read for read in left if span.started_ns <= read.span.started_ns <= span.ended_ns
-            ]
-            members.extend(within)
-            ids = {read.span.span_id for read in within}
-            beside[span.parent_id] = [read for read in left if read.span.span_id not in ids]
-        made = [self._by_prompt(span, members, taken, found) for span, members in groups]
+            within = slice(
+                bisect_left(left, span.started_ns, key=_began),
+                bisect_right(left, span.ended_ns, key=_began),
+            )
+            members.extend(left[within])
+            del left[within]
+        times = RequestTimes(found, self._tops)
+        made = [self._by_prompt(span, members, taken, times) for span, members in groups]
         tops: dict[str, list[Read]] = {}
         for read in (read for reads in beside.values() for read in reads):
             tops.setdefault(self._tops.get(read.span.span_id) or read.span.span_id, []).append(read)
-        made += [self._by_prompt(None, members, taken, found) for members in tops.values()]
+        made += [self._by_prompt(None, members, taken, times) for members in tops.values()]
         return [one for one in made if one is not None]
 
     def _by_prompt(
@@ -443,14 +448,14 @@ class _Finder:
         span: SpanRecord | None,
         members: list[Read],
         taken: Collection[str],
-        found: Sequence[FoundRequest],
+        times: RequestTimes,
     ) -> FoundRequest | None:
         """Return the request whose documents stand in its prompt; else note why there is none."""
         models = self._models(members, ())
         calls = [call_of(read, self._cut) for read in models]
         first = span or members[0].span
         own = None if span is None else self._reads[span.span_id]
-        if first.span_id in taken or self._is_part(first, found):
+        if first.span_id in taken or times.hold(first):
             return None
         calls_any = any(
             read.role in ("model", "tool") or is_indexing(read.span) for read in members
@@ -483,18 +488,9 @@ class _Finder:
             members=self._members(span, members),
         )
 
-    def _is_part(self, span: SpanRecord, found: Sequence[FoundRequest]) -> bool:
-        """Return whether a span ran within the time of a request below the same span: it is a part of that."""
-        top = self._tops.get(span.span_id)
-        for one in found:
-            first = one.span or one.members[0]
-            begun = min(member.started_ns for member in (first, *one.members[:1]))
-            ended = first.ended_ns if one.span else max(member.ended_ns for member in one.members)
-            if self._tops.get(first.span_id) == top and begun <= span.started_ns <= ended:
-                return True
-            if one.span is None and self._tops.get(first.span_id) == top:
-                return True
-        return False
+
+def _began(read: Read) -> int:
+    return read.span.started_ns
 
 
 def _hands_on(members: Iterable[Read]) -> bool:
