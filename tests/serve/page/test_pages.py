@@ -99,8 +99,8 @@ class TestOverview:
         words = seen(response)
 
         assert "library-qa · zh got worse since" in words
-        assert "lexical_context_relevance 0.80 → 0.10" in words
-        assert "lexical_groundedness 0.93 → 0.12" in words
+        assert "Relevance 0.80 → 0.10" in words
+        assert "Shared words 0.93 → 0.12" in words
         assert "New since then: index_version = 2026-11-21b (12:01 · 83)" in words
         bad = re.findall('class="(?:verdict|sentence) bad"', response.text)
         assert len(bad) == 2, "the whole is not told beside its part; the judge is"

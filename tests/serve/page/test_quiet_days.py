@@ -141,8 +141,8 @@ def test_of_100_series_that_stay_as_they_are_the_page_says_nothing_for_a_day_and
     assert len(words) == 1
     assert words[0].startswith("▼ bank · qa · zh got worse since")
     assert "▼" in title
-    (reading,) = re.findall(r"<p>(\w+) <b>(0\.\d\d) → (0\.\d\d)</b>", text)
-    assert reading[0] == "lexical_groundedness"
+    (reading,) = re.findall(r"<p>([\w’ ]+) <b>(0\.\d\d) → (0\.\d\d)</b>", text)
+    assert reading[0] == "Shared words"
     assert float(reading[1]) > float(reading[2]) + 0.2
     (change,) = [each for each in day.watch.changes() if each.segment]
     assert abs(change.since - fell_at) <= HOUR
@@ -229,4 +229,4 @@ def test_a_quiet_day_of_what_applications_scored_and_then_one_part_falls(
         words, _, text = told_by(seen.pages)
     assert len(words) == 1
     assert words[0].startswith("▼ library · qa · ru got worse since")
-    assert re.findall(r"<p>(\w+) <b>0\.\d\d → 0\.\d\d</b>", text) == [SCORES[1]]
+    assert re.findall(r"<p>([\w’ ]+) <b>0\.\d\d → 0\.\d\d</b>", text) == ["Question’s words found"]
