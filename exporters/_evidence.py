@@ -73,7 +73,7 @@ def _item(item: ScoreItem) -> str:
     # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
     if item.evidence and len(item.evidence) <= MAX_NAMES_CHARS and _NAMES.fullmatch(item.evidence):
         pieces = f',"evidence":{json.dumps(item.evidence.split(", "), separators=(",", ":"))}'
-    # A name of ours is plain JSON as it stands; an application's id is cleaned and escaped.
+    # One of our names is plain JSON as it stands; an application's id is cleaned and escaped.
     name = (
         f'"{item.id}"'
         if _NAME_ONLY.fullmatch(item.id)

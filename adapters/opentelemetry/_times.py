@@ -28,7 +28,7 @@ class RequestTimes:
             time = (begun, first.ended_ns) if one.span else (-math.inf, math.inf)
             times.setdefault(tops.get(first.span_id), []).append(time)
         self._tops = tops
-        self._times = {top: _joined(each) for top, each in times.items()}
+        self._times = {top: _join(each) for top, each in times.items()}
 
     def hold(self, span: SpanRecord) -> bool:
         """Return whether a span began while a request below the same outermost span ran."""
@@ -37,7 +37,7 @@ class RequestTimes:
         return place >= 0 and span.started_ns <= own[place][1]
 
 
-def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _join(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return stretches of time in order, those that meet as one."""
     joined: list[tuple[float, float]] = []
     for begun, ended in sorted(times):
