@@ -21,11 +21,17 @@ from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
+from ragmeter.adapters.reading.results import (
+    RetrievalTool,
+    as_tools,
+    cut,
+    reads_as_retrieved,
+    tool_for,
+)
 from ragmeter.exporters.protocol import Suspects
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-    from ragmeter.adapters.opentelemetry import RetrievalTool
     from ragmeter.adapters.reading.step import Step
 
 __all__ = [
@@ -69,8 +75,6 @@ class RetrievalRules(NamedTuple):
         rules = self.tools if is_tool else self.functions
         if not rules or name is None:
             return None
-        from ragmeter.adapters.opentelemetry._passages import tool_for  # noqa: PLC0415
-
         return tool_for(name, rules)
 
 
@@ -84,16 +88,11 @@ def retrieval_rules(
     """
     if tools == () and functions == ():
         return None
-    # Read only where it is wanted: most applications name nothing.
-    from ragmeter.adapters.opentelemetry._passages import as_tools  # noqa: PLC0415
-
     return RetrievalRules(as_tools(tools), as_tools(functions, "retrieval_functions"))
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
     """Return the documents in what `plain_of` noted of a result; None: nothing in it is known to be one."""
-    from ragmeter.adapters.opentelemetry._passages import cut  # noqa: PLC0415
-
     found = cut(result, rule)
     if found is None or any(item.text is None for item in found):
         return None
@@ -123,11 +122,6 @@ def shaped_documents(
         results: What tools gave out, in order.
         calls: The request's calls of models.
     """
-    from ragmeter.adapters.opentelemetry._passages import (  # noqa: PLC0415
-        RetrievalTool,
-        reads_as_retrieved,
-    )
-
     if not calls or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
         return [() for _ in results]
     pages = [

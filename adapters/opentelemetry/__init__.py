@@ -3,8 +3,9 @@
 Needs nothing but OpenTelemetry; reading OTLP needs ``opentelemetry-proto``, too.
 """
 
+from ragmeter.adapters.reading.results import RetrievalTool
+
 from ._handler import RagMeterSpanProcessor
-from ._passages import RetrievalTool
 from ._stripping import TextStrippingExporter
 
 __all__ = ["RagMeterSpanProcessor", "RetrievalTool", "TextStrippingExporter"]

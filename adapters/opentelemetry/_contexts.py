@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ._passages import RetrievalTool, cut, tool_for
+from ragmeter.adapters.reading.results import RetrievalTool, cut, tool_for
+from ragmeter.adapters.reading.values import Document, is_hidden
+
 from .conventions import Documents, Missing, Reader, Role
-from .conventions._values import Document, is_hidden
 from .record import SpanRecord
 
 __all__ = ["Read", "Seen", "missing_in", "reached", "with_rule"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ragmeter.adapters.reading.values import Document
+
 from ._contexts import Seen
-from .conventions._values import Document
 from .record import SpanRecord
 
 __all__ = ["FoundRequest", "Reason", "Usable"]

@@ -17,10 +17,10 @@ from opentelemetry import baggage, trace
 from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._other_spans import ambient_context, captured
+from ragmeter.adapters.reading.results import RetrievalTool, as_tools
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
-from ._passages import RetrievalTool, as_tools
 from ._sdk import join, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in

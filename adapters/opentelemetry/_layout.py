@@ -10,10 +10,9 @@ from ragmeter.adapters.reading.calls import authors_of
 from ragmeter.adapters.reading.layout import place_in, question_in_prompt
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS
+from ragmeter.adapters.reading.results import RetrievalTool, cut, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step
-
-from ._passages import RetrievalTool, cut, reads_as_retrieved
-from .conventions._values import Document
+from ragmeter.adapters.reading.values import Document
 
 __all__ = ["PromptContexts", "asked_in", "contexts_in_prompts", "stands_in"]
 

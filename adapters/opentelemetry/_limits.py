@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .conventions._values import is_broken
+from ragmeter.adapters.reading.values import is_broken
+
 from .record import SpanRecord
 
 __all__ = ["CutLength"]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragmeter.adapters.reading.step import Step
+from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, question_in
 
 from ._contexts import Read, Seen
 from ._layout import asked_in, stands_in
-from .conventions._values import is_hidden, last_of, lone_text_in, question_in
 
 __all__ = ["RequestQuestion"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragmeter.adapters.reading.values import is_hidden
 from ragmeter.requests.refusals import is_refusal_name
 
 from ._contexts import Read
-from .conventions._values import is_hidden
 from .record import SpanRecord
 
 __all__ = ["refusal_was_raised", "was_refused", "words_raised"]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from ragmeter.adapters.reading.layout import place_in
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS
+from ragmeter.adapters.reading.results import RetrievalTool, cut, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message
+from ragmeter.adapters.reading.values import documents_in
 
 from ._contexts import Read
-from ._passages import RetrievalTool, cut, reads_as_retrieved
 from ._tree import SpanTree
-from .conventions._values import documents_in
 
 __all__ = ["with_shapes"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from .conventions._values import mapping_of
+from ragmeter.adapters.reading.values import mapping_of
 
 __all__ = ["source_in", "store_in", "tells_source"]
 

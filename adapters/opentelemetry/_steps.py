@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ragmeter.adapters.reading.answer import texts_that_said
 from ragmeter.adapters.reading.contexts import stretches_in
 from ragmeter.adapters.reading.step import Message, Step, Unknown
+from ragmeter.adapters.reading.values import Document, is_hidden
 
 from ._contexts import Read, Seen
 from ._limits import CutLength
-from .conventions._values import Document, is_hidden
 
 __all__ = ["call_of", "reached_model", "response_id_of"]
 

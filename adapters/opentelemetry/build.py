@@ -8,6 +8,7 @@ from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from ragmeter.adapters.reading.values import Document, mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
@@ -15,7 +16,6 @@ from ragmeter.requests.scope import RequestScope
 
 from ._contexts import Seen
 from ._sources import source_in, store_in
-from .conventions._values import Document, mapping_of, opened
 from .record import SpanRecord
 from .requests import FoundRequest
 

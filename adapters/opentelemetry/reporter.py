@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
@@ -26,7 +27,6 @@ from ._accounts import (
     line_of,
     silence_of,
 )
-from ._passages import RetrievalTool
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable

@@ -13,14 +13,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.answer import is_long
+from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
+from ragmeter.adapters.reading.values import (
+    has_context,
+)
 
 from ._accounts import Unheard, evaluation_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, with_rule
 from ._found import FoundRequest, Reason, Usable
 from ._layout import contexts_in_prompts
 from ._limits import CutLength
-from ._passages import RetrievalTool
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._roots import brings_documents, join_roots
@@ -30,9 +33,6 @@ from ._steps import call_of, reached_model, response_id_of
 from ._times import RequestTimes
 from ._tree import SpanTree
 from .conventions import READERS, AnySpan, is_indexing, reading, tells_content
-from .conventions._values import (
-    has_context,
-)
 from .record import LogNote, SpanNote, SpanRecord
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from ragmeter.adapters._unseen import GaveOut
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.values import opened
 
 from .conventions import reading
-from .conventions._values import opened
 from .record import SpanRecord
 from .requests import OWN_SCOPE
 

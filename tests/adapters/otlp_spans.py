@@ -2,9 +2,9 @@
 
 import json
 
-from ragmeter.adapters.opentelemetry._passages import as_tools
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.reading.results import as_tools
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

@@ -5,15 +5,15 @@ import json
 import pytest
 from otlp_spans import documents, found, only, openinference, span, texts
 
-from ragmeter.adapters.opentelemetry._passages import RetrievalTool, cut
 from ragmeter.adapters.opentelemetry.build import sample_of
-from ragmeter.adapters.opentelemetry.conventions._values import (
+from ragmeter.adapters.opentelemetry.record import LogNote
+from ragmeter.adapters.reading.results import RetrievalTool, cut
+from ragmeter.adapters.reading.values import (
     answer_in,
     documents_in,
     messages_in,
     question_in,
 )
-from ragmeter.adapters.opentelemetry.record import LogNote
 from ragmeter.metrics import ConfigurationError
 
 

@@ -10,10 +10,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_recordings import TOOLS, cases, expected, faults
 
-from ragmeter.adapters.opentelemetry._passages import as_tools
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.otlp import read_protobuf
 from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.reading.results import as_tools
 from ragmeter.cli.spans.run import as_row, read_recording
 
 CASES = cases()

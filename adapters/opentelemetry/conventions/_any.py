@@ -12,10 +12,8 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role
-from ._values import (
+from ragmeter.adapters.reading.results import RetrievalTool, cut
+from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
@@ -27,6 +25,9 @@ from ._values import (
     query_in,
     question_in,
 )
+
+from ._messages import said_in, sent_in
+from ._reader import Documents, Reader, Role
 
 __all__ = ["AnySpan", "is_indexing"]
 
@@ -264,8 +265,6 @@ class AnySpan(Reader):
         if found is None:
             if is_broken(value):
                 return Documents(missing="truncated")
-            from ragmeter.adapters.opentelemetry._passages import RetrievalTool, cut  # noqa: PLC0415
-
             found = cut(value, RetrievalTool("*"))
             return Documents(missing="unreadable_result") if found is None else Documents(found)
         if any(item.hidden for item in found):

@@ -10,11 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._any import AnySpan
-from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role
-from ._values import (
+from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
@@ -25,6 +21,10 @@ from ._values import (
     opened,
     question_in,
 )
+
+from ._any import AnySpan
+from ._messages import said_in, sent_in
+from ._reader import Documents, Reader, Role
 
 __all__ = ["GenAI", "PydanticAI", "VercelAI"]
 

@@ -10,9 +10,7 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._reader import Documents, Reader, Role
-from ._values import (
+from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
@@ -21,6 +19,8 @@ from ._values import (
     messages_in,
     query_in,
 )
+
+from ._reader import Documents, Reader, Role
 
 __all__ = ["Haystack"]
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._values import answer_in, last_of, messages_in, opened
+from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
 __all__ = ["said_in", "sent_in", "tells_content"]
 

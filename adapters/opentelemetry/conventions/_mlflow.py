@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.reading.values import answer_in, opened, query_in, question_in
 
 from ._reader import Reader, Role
-from ._values import answer_in, opened, query_in, question_in
 
 __all__ = ["MLflow"]
 

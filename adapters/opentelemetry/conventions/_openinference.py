@@ -12,9 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._reader import Documents, Reader, Role
-from ._values import (
+from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
@@ -26,6 +24,8 @@ from ._values import (
     query_in,
     question_in,
 )
+
+from ._reader import Documents, Reader, Role
 
 __all__ = ["OpenInference"]
 

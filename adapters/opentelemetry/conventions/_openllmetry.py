@@ -10,11 +10,11 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.reading.values import documents_in, mapping_of, opened
 
 from ._any import AnySpan
 from ._messages import said_in, sent_in
 from ._reader import Reader, Role
-from ._values import documents_in, mapping_of, opened
 
 __all__ = ["OpenLLMetry"]
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-
-from ._values import (
+from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,

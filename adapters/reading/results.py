@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ragmeter.adapters.reading.layout import pieces_of
-from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.metrics import ConfigurationError
 
-from .conventions._values import Document, documents_in, is_hidden, is_repr, messages_in, opened
+from .layout import pieces_of
+from .letters import letters_of, weight_of
+from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
 __all__ = ["RetrievalTool", "as_tools", "cut", "reads_as_retrieved", "tool_for"]
 
