@@ -1,4 +1,4 @@
-"""The word lists of `words/`: a text file each, words apart by white space, lines with a # in front left out."""
+"""The word lists of `words/`: a text file each, words apart by white space, lines with a leading # left out."""
 
 from pathlib import Path
 
