@@ -25,7 +25,6 @@ from ragmeter.metrics import RagSample, VerdictRules, evaluate, sentences
 from ragmeter.metrics.text import forget_texts
 from ragmeter.quality.estimate import wilson_interval
 from ragmeter.quality.gaps.chunks import topic_hashes
-from ragmeter.quality.gaps.gap import Gap
 from ragmeter.quality.gaps.memory import GapMemory, is_bad
 from ragmeter.quality.gaps.sample import Asked, rank_of
 
@@ -179,12 +178,12 @@ def share(part: int, whole: int) -> str:
     return f"{part} of {whole} [{lower:.0%}, {upper:.0%}]"
 
 
-def main_article(gap: Gap, stream: Stream) -> tuple[int, float, float]:
+def main_article(ranks: Sequence[int], stream: Stream) -> tuple[int, float, float]:
     """Return the article that most members are of, its share, and that of all planted ones."""
-    counts = Counter(stream.article[rank] for rank in gap.ranks)
+    counts = Counter(stream.article[rank] for rank in ranks)
     article, most = min(counts.items(), key=lambda one: (-one[1], one[0]))
     planted = sum(n for other, n in counts.items() if other in stream.planted)
-    return article, most / len(gap.ranks), planted / len(gap.ranks)
+    return article, most / len(ranks), planted / len(ranks)
 
 
 def measure_finding(corpora: Sequence[Corpus]) -> list[Stream]:
@@ -198,16 +197,16 @@ def measure_finding(corpora: Sequence[Corpus]) -> list[Stream]:
             stream = plant(corpus, chance, ("removed",) * ARTICLES)
             streams.append(stream)
             seen: set[int] = set()
-            gaps = remember(stream).gaps().gaps
-            for gap in gaps:
-                article, pure, planted = main_article(gap, stream)
-                members += len(gap.ranks)
-                own += pure * len(gap.ranks)
-                planted_members += planted * len(gap.ranks)
+            gaps = remember(stream).gaps().members.values()
+            for ranks in gaps:
+                article, pure, planted = main_article(ranks, stream)
+                members += len(ranks)
+                own += pure * len(ranks)
+                planted_members += planted * len(ranks)
                 false += planted < 0.5
                 if pure >= 0.5 and article in stream.planted:
                     seen.add(article)
-                    grouped += sum(stream.article[rank] == article for rank in gap.ranks)
+                    grouped += sum(stream.article[rank] == article for rank in ranks)
             groups += len(gaps)
             here += len(seen)
             of_planted += sum(one in stream.planted for one in stream.article.values())
@@ -254,8 +253,9 @@ def measure_diagnosis(corpora: Sequence[Corpus]) -> None:
     for corpus in corpora:
         for draw in range(FRESH, FRESH + DRAWS):
             stream = plant(corpus, random.Random(f"{corpus.language}-{draw}"), faults)
-            for gap in remember(stream).gaps().gaps:
-                article, pure, _ = main_article(gap, stream)
+            listed = remember(stream).gaps()
+            for gap in listed.gaps:
+                article, pure, _ = main_article(listed.members[gap.id], stream)
                 if pure >= 0.5 and article in stream.planted:
                     said[stream.planted[article], gap.diagnosis] += 1
     right = sum(n for (fault, word), n in said.items() if EXPECTED[fault] == word)
@@ -286,9 +286,9 @@ def measure_merging(streams: Sequence[Stream]) -> None:
         third = len(stream.requests) // 4
         early = remember(stream._replace(requests=stream.requests[: 3 * third]), chunks=False)
         late = remember(stream._replace(requests=stream.requests[third:]), chunks=False)
-        now = {gap.id: set(gap.ranks) for gap in late.gaps().gaps}
-        for gap in early.gaps().gaps:
-            ranks = set(gap.ranks)
+        now = {name: set(ranks) for name, ranks in late.gaps().members.items()}
+        for name, members in early.gaps().members.items():
+            ranks = set(members)
             like = [
                 key
                 for key, other in now.items()
@@ -296,7 +296,7 @@ def measure_merging(streams: Sequence[Stream]) -> None:
             ]
             if like:
                 windows += 1
-                stays += gap.id in like
+                stays += name in like
     print(f"same id in two windows that share two thirds: {share(stays, windows)}")
 
 

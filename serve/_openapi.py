@@ -331,8 +331,8 @@ def description() -> Mapping[str, Any]:
         "info": {
             "title": "ragmeter serve",
             "version": "1",
-            "description": "Scored RAG requests. Times are milliseconds since the epoch, those of a change "
-            "and a chunk seconds; null is not known, never 0. HEAD is answered as GET, without a body. No "
+            "description": "Scored RAG requests. Times are milliseconds since the epoch, seconds in a change, "
+            "a gap and a chunk; null is not known, never 0. HEAD is answered as GET, without a body. No "
             "answer is to be kept. A parameter that is not described, or is given twice, is refused.",
         },
         "security": [{"token": []}, {"cookie": []}, {}],

@@ -28,7 +28,7 @@ _WHY_EMPTY: Mapping[str, str] = {
 }
 _ROWS = 5
 """Places of rows that are named of each gap."""
-_OF_REQUESTS = ("ranks", "since", "workflow")
+_OF_REQUESTS = ("since", "workflow")
 """What a row has not."""
 
 
@@ -67,7 +67,9 @@ class FoundGaps:
             | {"rows": list(self.rows[gap.id])}
             for gap in self.found.gaps
         ]
-        return self.found._asdict() | {"gaps": gaps}
+        whole = self.found._asdict() | {"gaps": gaps}
+        del whole["members"]
+        return whole
 
 
 class _Placed(NamedTuple):
@@ -103,7 +105,7 @@ class GapSearch:
         rows = {
             gap.id: tuple(
                 f"{file}:{line}"
-                for file, line in sorted(places[rank] for rank in gap.ranks)[:_ROWS]
+                for file, line in sorted(places[rank] for rank in listed.members[gap.id])[:_ROWS]
             )
             for gap in listed.gaps
         }

@@ -6,7 +6,7 @@ chunks, and what quotes them) are left out unless they are asked for at the comm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -119,9 +119,14 @@ class ServerApi:
     def gaps(self, **filters: str | None) -> dict[str, Any]:
         """Return the topics whose requests go badly; their names are words of questions."""
         said = self._ask("/api/gaps", filters)
-        hidden = () if self._texts else ("name", "examples")
-        listed = [{key: one[key] for key in one if key not in hidden} for one in said["gaps"]]
-        return {**said, "gaps": listed}
+        found: dict[str, Any] = _without(said, () if self._texts else ("name", "examples"))
+        return found
+
+    def chunks(self, **filters: str | None) -> dict[str, Any]:
+        """Return the chunks to look at; without texts, by their ids."""
+        said = self._ask("/api/chunks", filters)
+        hidden = () if self._texts else ("quote", "sentences", "figures")
+        return {key: _without(value, hidden) for key, value in said.items()}
 
     def not_scored(self) -> dict[str, Any]:
         """Return what was received and gave no score, or has not left, with the reasons that are counted."""
@@ -168,6 +173,15 @@ def _reason(read: Callable[[], Any]) -> str:
 
 def _named(said: Said, *names: str) -> dict[str, Any]:
     return {name: said[name] for name in names if said.get(name) is not None}
+
+
+def _without(said: Any, hidden: Collection[str]) -> Any:
+    """Return what is said without these fields, however deep they are."""
+    if isinstance(said, list):
+        return [_without(one, hidden) for one in said]
+    if isinstance(said, dict):
+        return {key: _without(one, hidden) for key, one in said.items() if key not in hidden}
+    return said
 
 
 def _mean(estimate: Said) -> dict[str, Any]:

@@ -134,6 +134,11 @@ def tools(reading: ServerApi) -> Any:
         return reading.gaps(service=service, workflow=workflow)
 
     @tool
+    def chunks(service: Service = None, workflow: Workflow = None) -> dict[str, Any]:
+        """Chunks of the last 14 days that serve bad answers, are never used, contradict others, are stale."""
+        return reading.chunks(service=service, workflow=workflow)
+
+    @tool
     def not_scored() -> dict[str, Any]:
         """What the server received and did not score or could not send, by reason, and how it is."""
         return reading.not_scored()

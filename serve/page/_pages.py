@@ -52,6 +52,7 @@ NAVIGATION = (
     ("/", "overview"),
     ("/requests", "requests"),
     ("/gaps", "gaps"),
+    ("/corpus", "corpus"),
     ("/conversations", "conversations"),
     ("/connect", "connect"),
 )
@@ -85,6 +86,7 @@ class Pages:
             Route("/requests", self._page(self._requests)),
             Route("/connect", self._page(self._connect)),
             Route("/gaps", self._page(self._gaps)),
+            Route("/corpus", self._page(self._corpus)),
             Route("/conversations", self._page(self._conversations)),
             Route("/scoring", self._page(self._scoring)),
             Route("/golden", self._page(self._golden)),
@@ -189,6 +191,11 @@ class Pages:
     def _gaps(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
             request, asked, "gaps.html", "/gaps", self._views.gaps(asked, self._t(request))
+        )
+
+    def _corpus(self, request: Request, asked: PageQuery) -> Response:
+        return self._render_page(
+            request, asked, "corpus.html", "/corpus", self._views.corpus(asked)
         )
 
     def _conversations(self, request: Request, asked: PageQuery) -> Response:

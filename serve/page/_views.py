@@ -10,6 +10,7 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
+from ragmeter.quality.corpus.view import SeenChunk
 from ragmeter.serve.store import (
     GAPS_RANGE_S,
     Filters,
@@ -73,6 +74,10 @@ _FIXES = {
     "judge_error": "fix_judge",
     "timeout": "fix_judge",
 }
+
+
+_QUOTED_WORDS = 8
+"""Words by which the requests of a chunk are searched for."""
 
 
 class Views:
@@ -236,7 +241,6 @@ class Views:
     def gaps(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return the knowledge gaps of the last 14 days, of the service that is looked at."""
         found = self._sources.reader.gaps(Filters(range_s=GAPS_RANGE_S))
-        now_ms = self._sources.clock() * 1000
         return {
             "found": found,
             "gaps": [
@@ -245,9 +249,22 @@ class Views:
                 for one in found.gaps
                 if asked.service in ("", one.service)
             ],
-            "since": str(max(0, int(now_ms - GAPS_RANGE_S * 1000))),
+            "since": self._fortnight_ago(),
             "holds_texts": True,
         }  # fmt: skip
+
+    def corpus(self, asked: PageQuery) -> dict[str, Any]:
+        """Return the chunks to look at, of the last 14 days and the service that is looked at."""
+        filters = Filters(range_s=GAPS_RANGE_S, service=asked.service or None)
+        return {
+            "found": self._sources.reader.chunks(filters),
+            "since": self._fortnight_ago(),
+            "quoted": _quoted,
+            "holds_texts": True,
+        }
+
+    def _fortnight_ago(self) -> str:
+        return str(max(0, int((self._sources.clock() - GAPS_RANGE_S) * 1000)))
 
     def conversations(self, asked: PageQuery) -> dict[str, Any]:
         """Return the conversations to look at first."""
@@ -449,3 +466,8 @@ def _asking_for_a_reference() -> frozenset[str]:
                 if any(need.startswith("reference") for need in metric.needs):
                     found.update(metric.score_names)
     return frozenset(found)
+
+
+def _quoted(chunk: SeenChunk) -> str:
+    """Return a search for the requests that got a chunk: how it begins, as a phrase."""
+    return '"' + " ".join(chunk.quote.replace('"', " ").split()[:_QUOTED_WORDS]) + '"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
@@ -66,24 +67,14 @@ def gaps(
         ).fetchall()
     )
     found = memory.gaps()
-    members = {one.id: frozenset(map(by_rank.__getitem__, one.ranks)) for one in found.gaps}
+    members = {
+        name: frozenset(map(by_rank.__getitem__, ranks)) for name, ranks in found.members.items()
+    }
     rows_by_id = {row[1]: row for row in read}
     page = GapPage(
         gaps=tuple(
             GapView(
-                id=one.id,
-                name=one.name,
-                workflow=one.workflow,
-                language=one.language,
-                n_bad=one.n_bad,
-                n_requests=one.n_requests,
-                share=one.share,
-                lower=one.lower,
-                upper=one.upper,
-                elsewhere=one.elsewhere,
-                since_ms=int(one.since * 1000),
-                diagnosis=one.diagnosis,
-                examples=tuple(dict.fromkeys(one.examples)),
+                **asdict(one),
                 **_of_members(
                     [rows_by_id[each] for each in members[one.id]], values, bounds, now_ms
                 ),

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from ragmeter.metrics import RagmeterError
 from ragmeter.quality.corpus.view import ChunkReport
@@ -49,10 +50,13 @@ from .views import (
 
 __all__ = ["LATEST_MS", "LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 
+T = TypeVar("T")
+
 _AHEAD_MS = 3_600_000
 """Milliseconds by which a sender's clock may be ahead: what began then is of now."""
 _DAY_MS = 86_400_000
-_GAPS_S = 60.0
+_SLOW_S = 60.0
+"""Seconds for which what takes long to read is kept."""
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
@@ -76,9 +80,9 @@ class Reader:
         self._home = home
         self._clock = clock
         self._sums = Sums()
-        self._gaps: dict[Filters, tuple[float, GapPage, GapMembers]] = {}
+        self._slow: dict[tuple[str, Filters], tuple[float, Any]] = {}
         self._health = ServiceHealth(self._sums, clock)
-        self._gaps_turn = threading.Lock()
+        self._slow_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
         """Say from now on where good begins; `objectives` is called whenever that is asked for."""
@@ -258,10 +262,13 @@ class Reader:
     def chunks(self, filters: Filters) -> ChunkReport:
         """Return what is known of the chunks that the newest 5,000 requests of a stretch of time got.
 
-        It takes some seconds, so call it where no one waits.
+        It takes some seconds, and is kept for a minute.
         """
-        with self._reading() as database:
+
+        def read(database: Database) -> ChunkReport:
             return chunks(database, filters, self.bounds(filters), self._clock())
+
+        return self._kept("chunks", filters, read)
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
@@ -269,15 +276,23 @@ class Reader:
 
     def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
         """Return the gaps, and the ids of the requests of each that went badly."""
+
+        def read(database: Database) -> tuple[GapPage, GapMembers]:
+            return gaps(database, filters, self.bounds(filters), self._now_ms())
+
+        return self._kept("gaps", filters, read)
+
+    def _kept(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T:
+        """Return what `read` gives, or gave within the last minute; one thread reads at a time."""
         now = self._clock()
-        with self._gaps_turn:
-            self._gaps = {key: one for key, one in self._gaps.items() if one[0] > now - _GAPS_S}
-            known = self._gaps.get(filters)
+        with self._slow_turn:
+            self._slow = {key: one for key, one in self._slow.items() if one[0] > now - _SLOW_S}
+            known = self._slow.get((name, filters))
             if known is None:
                 with self._reading() as database:
-                    known = now, *gaps(database, filters, self.bounds(filters), self._now_ms())
-                self._gaps[filters] = known
-        return known[1:]
+                    known = self._slow[name, filters] = now, read(database)
+        found: T = known[1]
+        return found
 
     def conversations(
         self,

@@ -14,6 +14,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.gaps.gap import Gap
 
 from ._evidence import Evidence
 from ._guidance import Advice, Cause, SameQuestion
@@ -370,35 +371,9 @@ class ConversationPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapView:
-    """A topic whose requests go badly more often than the others."""
+class GapView(Gap):
+    """A knowledge gap, and what its stored requests say of it."""
 
-    id: str
-    """Stays as long as the group begins with the same word: eight hex digits, without any text."""
-    name: str
-    """The words that its questions have in common; empty: no texts are kept."""
-    workflow: str
-    """That most of its requests ran in; empty: unknown."""
-    language: str | None
-    """Of most of its questions; None: unknown."""
-    n_bad: int
-    """Those bad, suspect, empty or refused; at least, as about half of a topic stays outside its group."""
-    n_requests: int
-    """All of its requests."""
-    share: float
-    """Of its requests that went badly."""
-    lower: float
-    """Lower end of the share's 95 % interval."""
-    upper: float
-    """Upper end."""
-    elsewhere: float
-    """The share among all other requests."""
-    since_ms: int
-    """When it began: the longest row of days with one of them, milliseconds since the epoch."""
-    diagnosis: str
-    """``missing_from_corpus``, ``retriever_misses``, ``refuses_although_found`` or ``unclear``."""
-    examples: tuple[str, ...]
-    """Questions of it, the most typical first."""
     service: str = ""
     """That most of its bad requests ran in; empty: unknown."""
     answered: BadShare = field(default_factory=lambda: bad_share(0, 0))

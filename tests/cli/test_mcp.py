@@ -21,7 +21,16 @@ MADE_UP = RagSample(
     contexts=["The tower was built of iron in 1889."],
     answer="Emperor Zlatan painted it purple with 900 elephants in Vienna.",
 )
-TOOLS = {"overview", "worst_requests", "request", "changes", "conversations", "gaps", "not_scored"}
+TOOLS = {
+    "overview",
+    "worst_requests",
+    "request",
+    "changes",
+    "conversations",
+    "gaps",
+    "chunks",
+    "not_scored",
+}
 RUN = "from ragmeter.cli.main import run; run()"
 
 
@@ -74,7 +83,7 @@ def told(result):
 
 def test_an_assistant_goes_from_the_overview_to_the_reasons_without_a_text(tmp_path):
     with serving(tmp_path) as server:
-        names, (overview, worst, changes, talks, topics, health) = asked(
+        names, (overview, worst, changes, talks, topics, corpus, health) = asked(
             server.url,
             [
                 ("overview", {}),
@@ -82,6 +91,7 @@ def test_an_assistant_goes_from_the_overview_to_the_reasons_without_a_text(tmp_p
                 ("changes", {}),
                 ("conversations", {}),
                 ("gaps", {}),
+                ("chunks", {}),
                 ("not_scored", {}),
             ],
         )
@@ -93,12 +103,15 @@ def test_an_assistant_goes_from_the_overview_to_the_reasons_without_a_text(tmp_p
     assert names == TOOLS
     assert json.loads(told(overview))["verdicts"] == {"bad": 1}
     assert json.loads(told(request))["verdict"] == "bad"
+    assert json.loads(told(corpus))["n_chunks"] == 1
     assert json.loads(told(topics))["why_empty"] == "too_many_bad"
     [talk] = json.loads(told(talks))["conversations"]
     assert (talk["conversation_id"], talk["first_bad"]) == ("s1", 1)
     assert "of the answer's words are in the chunks" in told(request)
     assert json.loads(told(health))["status"] == "ok"
-    everything = " ".join(map(told, (overview, worst, changes, talks, topics, health, request)))
+    everything = " ".join(
+        map(told, (overview, worst, changes, talks, topics, corpus, health, request))
+    )
     assert not [word for word in ("tower", "Zlatan", "elephants", "iron") if word in everything]
     assert "404" in told(missing)
 

@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.quality.corpus.view import ChunkConflict, ChunkReport, SeenChunk, StaleChunk
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
 from ragmeter.serve.store import (
@@ -211,13 +212,30 @@ GAPS = GapPage(
     gaps=(
         GapView(
             id="0a0b0c0d", name="Iceland ship", workflow="library-qa", language="en", n_bad=46, n_requests=58, share=0.79,
-            lower=0.67, upper=0.88, elsewhere=0.1, since_ms=CHANGE_MS, diagnosis="missing_from_corpus",
+            lower=0.67, upper=0.88, elsewhere=0.1, since=CHANGE_MS / 1000, diagnosis="missing_from_corpus", refused=0.0, suited=0.0,
             examples=("Can you ship a parcel to Iceland?", "Do you ship to Iceland?"), service="library",
             answered=BadShare(bad=18, requests=46, share=18 / 46, lower=0.26, upper=0.54), n_refused=28, n_empty=12,
             relevance=0.03, from_ms=CHANGE_MS, step_ms=60_000, bins=((1, 1, 0, 0), (20, 24, 0, 0)),
         ),
     ),
     n_bad=60, n_requests=360, without_topic=0, why_empty="", complete=False,
+)  # fmt: skip
+_RETURNS = "Parcels may be returned within {} days of their delivery."
+_CHUNK = SeenChunk(
+    "returns-1",
+    _RETURNS.format(30),
+    n=212,
+    led=40,
+    bad=31,
+    seen_used=212,
+    used=0,
+    last_seen=NOW_MS / 1000,
+)
+_NEWER = replace(_CHUNK, id="returns-2", quote=_RETURNS.format(14))
+CHUNKS = ChunkReport(
+    bad=(_CHUNK,), unused=(_CHUNK,), stale=(StaleChunk(_CHUNK, "two_texts"),),
+    conflicts=(ChunkConflict((_CHUNK, _NEWER), (_CHUNK.quote, _NEWER.quote), ("30", "14")),),
+    n_requests=360, n_bad=60, n_chunks=48, n_compared=48, compares_all=False, undated=1.0, unverified=1.0,
 )  # fmt: skip
 CONVERSATIONS = ConversationPage(
     conversations=(
@@ -383,6 +401,10 @@ class FrozenReader:
     def gaps(self, filters):
         self.asked.append(filters)
         return GAPS
+
+    def chunks(self, filters):
+        self.asked.append(filters)
+        return CHUNKS
 
     def conversations(self, filters, *, limit=50, conversation_id=None):
         self.asked.append((filters, limit, conversation_id))

@@ -1,6 +1,6 @@
 """Knowledge gaps of what the server keeps: the same topics as a meter that scored it lists."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from stored import scored
@@ -71,17 +71,8 @@ def test_the_store_lists_what_a_meter_lists(traffic, kept):
     found = kept.reader().gaps(FORTNIGHT)
     [gap] = found.gaps
 
-    assert (gap.id, gap.name, gap.n_bad, gap.n_requests) == (
-        of_meter.id, of_meter.name, of_meter.n_bad, of_meter.n_requests,
-    )  # fmt: skip
-    assert (gap.lower, gap.upper, gap.elsewhere) == (
-        of_meter.lower,
-        of_meter.upper,
-        of_meter.elsewhere,
-    )
-    assert gap.since_ms == int(of_meter.since * 1000)
+    assert asdict(gap).items() >= asdict(of_meter).items()
     assert {"solar", "panels"} <= set(gap.name.split())
-    assert gap.diagnosis == of_meter.diagnosis
     assert all("solar" in one for one in gap.examples)
     assert (gap.relevance, gap.n_refused, gap.n_empty) == (pytest.approx(0.1), 0, 0)
     assert sum(map(sum, gap.bins)) == gap.n_bad

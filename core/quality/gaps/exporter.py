@@ -79,8 +79,9 @@ class GapExporter:
         if not self._callbacks or not self._is_fresh:
             return
         self._is_fresh = False
-        for gap in self.gap_memory.gaps().gaps:
-            members = frozenset(gap.ranks)
+        found = self.gap_memory.gaps()
+        for gap in found.gaps:
+            members = frozenset(found.members[gap.id])
             is_new = not any(_alike(members, other) for other in self._known.values())
             is_new = self._known.pop(gap.id, None) is None and is_new
             self._known[gap.id] = members

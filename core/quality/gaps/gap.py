@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -86,8 +86,6 @@ class Gap:
     """Share of them for which a chunk that other requests got suits better; None: no chunks are known."""
     examples: tuple[str, ...] = ()
     """Questions of it, the most typical first."""
-    ranks: tuple[int, ...] = ()
-    """`rank_of` the ids of its bad requests."""
 
     def __str__(self) -> str:
         return (
@@ -110,6 +108,8 @@ class GapList(NamedTuple):
     """Bad requests whose questions have no topic word that is known."""
     why_empty: str = ""
     """Why there is none: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
+    members: Mapping[str, tuple[int, ...]] = {}
+    """By the id of a gap, `rank_of` the ids of its bad requests."""
 
 
 def list_gaps(
@@ -139,20 +139,15 @@ def list_gaps(
     )  # fmt: skip
     knows_all = chunks is not None and chunks.limit == WHOLE
     search = ChunkSearch(chunks.items()) if groups and chunks is not None else None
-    found = [
-        _gap(
-            group,
-            [sides[0][place] for place in group.bad],
-            weights,
-            n_bad,
-            n_good,
-            search,
-            knows_all,
-        )
-        for group in groups
-    ]
+    found: list[Gap] = []
+    ranks: dict[str, tuple[int, ...]] = {}
+    for group in groups:
+        members = [sides[0][place] for place in group.bad]
+        found.append(_gap(group, members, weights, n_bad, n_good, search, knows_all))
+        ranks[found[-1].id] = tuple(one.rank for one in members)
     found.sort(key=lambda gap: (-gap.n_bad, gap.id))
-    return empty._replace(gaps=tuple(found), why_empty="" if found else "nothing_stands_out")
+    why_empty = "" if found else "nothing_stands_out"
+    return empty._replace(gaps=tuple(found), why_empty=why_empty, members=ranks)
 
 
 def _gap(
@@ -202,8 +197,9 @@ def _gap(
         diagnosis=diagnosis,
         refused=refused,
         suited=suited,
-        examples=tuple((one.question or "")[:_EXAMPLE_CHARS] for one in typical[:_EXAMPLES]),
-        ranks=tuple(one.rank for one in members),
+        examples=tuple(
+            dict.fromkeys((one.question or "")[:_EXAMPLE_CHARS] for one in typical[:_EXAMPLES])
+        ),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from frozen_page import (
     CHANGE_MS,
     CHANGES,
+    CHUNKS,
     EMPTY,
     HEALTH,
     HEARD,
@@ -38,6 +39,7 @@ PAGES = [
     "/",
     "/requests",
     "/gaps",
+    "/corpus",
     "/conversations",
     "/scoring",
     "/golden",
@@ -581,6 +583,24 @@ def test_a_gap_says_what_it_does_and_leads_to_its_requests():
     assert f'href="/requests?since={since}&amp;gap=0a0b0c0d"' in response.text
     assert "Open 46 requests" in words
     assert "No topic stands out." in seen(client().get("/gaps?service=elsewhere"))
+
+
+def test_the_corpus_shows_each_chunk_with_what_it_did_and_leads_to_its_bad_requests():
+    reader = FrozenReader()
+    response = client(reader).get("/corpus?service=library")
+    words = seen(response)
+
+    assert "48 chunks of 360 requests" in words
+    returns = "returns-1 Parcels may be returned within 30 days of their delivery."
+    assert f"{returns} 31 of 40 went badly Open bad requests" in words
+    assert f"{returns} in 212 prompts" in words
+    assert f"{returns} returns-2 {returns[10:].replace('30', '14')} 30 / 14" in words
+    assert f"{returns} a newer text has its id" in words
+    assert "verdict=bad&amp;q=%22Parcels+may+be+returned+within+30+days+of%22" in response.text
+    assert [one.service for one in reader.asked if one.range_s == 14 * 86_400] == ["library"]
+    nothing = replace(CHUNKS, n_chunks=0)
+    reader.chunks = lambda filters: nothing
+    assert "No request of the last 14 days has a chunk." in seen(client(reader).get("/corpus"))
 
 
 def test_a_conversation_shows_its_turns_and_where_it_went_wrong():
