@@ -13,7 +13,7 @@ out.  A named result in which no document is recognised leaves contexts unknown.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragmeter.adapters import default_meter
@@ -25,6 +25,7 @@ from ragmeter.adapters.reading.results import (
     RetrievalTool,
     as_tools,
     cut,
+    is_list,
     reads_as_retrieved,
     tool_for,
 )
@@ -111,7 +112,7 @@ class ShapedResult(NamedTuple):
 
 
 def shaped_documents(
-    results: Sequence[ShapedResult], calls: Sequence[Step]
+    results: Sequence[ShapedResult], calls: Sequence[Step], *, lists_only: bool = False
 ) -> list[tuple[ContextSnapshot, ...]]:
     """Return the documents that each tool retrieved, as far as can be seen; on the worker.
 
@@ -121,6 +122,8 @@ def shaped_documents(
     Args:
         results: What tools gave out, in order.
         calls: The request's calls of models.
+        lists_only: Whether a text counts only if it is a list: where something is known to retrieve, a
+            tool's text may be anything.
     """
     if not calls or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
         return [() for _ in results]
@@ -135,7 +138,8 @@ def shaped_documents(
     rule = RetrievalTool("*")
     shaped: list[tuple[ContextSnapshot, ...]] = []
     for order, result in results:
-        found = documents_of(result, rule) or ()
+        is_read = not lists_only or is_list(result)
+        found = (documents_of(result, rule) if is_read else None) or ()
         head = (reads_as_retrieved(found) or "")[:_HEAD]  # type: ignore[arg-type]  # they have its fields
         is_sent = head and any(began >= order and head in sent for began, sent, _ in pages)
         is_said = any(began < order and head in said for began, _, said in pages)
@@ -148,7 +152,14 @@ _HEAD = 64
 
 
 def content_of(output: object) -> object:
-    """Return what a tool says to the model, by reference where that is a text."""
+    """Return what a tool says to the model, by reference where that is a text.
+
+    A command of LangGraph's says it in the messages of its update.
+    """
+    if type(output).__name__ == "Command":
+        update = getattr(output, "update", None)
+        messages = update.get("messages") if isinstance(update, Mapping) else None
+        output = messages[-1] if isinstance(messages, (list, tuple)) and messages else None
     content = output if type(output) is str else getattr(output, "content", None)
     return content if type(content) is str else plain_of(output)
 

@@ -30,7 +30,7 @@ from ._answers import (
     shown,
 )
 from ._calls import steps_of
-from ._contexts import candidates, contexts_used, counted_retrievals, read_tool_texts
+from ._contexts import candidates, contexts_used, counted_retrievals
 from ._results import note_shaped, note_unseen, read_results
 from ._stages import Trail
 from ._state import Ending, OpenRequest, RetrievalNote
@@ -49,7 +49,6 @@ def has_retrieved(request: OpenRequest) -> bool:
     """
     return bool(
         request.retrievals
-        or request.tool_texts
         or (request.shaped and request.llms)
         or (request.passages and request.llms)
         or any(passage.run.kind == "tool" for passage in request.passages)
@@ -93,7 +92,6 @@ def _run_of(
     *,
     are_read: bool,
 ) -> RagRun | None:
-    read_tool_texts(request)
     calls = steps_of(request)
     note_shaped(request, calls)
     answer = _answer(request, output, calls)

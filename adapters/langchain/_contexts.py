@@ -14,11 +14,10 @@ from typing import NamedTuple
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
 
-from ._passages import documents_in_text
 from ._stages import Trail
 from ._state import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
 
-__all__ = ["candidates", "contexts_used", "counted_retrievals", "read_tool_texts"]
+__all__ = ["candidates", "contexts_used", "counted_retrievals"]
 
 
 class _Item(NamedTuple):
@@ -27,19 +26,6 @@ class _Item(NamedTuple):
     snapshot: ContextSnapshot
     order: int
     run: Run
-
-
-def read_tool_texts(request: OpenRequest) -> None:
-    """Find the documents in what tools said as text, and note them as other tools' documents are."""
-    for tool in request.tool_texts:
-        documents = documents_in_text(tool.text)
-        if documents:
-            request.passages.append(
-                Passage(tool.run, tool.ended_order, tool.ended_ns, None, {"": documents})
-            )
-    if request.tool_texts:
-        request.tool_texts = []
-        request.passages.sort(key=lambda passage: passage.ended_order)
 
 
 def counted_retrievals(

@@ -39,7 +39,6 @@ from ._passages import (
     enclosing_retriever,
     note_passage,
     note_paste,
-    note_tool,
     strings_of,
 )
 from ._payloads import (
@@ -56,7 +55,7 @@ from ._payloads import (
     response_id,
     snapshot_documents,
 )
-from ._results import is_named, note_result, note_unseen
+from ._results import is_named, note_result, note_tool, note_unseen
 from ._state import (
     Attachment,
     Ending,

@@ -27,10 +27,11 @@ from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
+from ._passages import note_documents, note_paste
 from ._payloads import document_lists, snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
-__all__ = ["is_named", "note_result", "note_shaped", "note_unseen", "read_results"]
+__all__ = ["is_named", "note_result", "note_shaped", "note_tool", "note_unseen", "read_results"]
 
 
 def is_named(run: Run) -> bool:
@@ -71,18 +72,28 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
             return True
     if request.retrievals or request.passages:
         return False
-    if (
-        run.kind == "tool"
-        and len(request.shaped) < MOST_GIVEN
-        and not (request.options.strict or getattr(output, "status", None) == "error")
-    ):
-        note = _note_of(run, now)
-        note.result = content_of(output)
-        request.loose_bytes += weight_of(note.result)
-        request.shaped.append(note)
     if attached.lookout.looks and len(request.given) < MOST_GIVEN:
         _note_given(request, run, output)
     return False
+
+
+def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
+    """Note what a tool gave out that no one named: documents beside its text, or a text that may hold some."""
+    documents = tool_documents(output)
+    if documents:
+        note_documents(attached, run, documents, now)
+        return
+    if run.children_retrievals:  # it may have pasted only some of them
+        note_paste(run, content_of(output), None)
+        return
+    request = run.request
+    is_full = len(request.shaped) >= MOST_GIVEN
+    if is_full or request.options.strict or getattr(output, "status", None) == "error":
+        return
+    note = _note_of(run, now)
+    note.result = content_of(output)
+    request.loose_bytes += weight_of(note.result)
+    request.shaped.append(note)
 
 
 def _note_of(run: Run, now: int) -> RetrievalNote:
@@ -118,10 +129,12 @@ def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
 
 
 def note_shaped(request: OpenRequest, calls: Sequence[Step]) -> None:
-    """Note as retrievals what tools gave out that no one named, if nothing else retrieved."""
-    if request.shaped and not (request.retrievals or request.passages):
+    """Note as retrievals what tools gave out that no one named."""
+    if request.shaped:
         results = [ShapedResult(note.ended_order or 0, note.result) for note in request.shaped]
-        for note, found in zip(request.shaped, shaped_documents(results, calls), strict=True):
+        is_known = bool(request.retrievals or request.passages)
+        shaped = shaped_documents(results, calls, lists_only=is_known)
+        for note, found in zip(request.shaped, shaped, strict=True):
             if found:
                 note.contexts, note.result = found, None
                 request.retrievals.append(note)

@@ -229,15 +229,6 @@ class Passage(NamedTuple):
         return tuple(item for documents in self.given.values() for item in documents)
 
 
-class ToolText(NamedTuple):
-    """What a tool said in text: it may hold rows of documents."""
-
-    run: Run
-    ended_order: int
-    ended_ns: int
-    text: str
-
-
 class Paste(NamedTuple):
     """A function that gave out strings: it may have pasted documents, all of them or some."""
 
@@ -317,11 +308,10 @@ class OpenRequest:
         """Retrievals within those."""
         self.passages: list[Passage] = []
         self.pastes: list[Paste] = []
-        self.tool_texts: list[ToolText] = []
         self.given: list[GaveOut] = []
         """What tools and functions gave out while nothing was retrieved."""
         self.shaped: list[RetrievalNote] = []
-        """Tools that no one named, while nothing was retrieved: their results may show it."""
+        """Tools that no one named: their results may show that they retrieve."""
         self.llms: list[LlmNote] = []
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []
@@ -348,7 +338,7 @@ class OpenRequest:
         for note in self.nested:
             note.run.nested = None
         self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
-        self.pastes, self.tool_texts, self.failed_llms, self.given = [], [], [], []
+        self.pastes, self.failed_llms, self.given = [], [], []
         self.shaped = []
         self.open_llms, self.reader = {}, None
         self.hidden = None

@@ -19,7 +19,7 @@ from .layout import pieces_of
 from .letters import letters_of, weight_of
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
-__all__ = ["RetrievalTool", "as_tools", "cut", "reads_as_retrieved", "tool_for"]
+__all__ = ["RetrievalTool", "as_tools", "cut", "is_list", "reads_as_retrieved", "tool_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,36 @@ _MAX_LITERAL = 1_000_000
 
 
 def _literal(value: Any) -> Any:
-    """Return the list or mapping that a text is, as Python writes it: many tools tell ``str(result)``."""
-    if not isinstance(value, str) or len(value) > _MAX_LITERAL or value[:2] not in _LITERALS:
+    """Return what a text is as Python writes it, calls as their arguments: many tools tell ``str(result)``."""
+    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
         return value
     try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        found = _value_of(ast.parse(value.strip(), mode="eval").body)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value
+    return value if found is None else found
 
 
-_LITERALS = ("[{", "['", '["', "{'", '{"', "[(", "('", '("', "({", "[]", "()")
+def _value_of(node: ast.AST) -> Any:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value_of(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {
+            key.value: _value_of(item)
+            for key, item in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        }
+    if isinstance(node, ast.Call):
+        if node.keywords:
+            return {item.arg: _value_of(item.value) for item in node.keywords if item.arg}
+        return _value_of(node.args[0]) if len(node.args) == 1 else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _value_of(node.operand)
+        return -number if isinstance(number, (int, float)) else None
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+_LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
 _ERROR = re.compile(r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent)")
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
@@ -187,6 +207,12 @@ def _parts(value: Any) -> list[str] | None:
 _LEAST_PASSAGE = 40
 _LEAST_ROW = 12
 """What a passage weighs at least, in letters: alone, and with an id or a score beside it."""
+
+
+def is_list(result: Any) -> bool:
+    """Return whether a tool gave back rows or texts one by one, and no text that has to be cut."""
+    value = _literal(opened(result))
+    return not isinstance(value, str) and _parts(value) is None and not messages_in(value)
 
 
 def reads_as_retrieved(found: Iterable[Document]) -> str | None:
