@@ -37,17 +37,8 @@ __all__ = ["FolderSummary", "sum_up"]
 
 _ROWS = 2_000
 """Rows that are put together at a time."""
-_READ = (
-    "row",
-    "name",
-    "value",
-    "status",
-    "measurement",
-    "verdict",
-    "codes",
-    "lacking",
-    "question_key",
-)
+_READ = ("row", "name", "status", "measurement", "verdict", "codes", "lacking", "question_key")
+"""The columns of texts that are read of each line."""
 
 
 @dataclass(slots=True)
@@ -116,6 +107,46 @@ def _keys_of(path: Path) -> list[str]:
     return keys
 
 
+class _Part:
+    """The lines of a part, each column of texts as numbers and the texts they stand for.
+
+    Args:
+        table: The part.
+        listed: Which of its rows count.
+    """
+
+    def __init__(self, table: pa.Table, listed: RowList) -> None:
+        self.table = table
+        self.values: NDArray[np.float64] = table.column("value").to_numpy()
+        coded = {name: _codes_of(table.column(name)) for name in _READ}
+        self.at = {name: codes for name, (codes, _) in coded.items()}
+        self.texts = {name: texts for name, (_, texts) in coded.items()}
+        self.counts, self.places, self.starts = listed.find(self.texts["row"])
+        """Of each row: how often it occurs, where first, and the first line in `RowList.codes`."""
+
+    def of(self, name: str, line: int | np.integer[Any]) -> Any:
+        """Return what a line has in a column of texts."""
+        return self.texts[name][int(self.at[name][line])]
+
+    def rows(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the row of each line."""
+        return self.at["row"][lines]
+
+    def count(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how often the row of each line occurs."""
+        return self.counts[self.rows(lines)]
+
+    def place(self, line: int | np.integer[Any]) -> int:
+        """Return where the row of a line stands first."""
+        return int(self.places[self.at["row"][line]])
+
+    def split(self, name: str, lines: NDArray[np.int64]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+        """Yield each text of a column, and which of the lines have it."""
+        codes = self.at[name][lines]
+        for code in np.unique(codes):
+            yield self.texts[name][code], lines[codes == code]
+
+
 class _FolderSum:
     def __init__(
         self,
@@ -135,23 +166,17 @@ class _FolderSum:
 
     def take(self, table: pa.Table, spread: _Spread | None) -> None:
         """Take in a part; rows that are not whole in it go to `spread`."""
-        codes, words = zip(
-            *(_codes_of(table.column(name)) for name in _READ if name != "value"), strict=True
-        )
-        at = dict(zip((name for name in _READ if name != "value"), codes, strict=True))
-        word = dict(zip((name for name in _READ if name != "value"), words, strict=True))
-        rows = word["row"]
-        counts, places, lines_of = self._listed.find(rows)
-        self._segments.begin(counts, lines_of)
-        counts_there = counts[at["row"]]
-        line_counts = counts_there.copy()
+        part = _Part(table, self._listed)
+        at, texts = part.at, part.texts
+        self._segments.begin(part.counts, part.starts)
+        line_counts = part.counts[at["row"]]
         if spread is not None:
-            wanted = np.array([one in self._wanted for one in word["measurement"]], dtype=bool)
-            spared = self._spared_scores(word["name"], word["lacking"])
+            wanted = np.array([one in self._wanted for one in texts["measurement"]], dtype=bool)
+            spared = self._spared_scores(texts["name"], texts["lacking"])
             counted = wanted[at["measurement"]] & ~spared[at["name"], at["lacking"]]
-            broken = self._listed.in_several(rows)
+            broken = self._listed.in_several(texts["row"])
             broken[at["row"][~counted]] = True
-            broken &= counts > 0
+            broken &= part.counts > 0
             if broken.any():
                 lines = broken[at["row"]]
                 spread.add(table.filter(pa.array(lines & counted)))
@@ -159,8 +184,11 @@ class _FolderSum:
             line_counts[~counted] = 0
         kept = np.nonzero(line_counts)[0]
         if len(kept):
-            self._scores(table, kept, line_counts, places, at, word)
-            self._verdicts(table, kept, counts, places, at, word)
+            self._scores(part, kept)
+            if self._row_scores is not None:
+                self._compare(self._row_scores, part, kept)
+            self._verdicts(part, kept)
+            self._worst(part, kept)
 
     def order(self, measurements: Mapping[str, str]) -> None:
         """Put the scores in the order of the metrics."""
@@ -180,170 +208,102 @@ class _FolderSum:
             dtype=bool,
         ).reshape(len(names), len(lacking))
 
-    def _scores(
-        self,
-        table: pa.Table,
-        kept: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-        word: Mapping[str, Sequence[Any]],
-    ) -> None:
-        values = table.column("value").to_numpy()
+    def _scores(self, part: _Part, kept: NDArray[np.int64]) -> None:
         found = self.found
-        for code in np.unique(at["name"][kept]):
-            name = str(word["name"][code])
-            lines = kept[at["name"][kept] == code]
-            there = lines[~np.isnan(values[lines])]
+        for name, lines in part.split("name", kept):
+            nothing = np.isnan(part.values[lines])
+            there, without = lines[~nothing], lines[nothing]
             if name not in self._described:
-                self._described[name] = _line(table, int(lines[0]))
+                self._described[name] = _line(part.table, int(lines[0]))
             described_score = self._described[name]
-            found.summarizer.add_many(
-                described_score, np.repeat(values[there], counts[there]).tolist()
-            )
-            self._segments.values(described_score, at["row"][there], values[there])
-            without = lines[np.isnan(values[lines])]
-            for status in np.unique(at["status"][without]):
-                shown = str(word["status"][status])
-                these = without[at["status"][without] == status]
-                for lacking, some in _by_lacking(table, these):
-                    number = int(counts[some].sum())
-                    found.summarizer.missing(name, shown, number, lacking)
-                    self._segments.missing(described_score, at["row"][some], shown, lacking)
-            for status in np.unique(at["status"][lines]):
-                shown = str(word["status"][status])
-                if shown in FAILED:
-                    self._count_failures(
-                        table, lines[at["status"][lines] == status], counts, places, at
-                    )
-        if self._row_scores is not None:
-            self._row_scores.add_many(
-                (
-                    word["name"][int(at["name"][line])],
-                    word["question_key"][int(at["question_key"][line])],
-                    int(places[at["row"][line]]),
-                    word["measurement"][int(at["measurement"][line])],
-                    None if np.isnan(values[line]) else float(values[line]),
-                    word["status"][int(at["status"][line])],
-                )
-                for line in kept
-                for _ in range(int(counts[line]))
-            )
-            self._parts(table, kept, counts, places, at, word)
+            values = np.repeat(part.values[there], part.count(there))
+            found.summarizer.add_many(described_score, values.tolist())
+            self._segments.values(described_score, part.rows(there), part.values[there])
+            for status, these in part.split("status", without):
+                for lacking, some in _by_lacking(part.table, these):
+                    found.summarizer.missing(name, status, int(part.count(some).sum()), lacking)
+                    self._segments.missing(described_score, part.rows(some), status, lacking)
+            for status, these in part.split("status", lines):
+                if status in FAILED:
+                    self._count_failures(part, these)
 
-    def _parts(
-        self,
-        table: pa.Table,
-        kept: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-        word: Mapping[str, Sequence[Any]],
-    ) -> None:
-        """Take in of what the words that no chunk has consist."""
-        if self._row_scores is None or GROUNDEDNESS not in word["name"]:
-            return
-        code = list(word["name"]).index(GROUNDEDNESS)
-        lines = kept[at["name"][kept] == code]
-        found = table.select(["value", "summary"]).take(pa.array(lines)).to_pylist()
-        for line, known in zip(lines, found, strict=True):
-            groundedness = RowScore(
-                word["measurement"][int(at["measurement"][line])],
-                known["value"],
-                "ok",
-                known["summary"],
+    def _compare(self, row_scores: RowScores, part: _Part, kept: NDArray[np.int64]) -> None:
+        """Hand over what is compared with another run."""
+        repeated = np.repeat(kept, part.count(kept))
+        row_scores.add_many(
+            (
+                part.of("name", line),
+                part.of("question_key", line),
+                part.place(line),
+                part.of("measurement", line),
+                None if np.isnan(part.values[line]) else float(part.values[line]),
+                part.of("status", line),
             )
-            for _ in range(int(counts[line])):
-                self._row_scores.add_parts(
-                    word["question_key"][int(at["question_key"][line])],
-                    int(places[at["row"][line]]),
-                    groundedness,
-                )
+            for line in repeated
+        )
+        # Of what the words that no chunk has consist.
+        lines = repeated[[part.of("name", line) == GROUNDEDNESS for line in repeated]]
+        summaries = part.table.column("summary").take(pa.array(lines)).to_pylist()
+        for line, summary in zip(lines, summaries, strict=True):
+            value = None if np.isnan(part.values[line]) else float(part.values[line])
+            groundedness = RowScore(part.of("measurement", line), value, "ok", summary)
+            row_scores.add_parts(part.of("question_key", line), part.place(line), groundedness)
 
-    def _count_failures(
-        self,
-        table: pa.Table,
-        lines: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-    ) -> None:
-        codes, kinds = _codes_of(table.column("error_type").take(pa.array(lines)))
+    def _count_failures(self, part: _Part, lines: NDArray[np.int64]) -> None:
+        codes, kinds = _codes_of(part.table.column("error_type").take(pa.array(lines)))
         for code in range(len(kinds)):
             these = lines[codes == code]
             if len(these):
-                name, line = self._listed.place(int(places[at["row"][these[0]]]))
-                number = int(counts[these].sum())
-                self.found.failures.add(_line(table, int(these[0])), f"{name}:{line}", number)
+                name, line = self._listed.place(part.place(these[0]))
+                failed = _line(part.table, int(these[0]))
+                self.found.failures.add(failed, f"{name}:{line}", int(part.count(these).sum()))
 
-    def _verdicts(
-        self,
-        table: pa.Table,
-        kept: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-        word: Mapping[str, Sequence[Any]],
-    ) -> None:
+    def _verdicts(self, part: _Part, kept: NDArray[np.int64]) -> None:
         found = self.found
-        rows, first = np.unique(at["row"][kept], return_index=True)
-        lines = kept[first]
-        found.scored += int(counts[rows].sum())
-        for row, line in zip(rows, lines, strict=True):
-            verdict = word["verdict"][int(at["verdict"][line])]
-            count = int(counts[row])
+        _, first = np.unique(part.rows(kept), return_index=True)
+        for line, times in zip(kept[first], part.count(kept[first]).tolist(), strict=True):
+            found.scored += times
+            verdict = part.of("verdict", line)
             if verdict is None:
-                found.unjudged += count
+                found.unjudged += times
                 continue
-            found.words[verdict] += count
-            codes = word["codes"][int(at["codes"][line])]
+            found.words[verdict] += times
+            codes = part.of("codes", line)
             for code in codes.split(",") if codes else ():
-                found.codes[code] += count
-        self._worst(table, kept, counts, places, at, word)
+                found.codes[code] += times
 
-    def _worst(
-        self,
-        table: pa.Table,
-        kept: NDArray[np.int64],
-        counts_of: NDArray[np.int64],
-        places: NDArray[np.int64],
-        at: Mapping[str, NDArray[np.int64]],
-        word: Mapping[str, Sequence[Any]],
-    ) -> None:
+    def _worst(self, part: _Part, kept: NDArray[np.int64]) -> None:
         """Keep the rows to look at first: the order of `_display.ranking`, for whole columns."""
-        rows, first, number = np.unique(at["row"][kept], return_index=True, return_inverse=True)
-        ranks = np.array([rank_of(one) for one in word["verdict"]])[at["verdict"][kept[first]]]
-        description_of = [self._described.get(str(name)) for name in word["name"]]
+        at, texts, places = part.at, part.texts, part.places
+        rows, first, number = np.unique(part.rows(kept), return_index=True, return_inverse=True)
+        ranks = np.array([rank_of(one) for one in texts["verdict"]])[at["verdict"][kept[first]]]
+        scores = [self._described.get(str(name)) for name in texts["name"]]
         counts = np.array(
-            [
-                one is not None and counts_as_badness(one.range, one.direction)
-                for one in description_of
-            ],
+            [one is not None and counts_as_badness(one.range, one.direction) for one in scores],
             dtype=bool,
         )
-        lower = np.array([one is not None and one.direction == "lower" for one in description_of])
-        values = table.column("value").to_numpy()[kept]
-        names = at["name"][kept]
+        lower = np.array([one is not None and one.direction == "lower" for one in scores])
+        values, names = part.values[kept], at["name"][kept]
         there = counts[names] & ~np.isnan(values)
         distances = np.where(lower[names], values, 1.0 - values)
         total = np.bincount(number[there], distances[there], len(rows))
         mean = total / np.maximum(1, np.bincount(number[there], minlength=len(rows)))
         worst, shown = self.found.worst, set[str]()
-        asked, of_row = word["question_key"], at["question_key"][kept[first]]
+        asked, of_row = texts["question_key"], at["question_key"][kept[first]]
         flawed = (ranks > 1) | (mean > 0.0)
-        for code, count in enumerate(np.bincount(of_row[flawed], counts_of[rows][flawed])):
+        for code, count in enumerate(np.bincount(of_row[flawed], part.counts[rows][flawed])):
             if count and asked[code] is not None:
                 worst.count(str(asked[code]), int(count))
         for one in np.lexsort((places[rows], -mean, -ranks)):
             badness, row = Badness(int(ranks[one]), float(mean[one])), int(rows[one])
             if len(shown) == SHOWN or not worst.takes(badness, int(places[row])):
                 break
-            key = str(word["row"][row])
+            key = str(texts["row"][row])
             question = str(asked[int(of_row[one])] or key)
             if question in shown:
                 continue
             shown.add(question)
-            lines = table.take(pa.array(kept[at["row"][kept] == row])).to_pylist()
+            lines = part.table.take(pa.array(kept[part.rows(kept) == row])).to_pylist()
             worst.add(badness, int(places[row]), question, key, self._known(lines))
 
     def _known(self, lines: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Score], Verdict | None]:
