@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
@@ -178,93 +179,63 @@ def contexts_used(
             continue
         if _failed_attempt(run) is not None or (limit is None and run.parent is None):
             continue
-        before = items
-        if isinstance(step, Paste):
-            items = _cut_as_text(items, step)
-        elif step.taken is not None:
-            items = _replaced(items, step, step.taken)
-        elif replace:
-            items = _narrowed(items, step)
+        before, recorded = items, isinstance(step, Passage)
+        items = (
+            _left_by(items, step, replace=replace)
+            if isinstance(step, Passage)
+            else _cut_as_text(items, step)
+        )
         if items is not before:
-            trail.passed(run, before, items, recorded=not isinstance(step, Paste))
+            trail.passed(run, before, items, recorded=recorded)
     return tuple(item.snapshot for item in _given_to_model(items, request, answering))
 
 
-def _replaced(
-    items: list[_Item], passage: Passage, taken: Mapping[str, tuple[str, ...]]
-) -> list[_Item]:
-    """Apply a function that took documents retrieved before it and gave out others."""
-    if passage.run.children_retrievals:
+def _left_by(items: list[_Item], passage: Passage, *, replace: bool) -> list[_Item]:
+    """Apply a function that took documents, or retrieved them, and gave out others or another order."""
+    run, texts = passage.run, {item.text for item in passage.documents}
+    foreign = set[str]()
+    if passage.taken is None:
+        taken = [
+            item
+            for item in items
+            if run.order < item.order < passage.ended_order and _is_within(item.run, run)
+        ]
+        is_part = texts <= {item.snapshot.text for item in taken}
+        if not (replace and is_part and len(passage.given) == 1):
+            return items
+    elif run.children_retrievals:
         return items
-    # In a stream a function begins before what it waits for has ended.
-    before = passage.ended_order if passage.streamed else passage.run.order
-    early = [item for item in items if item.order < before]
-    found = {item.snapshot.text for item in early}
-    # A list that holds anything else is not from here: the conversation's, an earlier turn's.
-    own = {key: texts for key, texts in taken.items() if texts and found.issuperset(texts)}
-    used = _lists_used(passage, own)
-    consumed = {text for key in used for text in own[key]}
-    if not consumed:
-        return items
-    foreign = {text for key, texts in taken.items() if key not in own for text in texts} - found
-    elsewhere = Counter(text for key in own.keys() - used for text in own[key])
-    # Where several retrievals found a text, it is that of those whose documents were taken whole.
-    partly = {id(item.run) for item in early if item.snapshot.text not in consumed}
-    whole = {item.snapshot.text for item in early if id(item.run) not in partly}
-    inside = Counter(
-        item.snapshot.text
-        for item in items
-        if item.run is not passage.run and _is_within(item.run, passage.run)
-    )
-    result: list[_Item] = []
-    place: int | None = None
-    for item in items:
-        text = item.snapshot.text
-        is_taken = (
-            item.order < before
-            and text in consumed
-            and (id(item.run) not in partly or text not in whole)
-        )
-        if not is_taken:
-            result.append(item)
-        elif elsewhere[text] > 0:
-            elsewhere[text] -= 1
-            result.append(item)
-        elif place is None:
-            place = len(result)
-    if place is None:
-        return items
-    given = []
-    for snapshot in passage.documents:
-        if snapshot.text in foreign:
-            continue
-        if inside[snapshot.text] > 0 and snapshot.text not in consumed:
-            inside[snapshot.text] -= 1
-            continue
-        given.append(_Item(snapshot, passage.ended_order, passage.run))
-    return [*result[:place], *given, *result[place:]]
+    else:
+        # In a stream a function begins before what it waits for has ended.
+        before = passage.ended_order if passage.streamed else run.order
+        early = [item for item in items if item.order < before]
+        found = {item.snapshot.text for item in early}
+        # A list that holds anything else is not from here: the conversation's, an earlier turn's.
+        own = {key: held for key, held in passage.taken.items() if found.issuperset(held)}
+        foreign = {text for held in passage.taken.values() for text in held} - found
+        used = {text for key in _lists_used(passage, own, texts) for text in own[key]}
+        taken = [item for item in early if item.snapshot.text in used]
+    given = [
+        _Item(one, passage.ended_order, run) for one in passage.documents if one.text not in foreign
+    ]
+    gone = set(map(id, taken))
+    return _in_place_of(items, lambda item: id(item) in gone, given)
 
 
-def _lists_used(passage: Passage, own: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _lists_used(
+    passage: Passage, own: Mapping[str, tuple[str, ...]], texts: AbstractSet[str]
+) -> set[str]:
     """Return the lists that became what a function gave out; the others reach the model as they were.
 
     A list given out under its own key replaces the one that stood there; one under a new key those that
     it shares texts with. A list that is not given out at all is used up, unless a state goes on
     around the function: a graph's, or a mapping that one value is added to.
     """
-    texts = {key: {item.text for item in items} for key, items in passage.given.items()}
-    used = {key for key in texts if key in own}
-    new = [key for key in texts if key not in own]
-    for key in new:
-        used |= {name for name, documents in own.items() if texts[key].intersection(documents)}
-    for key in used.copy() & texts.keys():
-        more = texts[key].difference(own[key])
-        used |= {name for name, documents in own.items() if more.intersection(documents)}
     if not _is_part_of_state(passage.run):
-        used |= own.keys() - passage.passed_on
-    if not used and sum(map(bool, (passage.taken or {}).values())) == 1:
-        used = set(own)
-    return used
+        return set(own) - passage.passed_on
+    used = {key for key, held in own.items() if key in passage.given or not texts.isdisjoint(held)}
+    is_only_one = sum(map(bool, (passage.taken or {}).values())) == 1
+    return used or (set(own) if is_only_one else set())
 
 
 def _is_part_of_state(run: Run) -> bool:
@@ -275,20 +246,6 @@ def _is_part_of_state(run: Run) -> bool:
 
 
 _STATE_TAGS = ("map:key:", "graph:step:")
-
-
-def _narrowed(items: list[_Item], passage: Passage) -> list[_Item]:
-    """Apply a function that retrieved and then gave out a part of it, or another order."""
-    start, end = passage.run.order, passage.ended_order
-    documents = passage.documents
-
-    def is_inside(item: _Item) -> bool:
-        return start < item.order < end and _is_within(item.run, passage.run)
-
-    inside = {item.snapshot.text for item in items if is_inside(item)}
-    if len(passage.given) != 1 or not inside or not {given.text for given in documents} <= inside:
-        return items
-    return _in_place_of(items, is_inside, [_Item(given, end, passage.run) for given in documents])
 
 
 def _in_place_of(
@@ -359,64 +316,30 @@ def _given_to_model(
     """Leave out documents that the functions around the answering calls were not given any more.
 
     A graph's state may overwrite what an earlier node had retrieved, and its reducers drop
-    duplicates. Documents of earlier turns in that state change nothing: only documents of this
-    request are ever kept. What was retrieved elsewhere, e.g. by the chain of another
-    sub-question, is not in question.
+    duplicates.  What was retrieved elsewhere, e.g. by the chain of another sub-question, is not in question.
     """
     if answering is None:
-        return _without_copies(items, request.reader)
-    ends = [item.order for item in items if item.order < answering.run.order]
-    since = max(ends, default=0)
-    copies = Counter[str]()
-    first: int | None = None
-    last: Run | None = None
-    lists = 0
-    for note in request.llms:
+        readers = [request.reader]
+    else:
+        ends = [item.order for item in items if item.order < answering.run.order]
+        since = max(ends, default=0)
         # Calls since the last retrieval answer together, e.g. one per document.
-        if not since <= note.run.order <= answering.run.order:
-            continue
-        run = _given_documents(note.run)
-        if run is None or run.documents is None:
-            continue
-        if run is not last:
-            copies |= Counter(text for pairs in run.documents.values() for _, text in pairs)
-        last = run
-        first = run.order if first is None else min(first, run.order)
-        lists += sum(map(bool, run.documents.values()))
-    around = None if last is None else last.parent
-    if around is None or not any(item.snapshot.text in copies for item in items):
+        runs = [note.run for note in request.llms if since <= note.run.order]
+        readers = [_given_documents(run) for run in runs if run.order <= answering.run.order]
+    given = [run for run in readers if run is not None and run.documents]
+    if not given or given[-1].parent is None:
         return items
-    place = {text: at for at, text in enumerate(copies)}
-    left = copies.copy()
+    copies = Counter[str]()
+    for run in given:
+        copies |= Counter(text for pairs in (run.documents or {}).values() for _, text in pairs)
+    if not any(item.snapshot.text in copies for item in items):
+        return items
+    first, around = min(run.order for run in given), given[-1].parent
     kept: list[_Item] = []
     for item in items:
         text = item.snapshot.text
-        if (first is not None and item.order > first) or not _is_within(item.run, around):
-            kept.append(item)
-        elif left[text] > 0:
-            left[text] -= 1
-            kept.append(item)
-    if lists != 1:
-        return kept
-    given = iter(
-        sorted(
-            (item for item in kept if item.snapshot.text in place),
-            key=lambda item: place[item.snapshot.text],
-        )
-    )
-    return [next(given) if item.snapshot.text in place else item for item in kept]
-
-
-def _without_copies(items: list[_Item], reader: Run | None) -> list[_Item]:
-    """Leave out duplicates that were not given to the last function that was given documents."""
-    if reader is None or reader.documents is None:
-        return items
-    copies = Counter(text for pairs in reader.documents.values() for _, text in pairs)
-    kept: list[_Item] = []
-    for item in items:
-        text = item.snapshot.text
-        if text in copies and item.order < reader.order:
-            if copies[text] == 0:
+        if item.order < first and _is_within(item.run, around):
+            if copies[text] <= 0:
                 continue
             copies[text] -= 1
         kept.append(item)
