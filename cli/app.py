@@ -255,6 +255,12 @@ def evaluate(
         bool,
         typer.Option("--gaps", help="Show the topics whose questions go worse than the others."),
     ] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="Another retriever's results for the same questions: is it worse?"
+        ),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Calls to the judge under way at once.")
     ] = 16,
@@ -303,7 +309,7 @@ def evaluate(
         data = files_of(data or ())
         check_data(data, merge=merge)
         written = None if out is None or out.is_dir() or not out.suffix else out
-        for path in (*(data or ()), *(() if baseline is None else (baseline,))):
+        for path in filter(None, (*data, baseline, compare)):
             check_output_paths(
                 path,
                 out=written,
@@ -347,6 +353,7 @@ def evaluate(
             page=html is not None,
             segments=[name.strip() for name in (segments or "").split(",") if name.strip()],
             gaps=gaps,
+            compare=compare,
             asked=Criteria(
                 limits=[limit_of(text) for text in fail_under or ()],
                 baseline=None if baseline is None else read_baseline(baseline),

@@ -202,7 +202,7 @@ class RagMeter(QualityVerbs):
             else ("stages",),
         )
         check_askable(self._metrics.awaited, judge)
-        patience = self._limits.shutdown_timeout_s
+        self._redact, patience = how.redact, self._limits.shutdown_timeout_s
         self._shutdown_timeout_s = 10.0 if patience is None else patience
         port = self.port = MeterPort(
             sample_rate=None if chances.keep == "worst" else chances.rate,
@@ -518,12 +518,13 @@ class RagMeter(QualityVerbs):
         name: str | None = None,
         workflow: str | None = None,
         calls_per_hour: int = 1_000,
+        judge: Judge | None = None,
     ) -> Shadow:
         """Ask another retriever the questions of some requests, after the answer, and compare both lists.
 
         In the background, on a thread of its own: a retriever that fails or hangs costs the comparison, and
-        nothing else.  Its ``result()`` says *worse* or *nothing seen*; ``docs/improve.md`` has what words
-        cannot tell.
+        nothing else.  Its ``result()`` says *worse* or *nothing seen*, and *better* with a judge alone;
+        ``docs/improve.md`` has what words cannot tell.
 
         Args:
             retriever: A function from question to documents, also an ``async`` one, or a retriever of LangChain
@@ -532,10 +533,14 @@ class RagMeter(QualityVerbs):
             name: What to call it; None: its own name.
             workflow: Only requests of this workflow; None: of all.
             calls_per_hour: Most questions to it.
+            judge: Says which chunks of both lists are relevant, in one call a question; none where the lists
+                are equal. None: words do.
 
         Raises:
             ConfigurationError: It is nothing that retrieves, or a number is out of range.
         """
+        from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
+
         from .watch.shadow import Shadow  # noqa: PLC0415 -- only when wanted
 
         share = probability("rate", rate)
@@ -548,6 +553,8 @@ class RagMeter(QualityVerbs):
             workflow=workflow,
             calls_per_hour=calls_per_hour,
             guard=self.port.guard("meter.shadow"),
+            judge=None if judge is None else as_judge(judge),
+            redact=self._redact,
         )
         self.port.pipeline.add_exporter(made)
         return made

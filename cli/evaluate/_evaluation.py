@@ -13,6 +13,7 @@ from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.quality.decision import Criteria, Decision
+from ragmeter.quality.retriever_comparison import Comparison
 from ragmeter.quality.summary import ScoreSummary
 
 from ._gaps import FoundGaps
@@ -78,6 +79,8 @@ class EvaluateOptions:
     """By what to tell parts of the data set apart, as of ``RagMeter(segments=...)``."""
     gaps: bool = False
     """Whether the topics that go badly are looked for."""
+    compare: Path | None = None
+    """Another retriever's results for the same questions; None: there is none."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -133,6 +136,8 @@ class EvaluationReport:
     """Files of which no row has a score with a value."""
     gaps: FoundGaps | None = None
     """The topics that go badly; None: they were not asked for."""
+    comparison: Comparison | None = None
+    """What another retriever's results amount to; None: there is none."""
     at: float = field(default_factory=time.time)
     """When it ended, in unix seconds."""
     recorded: bool = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -226,8 +227,9 @@ def facts(evaluation: EvaluationReport) -> str:
 
 
 def comparison_notes(evaluation: EvaluationReport) -> list[str]:
-    """Return what must be known to compare means by words, where there is something to compare."""
+    """Return how another retriever compares, and what must be known to compare means by words."""
     decision = evaluation.decision
+    notes = [] if evaluation.comparison is None else [str(evaluation.comparison)]
     compared = {name for name, _, _ in segment_rows(evaluation)}
     if decision is not None:
         compared.update(check.score or "" for check, _ in _comparisons(decision))
@@ -237,8 +239,8 @@ def comparison_notes(evaluation: EvaluationReport) -> list[str]:
             "manner (GPT to Llama 2 on RAGTruth)"
         )
         consists = None if decision is None else decision.consists
-        return [f"{' and '.join(names)}: {said}", *([consists] if consists else [])]
-    return []
+        notes += [f"{' and '.join(names)}: {said}", *([consists] if consists else [])]
+    return notes
 
 
 def problems(evaluation: EvaluationReport) -> list[str]:
@@ -301,5 +303,6 @@ def evaluation_as_json(evaluation: EvaluationReport) -> dict[str, Any]:
             for segment, summaries in evaluation.segments.items()
         },
         "gaps": None if evaluation.gaps is None else evaluation.gaps.as_json(),
+        "comparison": None if evaluation.comparison is None else asdict(evaluation.comparison),
         "summary": {one.name: one.as_json() for one in evaluation.summaries},
     }

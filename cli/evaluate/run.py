@@ -38,6 +38,7 @@ from ragmeter.quality.row_scores import RowScore, RowScores
 from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import BySegment
+from ._comparison import OtherRetriever
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
 from ._gaps import GapSearch
 from ._progress_note import note
@@ -72,9 +73,10 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
     recorded = not options.merge and is_recorded(options.files)
-    if options.gaps and (recorded or options.folder is not None):
+    if (options.gaps or options.compare) and (recorded or options.folder is not None):
         raise ConfigurationError(
-            "--gaps reads each question: give rows with texts, and as --out a .jsonl file or nothing"
+            "--gaps and --compare read each question: give rows with texts, and as --out a .jsonl file or "
+            "nothing"
         )
     if recorded:
         return evaluate_recorded(options)
@@ -120,6 +122,7 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
         ),
         segments=run.by_segment.summaries(),
         gaps=None if run.gaps is None else run.gaps.found(),
+        comparison=None if run.other is None else run.other.result(),
     )
 
 
@@ -151,6 +154,11 @@ class _Pass:
         self.verdicts = Verdicts()
         self.by_segment = BySegment(options.segments)
         self.gaps = GapSearch() if options.gaps else None
+        self.other = (
+            None
+            if options.compare is None
+            else OtherRetriever(options.compare, options.columns, options.judge)
+        )
         self._rules = VerdictRules()
         self._key = options.judge_key
         self._asking: asyncio.Task[None] | None = None
@@ -231,6 +239,8 @@ class _Pass:
         self.verdicts.add(verdict)
         if self.gaps is not None:
             self.gaps.add(row, scores, verdict)
+        if self.other is not None:
+            await self.other.add(row)
 
     def _measurements_of(self, row: Row) -> Sequence[tuple[Metric, str]]:
         return [

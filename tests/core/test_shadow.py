@@ -9,8 +9,10 @@ from fakes_core import context_tally
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter import ConfigurationError, RagMeter, RagSample
+from ragmeter import ConfigurationError, RagMeter, RagSample, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.metrics.judge.counting import CountingJudge
+from ragmeter.metrics.judge.protocol import Answer, Reply
 from ragmeter.quality.paired import PairedSums
 
 TOPICS = [f"{a}{b}" for a in ("kettle", "tower", "bridge", "harbour") for b in range(200)]
@@ -23,7 +25,7 @@ def ask(meter, count, *shadows, chunk=RIGHT):
     for number, topic in enumerate(TOPICS[:count], 1):
         sample = RagSample(
             question=f"When was the {topic} repaired?",
-            contexts=[chunk.format(topic)],
+            contexts=[{"text": chunk.format(topic), "score": 23.5}],
             answer="In spring.",
         )
         meter.submit(sample)
@@ -83,6 +85,10 @@ def test_it_is_never_called_better(meter):
     [
         (lambda question: [RIGHT.format("lamp") * 4], "chunks of"),
         (lambda question: [WRONG, WRONG], "lists of 1.0 and 2.0"),
+        (
+            lambda question: [{"text": WRONG, "score": 0.8}],
+            "first places score 23.5 and 0.8, another family",
+        ),
     ],
 )
 def test_lists_of_another_kind_are_not_compared(meter, other, why):
@@ -116,6 +122,46 @@ def test_frameworks_retrievers_and_asynchronous_functions_are_asked(meter):
     for shadow in shadows:
         assert (shadow.result().n, shadow.result().difference) == (5, 0.0)
     assert meter.stats().captured == 5, "what the other one does is no request of the application"
+
+
+class Reader(CountingJudge):
+    """Calls the chunks relevant that name the topic of the question; notes what it read."""
+
+    model = "reader"
+
+    def __init__(self):
+        self.read = []
+
+    async def ask(self, ask):
+        texts = {passage.title.removeprefix("chunk "): passage.text for passage in ask.passages}
+        self.read.append(texts)
+        relevant = {name: "repaired" in text for name, text in texts.items()}
+        ids = [item.id for group in ask.groups for item in group.items]
+        return Reply({one: Answer(True, relevant[one]) for one in ids})
+
+
+def test_a_judge_says_better_reads_both_lists_in_one_call_and_no_text_unredacted():
+    judge = Reader()
+    with RagMeter(
+        [context_tally], exporters=[InMemoryExporter()], scoring=Scoring(redact=lambda text: text.replace("council", "***"))
+    ) as meter:  # fmt: skip
+        found, lost = (
+            meter.shadow(one, rate=1.0, judge=judge, name=name)
+            for one, name in ((good, "found"), (lambda question: [WRONG], "lost"))
+        )
+        ask(meter, 60, found, lost, chunk=WRONG)
+        better, same = found.result(), lost.result()
+    assert (better.word, better.score, better.n, better.difference) == (
+        "better",
+        "judged_ndcg",
+        60,
+        1.0,
+    )
+    assert (same.word, same.n, same.same) == ("nothing seen", 60, 60)
+    assert len(judge.read) == 60, "equal lists cost no call"
+    assert {len(one) for one in judge.read} == {3}, "the question and two chunks"
+    assert "council" not in repr(judge.read)
+    assert "***" in repr(judge.read)
 
 
 @pytest.mark.contains_errors

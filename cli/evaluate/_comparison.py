@@ -1,0 +1,83 @@
+"""``--compare``: the results of another retriever for the same questions, beside those of the data set.
+
+The other file's rows wait by question in a database that no one else sees, so files may be of any length; rows
+of one question are paired in their order.  Called by `run`, shown by the reports.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ragmeter.metrics import ConfigurationError, RetrievedContext
+from ragmeter.metrics._files.columns import Columns
+from ragmeter.metrics._files.samples import Row, key_of_question, read_samples
+from ragmeter.metrics._files.scratch_database import scratch_database
+from ragmeter.metrics.judge.protocol import Judge
+from ragmeter.quality.retriever_comparison import Comparison, RetrieverComparison
+
+__all__ = ["OtherRetriever"]
+
+_CONTEXTS = TypeAdapter(tuple[RetrievedContext, ...])
+
+
+class OtherRetriever:
+    """What another retriever found for the questions of a data set.
+
+    Args:
+        path: The file with its results.
+        columns: Which columns hold what.
+        judge: Says which chunks are relevant; None: words do.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or no row of it has a question and contexts.
+    """
+
+    def __init__(self, path: Path, columns: Columns, judge: Judge | None) -> None:
+        self._rows = scratch_database(self)
+        self._rows.execute(
+            "CREATE TABLE other (question TEXT, place INTEGER PRIMARY KEY, contexts BLOB)"
+        )
+        self._comparison = RetrieverComparison(path.name, judge)
+        for place, row in enumerate(read_samples(path, columns)):
+            if not isinstance(row, Row):
+                self._comparison.fail("unreadable")
+            elif row.sample.question and row.sample.contexts is not None:
+                self._rows.execute(
+                    "INSERT INTO other VALUES (?, ?, ?)",
+                    (
+                        key_of_question(row.sample.question),
+                        place,
+                        _CONTEXTS.dump_json(row.sample.contexts),
+                    ),
+                )
+        self._rows.execute("CREATE INDEX by_question ON other (question, place)")
+        if not self._left():
+            raise ConfigurationError(f"--compare {str(path)!r}: no row has a question and contexts")
+
+    async def add(self, row: Row) -> None:
+        """Compare a row of the data set with the other one of its question."""
+        sample = row.sample
+        if not sample.question or sample.contexts is None:
+            self._comparison.fail("no_contexts")
+            return
+        found = self._rows.execute(
+            "SELECT place, contexts FROM other WHERE question = ? ORDER BY place LIMIT 1",
+            (key_of_question(sample.question),),
+        ).fetchone()
+        if found is None:
+            self._comparison.fail("no_partner")
+            return
+        self._rows.execute("DELETE FROM other WHERE place = ?", found[:1])
+        await self._comparison.add(sample, _CONTEXTS.validate_json(found[1]))
+
+    def result(self) -> Comparison:
+        """Return what the rows amount to, once all are there."""
+        if left := self._left():
+            self._comparison.fail("only_in_other", left)
+            self._rows.execute("DELETE FROM other")
+        return self._comparison.result()
+
+    def _left(self) -> int:
+        return int(self._rows.execute("SELECT count(*) FROM other").fetchone()[0])
