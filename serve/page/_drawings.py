@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from ragmeter.metrics import ScoreDirection
 
-__all__ = ["Scale", "TrendPoint", "bar", "histogram", "standing", "trend"]
+__all__ = ["Scale", "TrendPoint", "standing", "trend"]
 
 SCALE_WIDTH, SCALE_HEIGHT = 88, 14
 TREND_WIDTH, TREND_HEIGHT, COUNT_HEIGHT = 420, 44, 12
@@ -193,38 +193,11 @@ class _View(NamedTuple):
                 continue
             tall = max(1.0, COUNT_HEIGHT * rate / most)
             left, right = self.at(one.start), self.at(one.end)
+            wide = max(0.5, right - left - 1)
             bars.append(
-                f'<rect class="count" x="{left:.1f}" y="{TREND_HEIGHT + COUNT_HEIGHT - tall:.1f}" '
-                f'width="{max(0.5, right - left - 1):.1f}" height="{tall:.1f}"/>'
+                f"M{left:.1f} {TREND_HEIGHT + COUNT_HEIGHT}h{wide:.1f}v-{tall:.1f}h-{wide:.1f}z"
             )
-        return "".join(bars)
-
-
-def bar(value: float, *, bad: bool = False) -> Markup:
-    """Draw a share from 0 to 1."""
-    width = 40 * min(1.0, max(0.0, value))
-    kind = "bad" if bad else "flat"
-    return Markup(  # noqa: S704 -- a number and a class name of this module
-        f'<svg class="bar"><rect class="{kind}" width="{width:.0f}" height="6"/></svg>'
-    )
-
-
-def histogram(bins: Sequence[tuple[int, int, int, int]], *, label: str) -> Markup:
-    """Draw counts over time, stretched to the width there is: bad, suspect, good, and without a verdict."""
-    most = max((sum(one) for one in bins), default=0) or 1
-    paths = {"bad": "", "suspect": "", "good": "", "volume": ""}
-    for at, one in enumerate(bins):
-        base = 44.0
-        for kind, n in zip(paths, one, strict=True):
-            tall = 44.0 * n / most
-            if n:
-                paths[kind] += f"M{at + 0.08:.2f} {base:.1f}h.84v-{tall:.1f}h-.84z"
-            base -= tall
-    body = "".join(f'<path class="{kind}" d="{d}"/>' for kind, d in paths.items() if d)
-    return Markup(  # noqa: S704 -- numbers and class names of this module, and an escaped label
-        f'<svg class="strip" viewBox="0 0 {max(1, len(bins))} 44" width="100%" height="44" '
-        f'preserveAspectRatio="none" role="img" aria-label="{escape(label)}">{body}</svg>'
-    )
+        return f'<path class="count" d="{"".join(bars)}"/>' if bars else ""
 
 
 def _runs(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:

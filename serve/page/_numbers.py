@@ -1,4 +1,4 @@
-"""How the page writes numbers and times. A number that is not known is never written as one."""
+"""How the page writes numbers and times for its reader. A number that is not known is never written as one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,36 @@ from markupsafe import Markup
 
 from ragmeter.quality.estimates import Estimate
 
-__all__ = ["clock", "count", "money", "number", "on_scale", "read_in", "timestamp", "zone_name"]
+__all__ = [
+    "clock", "count", "money", "number", "on_scale", "percent", "read_in", "timestamp", "zone_name",
+]  # fmt: skip
 
 MOST_DIGITS = 8
 """Of an amount of money after the point."""
 _DAY_MS = 86_400_000
 _ZONE: ContextVar[ZoneInfo | None] = ContextVar("zone", default=None)
 """The reader's; None: not known, the server's own then."""
+_LANGUAGE = ContextVar("language", default="en")
+_RUSSIAN = str.maketrans(",.", "\N{NO-BREAK SPACE},")
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, *, sign: bool = False) -> str:
     """Return a score's value with two decimals; a dash where there is none."""
     if value is None:
         return "–"
     if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.2f}"
+        return _written(f"{value:,.0f}")
+    return _written(f"{value:+.2f}".replace("-", "−") if sign else f"{value:.2f}")
 
 
 def count(value: float) -> str:
     """Return a whole number with its thousands apart."""
-    return f"{value:,.0f}"
+    return _written(f"{value:,.0f}")
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 in percent."""
+    return f"{share * 100:.0f}" + ("\N{NO-BREAK SPACE}%" if _LANGUAGE.get() == "ru" else "%")
 
 
 def money(value: float) -> str:
@@ -41,16 +50,22 @@ def money(value: float) -> str:
     digits = 2
     while 0.0 < value < 10.0 ** (1 - digits) and digits < MOST_DIGITS:
         digits += 1
-    return f"{value:,.{digits}f}"
+    return _written(f"{value:,.{digits}f}")
+
+
+def _written(digits: str) -> str:
+    return digits.translate(_RUSSIAN) if _LANGUAGE.get() == "ru" else digits
 
 
 def clock(at_ms: float, now_ms: float | None = None) -> str:
-    """Return a moment in the reader's zone, to the minute, with its day where that is not today's."""
+    """Return a moment in the reader's zone, to the minute, with what of its date is not today's."""
     local = _local(at_ms)
     if now_ms is not None and abs(now_ms - at_ms) < _DAY_MS / 2:
         return f"{local:%H:%M}"
     today = _local(time.time() * 1000 if now_ms is None else now_ms)
-    return f"{local:%H:%M}" if local.date() == today.date() else f"{local:%Y-%m-%d %H:%M}"
+    if local.date() == today.date():
+        return f"{local:%H:%M}"
+    return f"{local:%m-%d %H:%M}" if local.year == today.year else f"{local:%Y-%m-%d %H:%M}"
 
 
 def timestamp(at_ms: float, now_ms: float | None = None) -> Markup:
@@ -66,21 +81,23 @@ def _local(at_ms: float) -> datetime:
 
 
 @contextmanager
-def read_in(zone: str | None) -> Iterator[None]:
-    """Write moments in a reader's zone within the block.
+def read_in(zone: str | None, language: str = "en") -> Iterator[None]:
+    """Write numbers and moments as a reader does within the block.
 
     Args:
-        zone: Its name, as ``Europe/Moscow``; None, or one that is not known here: the server's own.
+        zone: The zone's name, as ``Europe/Moscow``; None, or one that is not known here: the server's own.
+        language: Of `LANGUAGES`.
     """
     try:
         found = ZoneInfo(zone) if zone else None
     except (ValueError, OSError, ZoneInfoNotFoundError):
         found = None
-    token = _ZONE.set(found)
+    tokens = _ZONE.set(found), _LANGUAGE.set(language)
     try:
         yield
     finally:
-        _ZONE.reset(token)
+        _ZONE.reset(tokens[0])
+        _LANGUAGE.reset(tokens[1])
 
 
 def zone_name(at_ms: float) -> str:

@@ -22,7 +22,7 @@ from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._asked import NO_WORKFLOW, PageQuery
 from ._drawings import TrendPoint, trend
-from ._numbers import clock
+from ._numbers import clock, number, percent
 from ._strips import axis, bar, pair, strip
 from ._words import Words
 
@@ -34,7 +34,7 @@ __all__ = [
 FIRST_LANES = 8
 """Lanes that are shown at first."""
 MOST_HEARD = 5
-LANES_WITH_HOVER = 5
+LANES_WITH_HOVER = 3
 """As many lanes as say of each stretch how many were bad: more would make the page large."""
 SURELY_BAD = 0.1
 """Share of bad ones that is surely exceeded where a number is orange."""
@@ -106,14 +106,14 @@ def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None
         "at_ms": lead.at_ms,
         "n_before": said.n_before,
         "n_after": said.n_after,
-        "support": (words.number(said.before), words.number(said.after)),
-        "support_interval": f"{words.number(change, sign=True)} "
-        f"[{words.number(said.lower, sign=True)}, {words.number(said.upper, sign=True)}]",
+        "support": (number(said.before), number(said.after)),
+        "support_interval": f"{number(change, sign=True)} "
+        f"[{number(said.lower, sign=True)}, {number(said.upper, sign=True)}]",
         "support_drawing": pair(
             said.before, said.after, said.before + said.lower, said.before + said.upper, is_bad=True
         ),
         "bad": bad,
-        "bad_shares": (_percent(was, words), _percent(bad, words)),
+        "bad_shares": (_percent(was), _percent(bad)),
         "bad_drawing": ""
         if bad is None or bad.share is None
         else pair(None if was is None else was.share, bad.share, bad.lower, bad.upper, is_bad=True),
@@ -213,11 +213,9 @@ def _share_number(now: BadShare, before: BadShare | None, words: Words) -> Numbe
         return Number(text="–", note="")
     if before is not None:
         off = now.lower > max(before.upper, SURELY_BAD)
-        return Number(
-            text=_percent(now, words), note=words("was", v=_percent(before, words)), is_off=off
-        )
-    ends = f"{now.lower * 100:.0f}–{words.percent(now.upper)}"
-    return Number(text=_percent(now, words), note=ends)
+        return Number(text=_percent(now), note=words("was", v=_percent(before)), is_off=off)
+    ends = f"{now.lower * 100:.0f}–{percent(now.upper)}"
+    return Number(text=_percent(now), note=ends)
 
 
 def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) -> Number:
@@ -225,13 +223,11 @@ def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) ->
         return Number(text="–", note="")
     if before is not None and before.mean is not None:
         return Number(
-            text=words.number(now.mean),
-            note=words("was", v=words.number(before.mean)),
+            text=number(now.mean),
+            note=words("was", v=number(before.mean)),
             is_off=now.upper < before.lower,
         )
-    return Number(
-        text=words.number(now.mean), note=f"{words.number(now.lower)}–{words.number(now.upper)}"
-    )
+    return Number(text=number(now.mean), note=f"{number(now.lower)}–{number(now.upper)}")
 
 
 def heard_rows(
@@ -290,8 +286,8 @@ def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
                 one.now.share or 0.0, one.now.lower, one.now.upper,
                 is_bad=_is_worse(one.now, one.before),
             ),
-            "text": _percent(one.now, words),
-            "note": words("was", v=_percent(one.before, words)) if one.before else "",
+            "text": _percent(one.now),
+            "note": words("was", v=_percent(one.before)) if one.before else "",
             "is_off": _is_worse(one.now, one.before),
             "link": {
                 "seg": "" if one.segment.startswith("workflow:") else one.segment,
@@ -327,13 +323,13 @@ def signal_rows(
                 "name": words(one.name),
                 "asks": words(f"{one.name}_asks"),
                 "is_off": one.is_off,
-                "now": _written(one.now.mean, words, is_share=is_share),
+                "now": _written(one.now.mean, is_share=is_share),
                 "before": None
                 if one.before is None
-                else _written(one.before.mean, words, is_share=is_share),
-                "interval": f"{_written(one.now.lower, words, is_share=is_share)}–"
-                f"{_written(one.now.upper, words, is_share=is_share)}",
-                "ends": [_written(end, words, is_share=is_share) for end in ends],
+                else _written(one.before.mean, is_share=is_share),
+                "interval": f"{_written(one.now.lower, is_share=is_share)}–"
+                f"{_written(one.now.upper, is_share=is_share)}",
+                "ends": [_written(end, is_share=is_share) for end in ends],
                 "trend": _trend(one, stored, overview, health.lead, ends, words),
             }
         )
@@ -360,7 +356,7 @@ def _trend(
         return ""
     label = words(
         "trend_label", score=words(one.name), start=clock(overview.from_ms), end=clock(overview.until_ms),
-        first=words.number(known[0]), last=words.number(known[-1]), n=sum(each.n for each in points),
+        first=number(known[0]), last=number(known[-1]), n=sum(each.n for each in points),
     )  # fmt: skip
     return trend(
         points, overview.from_ms, overview.until_ms, label=label, low=ends[0], high=ends[1],
@@ -373,12 +369,12 @@ def _is_worse(now: BadShare, before: BadShare | None) -> bool:
 
 
 def _of_bad(bad: int, requests: int, words: Words) -> str:
-    return words("count_bad", bad=words.count(bad), of=words.count(requests))
+    return words("count_bad", bad=bad, of=requests)
 
 
-def _percent(share: BadShare | None, words: Words) -> str:
-    return "–" if share is None or share.share is None else words.percent(share.share)
+def _percent(share: BadShare | None) -> str:
+    return "–" if share is None or share.share is None else percent(share.share)
 
 
-def _written(value: float | None, words: Words, *, is_share: bool) -> str:
-    return words.percent(value) if is_share and value is not None else words.number(value)
+def _written(value: float | None, *, is_share: bool) -> str:
+    return percent(value) if is_share and value is not None else number(value)

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -30,7 +31,7 @@ from ._asked import RANGES, SETTINGS, PageQuery, UnreadableAddressError, page_qu
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
 from ._live import Live
-from ._numbers import clock, count, number, read_in, timestamp, zone_name
+from ._numbers import clock, count, number, percent, read_in, timestamp, zone_name
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -156,7 +157,7 @@ class Pages:
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
         """Return what `make` gives, or a page that says why the address cannot be read."""
-        with read_in(request.cookies.get("zone")):
+        with read_in(request.cookies.get("zone"), self._t(request).language):
             try:
                 return make()
             except UnreadableAddressError as error:
@@ -387,6 +388,12 @@ class Pages:
             # Where the list went on says which requests stand before and after it there.
             return link(self._views.path_of(row), before=asked.before)
 
+        def written(text: str | None) -> Markup:
+            """Return the attributes of an element with a text: which way it runs, and its language."""
+            code = language_of(text or "")
+            language = "" if code in (None, words.language) else Markup(' lang="{}"').format(code)
+            return Markup(' dir="auto"') + language
+
         def with_query(**changes: str) -> str:
             kept = [
                 (k, v)
@@ -417,7 +424,9 @@ class Pages:
             "zone": zone_name(now_ms),
             "number": number,
             "whole": count,
+            "percent": percent,
             "spoken": language_of,
+            "written": written,
             "exported": "",
             "no_text": words("no_text_how", variable=f"{CAPTURE_VARIABLE}=true")
             if self._sources.keeps_texts

@@ -7,6 +7,7 @@ server's files alone, and Trusted Types forbid writing markup from a script.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -45,6 +46,15 @@ def _text(*path: str) -> str:
 
 
 @cache
+def _static_text(name: str) -> str:
+    """Return a file of ours without comments and blanks that say nothing to a browser."""
+    text = re.sub("^ +(//.*)?", "", _text("static", name), flags=re.MULTILINE)
+    if not name.endswith(".css"):
+        return text
+    return re.sub(r"/\*.*?\*/\n?| *([{};,]) *\n*|(?<=:) ", r"\1", text)
+
+
+@cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
@@ -55,7 +65,7 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals["file"] = _versioned_address
-    environment.globals["style"] = lambda: Markup(_text("static", "style.css"))  # noqa: S704 -- our own file
+    environment.globals["style"] = lambda: Markup(_static_text("style.css"))  # noqa: S704 -- our own file
     environment.globals["file_policy"] = FILE_POLICY
     environment.globals["install"] = install_command
     return environment
@@ -64,7 +74,7 @@ def _environment() -> jinja2.Environment:
 @cache
 def _versioned_address(name: str) -> str:
     """Return the address of a file of ours; it changes with the file, so that browsers may keep it."""
-    digest = hashlib.blake2b(_text("static", name).encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(_static_text(name).encode(), digest_size=6).hexdigest()
     return f"/static/{name}?v={digest}"
 
 
@@ -91,4 +101,4 @@ def static_file(name: str) -> Response | None:
     if name not in FILES:
         return None
     headers = {**PAGE_HEADERS, "Cache-Control": "private, max-age=31536000, immutable"}
-    return Response(_text("static", name), media_type=FILES[name], headers=headers)
+    return Response(_static_text(name), media_type=FILES[name], headers=headers)

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from ragmeter.serve.store import Facet, FacetPage, RequestPage, RequestRow
 
 from ._asked import NO_WORKFLOW, PageQuery
-from ._drawings import bar, histogram
 from ._numbers import clock, count, number
 from ._overview import segment_name
+from ._strips import bar, histogram
 from ._words import Words
 
 __all__ = ["Chip", "FacetView", "ListRow", "chips", "facet_views", "list_rows", "timeline"]
@@ -80,7 +80,7 @@ def list_rows(page: RequestPage, words: Words) -> list[ListRow]:
             max(0, len(row.verdict_codes) - 1),
             _cell(row, SUPPORT, bad=row.verdict == "bad"),
             _cell(row, RELEVANCE),
-            Markup("") if row.bad is None else bar(row.bad.share or 0.0, bad=row.bad.bad > 0),
+            Markup("") if row.bad is None else bar(row.bad.share or 0.0, is_bad=row.bad.bad > 0),
         )
         for row in page.requests
     ]
@@ -92,7 +92,7 @@ def _cell(row: RequestRow, names: Sequence[str], *, bad: bool = False) -> ListCe
         return ListCell("–", Markup(""))
     if score.value is None:
         return ListCell(score.status, Markup(""))
-    return ListCell(number(score.value), bar(score.value, bad=bad))
+    return ListCell(number(score.value), bar(score.value, is_bad=bad))
 
 
 def facet_views(page: FacetPage, asked: PageQuery, words: Words) -> list[FacetView]:

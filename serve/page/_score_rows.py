@@ -15,7 +15,7 @@ from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._drawings import Scale, TrendPoint, trend
 from ._news import Fallen
-from ._numbers import clock, count, number, on_scale
+from ._numbers import clock, number, on_scale
 from ._words import Words
 
 __all__ = ["ScoreRow", "direction", "measured_by", "score_rows"]
@@ -163,7 +163,7 @@ def _trend(
         end=clock(overview.until_ms),
         first=number(known[0].mean),
         last=number(known[-1].mean),
-        n=count(sum(one.n for one in points)),
+        n=sum(one.n for one in points),
     )
     return trend(
         points,
@@ -194,4 +194,4 @@ def _few_conversations(estimate: Estimate, words: Words) -> str:
     """Return how few conversations a mean rests on; empty where there are enough, or none is known."""
     if not estimate.has_few_conversations:
         return ""
-    return words("few_conversations", n=str(estimate.n_conversations))
+    return words("few_conversations", n=estimate.n_conversations)

@@ -1,20 +1,20 @@
 """The drawings of the overview, as SVG text: shares over time, a fall, a part of a whole.
 
-Places across are percentages, so that a drawing fills its column and no text of it is stretched; bars are one
-path a verdict, in a box that is.
+Places across are percentages, so that a drawing fills its column and no text of it is stretched. What came in a
+stretch of time is a line of the height of its count, one path a verdict, in a box that is stretched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["axis", "bar", "pair", "strip"]
+__all__ = ["axis", "bar", "histogram", "pair", "strip"]
 
 STRIP_HEIGHT, VOLUME_HEIGHT = 34, 7
 AXIS_HEIGHT = 34
-PAIR_WIDTH, BAR_WIDTH = 180, 72
+PAIR_WIDTH = 180
 _WORDS = ("bad", "suspect", "good")
 _ALL = STRIP_HEIGHT + 3 + VOLUME_HEIGHT
 
@@ -44,14 +44,11 @@ def strip(
                 high = STRIP_HEIGHT * n / judged
                 y -= high
                 gap = 1.0 if y > 0.5 else 0.0
-                paths[word] += _box(at, y + gap, max(0.8, high - gap))
+                paths[word] += _column(at, y + gap, max(0.8, high - gap))
         tall = max(1.5, VOLUME_HEIGHT * sum(counts) / most)
-        paths["volume"] += _box(at, _ALL - tall, tall)
+        paths["volume"] += _column(at, _ALL - tall, tall)
         if said is not None:
-            hovers.append(
-                f'<rect x="{at}" width="1" height="{_ALL}"><title>{escape(said(at))}</title></rect>'
-            )
-    drawn = "".join(f'<path class="{kind}" d="{d}"/>' for kind, d in paths.items() if d)
+            hovers.append(f'<rect x="{at}"><title>{escape(said(at))}</title></rect>')
     lines = "".join(
         f'<line class="mark" x1="{_percent(x)}" x2="{_percent(x)}" y1="-2" y2="{_ALL}"/>'
         for x in marks
@@ -60,7 +57,7 @@ def strip(
         f'<svg class="strip" height="{_ALL}" role="img" aria-label="{escape(label)}">'
         f'<svg viewBox="0 0 {max(1, len(bins))} {_ALL}" preserveAspectRatio="none" width="100%" '
         f'height="{_ALL}">'
-        f'{drawn}<g class="hover">{"".join(hovers)}</g></svg>{lines}</svg>'
+        f'{_drawn(paths)}<g class="hover">{"".join(hovers)}</g></svg>{lines}</svg>'
     )
 
 
@@ -104,18 +101,35 @@ def pair(before: float | None, now: float, lower: float, upper: float, *, is_bad
     )
 
 
-def bar(share: float, *, is_bad: bool) -> Markup:
-    """Draw a share of a whole."""
-    kind = "bad" if is_bad else "flat"
+def bar(share: float, *, is_bad: bool = False) -> Markup:
+    """Draw a share of a whole; the style sheet says how large."""
+    kind = ' class="bad"' if is_bad else ""
+    width = 100 * min(1.0, max(0.0, share))
+    return Markup(f'<svg class="bar"><rect{kind} width="{width:.0f}%"/></svg>')  # noqa: S704 -- as above
+
+
+def histogram(bins: Bins, *, label: str) -> Markup:
+    """Draw counts over time, stretched to the width there is: bad, suspect, good, and without a verdict."""
+    most = max((sum(one) for one in bins), default=0) or 1
+    paths = dict.fromkeys((*_WORDS, "volume"), "")
+    for at, one in enumerate(bins):
+        y = float(_ALL)
+        for kind, n in zip(paths, one, strict=True):
+            y -= _ALL * n / most
+            if n:
+                paths[kind] += _column(at, y, _ALL * n / most)
     return Markup(  # noqa: S704 -- as above
-        f'<svg class="bar" width="{BAR_WIDTH}" height="8" aria-hidden="true">'
-        f'<rect class="rail" width="{BAR_WIDTH}" height="8" rx="2"/>'
-        f'<rect class="{kind}" width="{BAR_WIDTH * share:.1f}" height="8" rx="2"/></svg>'
+        f'<svg class="strip" viewBox="0 0 {max(1, len(bins))} {_ALL}" height="{_ALL}" '
+        f'preserveAspectRatio="none" role="img" aria-label="{escape(label)}">{_drawn(paths)}</svg>'
     )
 
 
-def _box(at: int, y: float, high: float) -> str:
-    return f"M{at} {y:.1f}h.86v{high:.1f}h-.86z"
+def _drawn(paths: Mapping[str, str]) -> str:
+    return "".join(f'<path class="{kind}" d="{d}"/>' for kind, d in paths.items() if d)
+
+
+def _column(at: int, top: float, high: float) -> str:
+    return f"M{at}.5 {top + high:.3g}V{top:.3g}"
 
 
 def _percent(x: float) -> str:

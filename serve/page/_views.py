@@ -13,19 +13,20 @@ from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ragmeter.quality.corpus.view import SeenChunk
 from ragmeter.serve.store import (
     GAPS_RANGE_S,
+    ConversationView,
     Filters,
     HealthView,
     JudgeOutage,
     Overview,
     RequestRow,
     ScoreSummary,
+    TurnView,
 )
 from ragmeter.serve.store import TrendPoint as StoredPoint
 from ragmeter.watch.change import Change, NewSince
 
 from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._connect import SETUPS, connection_steps
-from ._drawings import bar, histogram
 from ._golden import GoldenEntry
 from ._labels import Form
 from ._news import Fallen, News, news
@@ -53,6 +54,7 @@ from ._request_list import chips, facet_views, list_rows, timeline
 from ._score_rows import measured_by, score_rows
 from ._snapshots import Snapshots
 from ._sources import Sources
+from ._strips import bar, histogram
 from ._words import Words
 
 __all__ = ["Views"]
@@ -61,6 +63,8 @@ ROWS = 50
 """Requests on a page of the list."""
 CONVERSATIONS = 20
 """Conversations on their page."""
+TURNS = 3
+"""Turns that each opens to: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
 MOST_TOLD = 6
 """Deployments that the overview lists."""
@@ -245,7 +249,7 @@ class Views:
             "found": found,
             "gaps": [
                 (one, histogram(one.bins, label=words("asked_badly", n=one.n_bad)),
-                 bar(one.answered.share or 0.0, bad=one.answered.bad > 0))
+                 bar(one.answered.share or 0.0, is_bad=one.answered.bad > 0))
                 for one in found.gaps
                 if asked.service in ("", one.service)
             ],
@@ -275,7 +279,9 @@ class Views:
                 filters, limit=CONVERSATIONS, conversation_id=asked.conversation or None
             ),
         )
-        return {"page": page, "holds_texts": True}
+        whole = bool(asked.conversation)
+        rows = [(one, one.turns if whole else _turns_at_fault(one)) for one in page.conversations]
+        return {"page": page, "rows": rows, "holds_texts": True}
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what is scored and what is not."""
@@ -424,6 +430,11 @@ class Views:
         return GoldenEntry(
             question=question, answer=known.answer, context_ids=tuple(known.context_ids or ())
         )
+
+
+def _turns_at_fault(one: ConversationView) -> tuple[TurnView, ...]:
+    start = max(0, min((one.first_bad or 1) - 2, len(one.turns) - TURNS))
+    return one.turns[start : start + TURNS]
 
 
 def _is_off_topic(row: RequestRow) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from ._numbers import count, number
+from ._numbers import count
 
 __all__ = ["LANGUAGES", "Words", "chosen_language", "words_in"]
 
@@ -31,7 +31,7 @@ class Words:
         self._scores = scores
 
     def __call__(self, key: str, **values: object) -> str:
-        """Return the words under a key, with the values put in; a count ``n`` chooses the form.
+        """Return the words under a key with the values put in; a count ``n`` chooses the form.
 
         Raises:
             KeyError: There are no such words: a mistake in a template.
@@ -39,23 +39,11 @@ class Words:
         found = self._words[key]
         if isinstance(found, list):
             found = found[_form(self.language, values.get("n"))]
-        return found.format(**values) if values else found
-
-    def number(self, value: float | None, *, sign: bool = False) -> str:
-        """Return a score's value as the language writes it; a dash where there is none."""
-        if value is None:
-            return "–"
-        said = f"{value:+.2f}".replace("-", "−") if sign else number(value)
-        return said.replace(".", ",") if self.language == "ru" else said
-
-    def count(self, value: float) -> str:
-        """Return a whole number as the language writes it."""
-        said = count(value)
-        return said.replace(",", "\N{NO-BREAK SPACE}") if self.language == "ru" else said
-
-    def percent(self, share: float) -> str:
-        """Return a share of 1 as the language writes it."""
-        return f"{share * 100:.0f}" + ("\N{NO-BREAK SPACE}%" if self.language == "ru" else "%")
+        if not values:
+            return found
+        return found.format(
+            **{name: count(one) if type(one) is int else one for name, one in values.items()}
+        )
 
     def asks(self, score: str) -> str:
         """Return the question a score answers; empty for one that is not ragmeter's own."""
