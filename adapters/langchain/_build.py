@@ -15,6 +15,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import refusal_before, response_id_of
+from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -98,7 +99,7 @@ def _run_of(
     answering = call_before_answer(request, answer, calls)
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
-    question = _question(request, queries)
+    question = _question(request, notes, queries, calls)
     rule: ContextsBy = "runs"
     trail = Trail()
     contexts = output_contexts
@@ -178,7 +179,12 @@ def _own_tags(tags: Sequence[str], metadata: Mapping[str, Any]) -> tuple[str, ..
     )
 
 
-def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
+def _question(
+    request: OpenRequest,
+    notes: Sequence[RetrievalNote],
+    queries: Sequence[str],
+    calls: Sequence[Step],
+) -> str | None:
     scope = request.scope
     if scope is not None and scope.question is not None:
         return scope.question
@@ -188,7 +194,14 @@ def _question(request: OpenRequest, queries: Sequence[str]) -> str | None:
     for other in others:
         if other in queries:
             return other
-    return queries[0] if queries and not request.resumes else None
+    # Under an unknown name it is the question only if a model was sent it: else it is an id, say.
+    if len(others) == 1 and stands_in(others[0], calls):
+        return others[0]
+    if request.resumes:
+        return None
+    return asked_in(calls, [item.text for note in notes for item in note.contexts or ()]) or (
+        queries[0] if queries else None
+    )
 
 
 def _answer(request: OpenRequest, output: OutputNote, calls: Sequence[Step]) -> str | None:

@@ -67,6 +67,7 @@ from ._state import (
     RunKind,
     active_retriever,
     current_family,
+    last_found,
 )
 
 __all__ = [
@@ -456,6 +457,8 @@ def _begin_request(
         request.question = find_question(inputs)
         if type(inputs).__name__ == "Command":
             request.resumes = True
+            paused = attached.paused.close(str(request.metadata.get("thread_id")))
+            request.question = paused or request.question
         if options.question is not None:
             with attached.on_override:
                 _override_question(request, options.question, inputs)
@@ -485,9 +488,7 @@ def _end_request(
         with attached.on_override:
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
-    if request.reader is not None and request.llms and not (request.retrievals or options.strict):
-        request.handed = documents_given(request.reader, request.inputs)
-        request.loose_bytes += bytes_of(request.handed)
+    _remember(attached, request)
     if given is None and not (request.handed or request.retrievals or has_retrieved(request)):
         if not (options.strict or _holds_state(request)):
             output_contexts = documents_beside_answer(outputs, request.inputs)
@@ -527,6 +528,19 @@ def _end_request(
         + weight_of(request.question.text),
         scope=request.scope,
     )
+
+
+def _remember(attached: Attachment, request: OpenRequest) -> None:
+    """Keep for a request to come what only this one knows, and take what an earlier one knew."""
+    if request.interrupted and "thread_id" in request.metadata:
+        attached.paused.open(str(request.metadata["thread_id"]), request.question)
+    if request.root.kind == "retriever":
+        last_found.set(tuple(item for note in request.retrievals for item in note.contexts or ()))
+    elif request.llms and not (request.retrievals or request.options.strict):
+        request.handed = last_found.get()
+        if request.reader is not None:
+            request.handed = documents_given(request.reader, request.inputs)
+        request.loose_bytes += bytes_of(request.handed)
 
 
 def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:

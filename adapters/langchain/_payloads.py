@@ -78,15 +78,15 @@ class Question(NamedTuple):
     text: str | None
     """The question, or None when no rule is sure."""
     others: tuple[str, ...] = ()
-    """Strings of a mapping without a known key; the one that equals a query is the question."""
+    """Strings of a mapping without a known key; the one that is a query, or that a model was sent, is it."""
 
 
 def find_question(inputs: object) -> Question:
     """Return the user's question in a root run's input.
 
     Rules, first match: a string · the last human message of a conversation · the first of
-    `QUESTION_KEYS`, ``message``, ``messages`` in a mapping or in an object's fields · the only
-    string of a mapping.  A LangGraph ``Command`` resumes an earlier request: no question.
+    `QUESTION_KEYS`, ``message``, ``messages`` in a mapping or in an object's fields.  A LangGraph
+    ``Command`` resumes an earlier request: no question.
     """
     if type(inputs) is str:
         return Question(inputs or None)
@@ -126,7 +126,7 @@ def find_question(inputs: object) -> Question:
         if text:
             return Question(text)
     strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
-    return Question(strings[0], strings) if len(strings) == 1 else Question(None, strings)
+    return Question(None, strings)
 
 
 def find_answer(outputs: object, inputs: object = None) -> str | None:

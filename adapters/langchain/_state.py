@@ -54,6 +54,7 @@ __all__ = [
     "attachment_of",
     "current_family",
     "default_attachment",
+    "last_found",
     "restore_handler",
 ]
 
@@ -68,6 +69,12 @@ active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever
 where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
 
+last_found: ContextVar[tuple[ContextSnapshot, ...]] = ContextVar(
+    "ragmeter_langchain_found", default=()
+)
+"""What a retriever found that was called by itself: the next request in this context may be sent its text."""
+
+_LONGEST_PAUSE_S = 24 * 3600.0
 _NOBODY = UUID(int=0)
 
 
@@ -279,7 +286,7 @@ class OpenRequest:
     reader: Run | None = None
     """The function that was given documents last."""
     handed: tuple[ContextSnapshot, ...] = ()
-    """Documents that it was given, and not those that it retrieved."""
+    """Documents that it was given, or that were found just before, and not those that it retrieved."""
     hidden: OpenRequest | None = None
     """Stands for all its parts that run under `ragmeter.suppress`."""
     root: Run
@@ -456,6 +463,10 @@ class Attachment:
         self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
         self.tracker = RunTracker(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
+        self.paused: OpenRequests[str, Question] = OpenRequests(
+            lambda _key, _question: None, max_age_s=_LONGEST_PAUSE_S
+        )
+        """What interrupted graphs were asked, by thread id: resumed, they are not asked again."""
         self.starting: Mapping[RunKind, Guard] = {
             kind: meter.port.guard(f"langchain.on_{kind}_start")
             for kind in ("chain", "llm", "retriever", "tool")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, question_in
 
 from ._contexts import Read, Seen
-from ._layout import asked_in, stands_in
 
 __all__ = ["RequestQuestion"]
 

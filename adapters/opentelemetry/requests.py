@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.answer import is_long
+from ragmeter.adapters.reading.prompt_documents import contexts_in_prompts
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import (
@@ -22,7 +23,6 @@ from ragmeter.adapters.reading.values import (
 from ._accounts import Unheard, evaluation_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, with_rule
 from ._found import FoundRequest, Reason, Usable
-from ._layout import contexts_in_prompts
 from ._limits import CutLength
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised

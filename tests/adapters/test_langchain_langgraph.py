@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_fakes import (
     EchoRetriever,
     FixedRetriever,
+    ScriptedModel,
     TellingModel,
     Watch,
     docs,
@@ -229,6 +230,38 @@ def test_resumed_run_that_retrieves_finds_its_question_in_the_state(watch: Watch
     app.invoke(Command(resume=True), config=config)
 
     check(watch, "a", "b")
+
+
+class TopicState(TypedDict, total=False):
+    """A state whose question has a name of its own."""
+
+    topic: str
+    found: str
+    answer: str
+
+
+def test_a_resumed_run_keeps_the_question_of_the_run_that_was_interrupted(watch: Watch) -> None:
+    def approve(state: TopicState) -> dict[str, Any]:
+        interrupt("go on?")
+        return {}
+
+    def retrieve(state: TopicState) -> dict[str, Any]:
+        return {"found": FixedRetriever(found=docs("a")).invoke("rewritten")[0].page_content}
+
+    def generate(state: TopicState) -> dict[str, Any]:
+        prompt = f"About {state['topic']}, by {state['found']}"
+        return {"answer": ScriptedModel(script=["So."]).invoke(prompt).content}
+
+    builder = StateGraph(TopicState)
+    builder.add_sequence([approve, retrieve, generate])
+    builder.add_edge(START, "approve")
+    app = builder.compile(checkpointer=InMemorySaver())
+    config = {**watch.config, "configurable": {"thread_id": "t7"}}
+    app.invoke({"topic": "Which towers lean?"}, config=config)
+    app.invoke(Command(resume=True), config=config)
+
+    sample = watch.sample
+    assert (sample.question, sample.answer) == ("Which towers lean?", "So.")
 
 
 class FanState(TypedDict, total=False):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.answer import is_label, is_long
-from ragmeter.adapters.reading.calls import authors_of
-from ragmeter.adapters.reading.layout import place_in, question_in_prompt
-from ragmeter.adapters.reading.letters import letters_of, weight_of
-from ragmeter.adapters.reading.prompts import MAX_PROMPTS
-from ragmeter.adapters.reading.results import RetrievalTool, cut, reads_as_retrieved
-from ragmeter.adapters.reading.step import Message, Step
-from ragmeter.adapters.reading.values import Document
+from .answer import is_label, is_long
+from .calls import authors_of
+from .layout import place_in, question_in_prompt
+from .letters import letters_of, weight_of
+from .prompts import MAX_PROMPTS
+from .results import RetrievalTool, cut, reads_as_retrieved
+from .step import Message, Step
+from .values import Document
 
 __all__ = ["PromptContexts", "asked_in", "contexts_in_prompts", "stands_in"]
 
