@@ -49,7 +49,7 @@ _PASSING = re.compile(r"\b(full|locked|space|quota|i/o)\b")
 
 
 class UnavailableFileError(ConfigurationError):
-    """The file cannot be used now: the disk is full, or another program holds it."""
+    """The file cannot be used now: the disk is full, another program holds it, or it may not be written."""
 
 
 class _Connection(sqlite3.Connection):
@@ -115,6 +115,7 @@ class File:
         self._lock = threading.Lock()
         self._closed = False
         self._lock_file: sqlite3.Connection | None = None
+        was_there = path.exists()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock_file = _lock_beside(path)
@@ -123,7 +124,7 @@ class File:
             self._let_go()
             why = self.why(error)
             failed = f"the store {path} cannot be used ({why}); "
-            if _PASSING.search(why):
+            if was_there or _PASSING.search(why):
                 raise UnavailableFileError(
                     f"{failed}start again when that has passed, or give another --store"
                 ) from error

@@ -1,5 +1,7 @@
 """What 200 means, as a table: ways to run the server × what goes wrong, tried with `ragmeter serve` as a process."""
 
+import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -24,33 +26,27 @@ FAULTS = (
     "refused for good",
 )
 BATCH = 6
+REASON = re.compile(r"ragmeter: the (store|spool's folder) \S+ cannot be used(: | \()[^()]+\)?; ")
 
 
 @contextmanager
 def small_disk(folder, size):
-    """A disk of the folder's own, where this user may mount one."""
+    """A disk of the folder's own, where this user may mount one: ext4, whose open files can become read-only."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
-    if (
-        shutil.which("mount") is None
-        or subprocess.run(command, capture_output=True, check=False).returncode
-    ):
-        pytest.skip("this user may not mount a small disk")
+    image = folder.with_suffix(".img")
+    with image.open("wb") as file:
+        file.truncate(size)
+    for command in (["mkfs.ext4", "-q", "-m", "0", image], ["mount", "-o", "loop", image, folder]):
+        if (
+            shutil.which(command[0]) is None
+            or subprocess.run(command, capture_output=True, check=False).returncode
+        ):
+            pytest.skip("this user may not mount a small disk")
     try:
         yield folder
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
-
-
-@contextmanager
-def read_only(file):
-    """A file that no one may write, not even root, until the block ends."""
-    subprocess.run(["mount", "--bind", file, file], check=True)
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", file], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "-l", file], check=True)
+        image.unlink()
 
 
 def traces_in(body):
@@ -78,6 +74,7 @@ class Setup:
         self.faults = {
             "killed": self.killed,
             "disk full": self.full,
+            "store read-only": self.read_only,
             "store locked": self.locked,
             "refused for a while": lambda: self.refusing(503),
             "refused for good": lambda: self.refusing(400),
@@ -136,10 +133,13 @@ class Setup:
 
     # --- what goes wrong
 
-    @contextmanager
-    def killed(self):
+    def kill(self):
         self.server.process.send_signal(signal.SIGKILL)
         self.server.process.wait(PATIENCE_S)
+
+    @contextmanager
+    def killed(self):
+        self.kill()
         yield
         self.stop()
         self.start()
@@ -147,14 +147,26 @@ class Setup:
     @contextmanager
     def full(self):
         filler = self.disk / "filler"
-        with filler.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(1 << 20))
+        room = os.statvfs(self.disk)
+        with filler.open("wb") as file, suppress(OSError):
+            os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - (1 << 16))
         with filler.open("ab", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(b"\0")
         yield
         filler.unlink()
+
+    @contextmanager
+    def read_only(self):
+        """No one may write the files, not even root, who has them open."""
+        # But that which SQLite has in memory: a process that writes there is killed.
+        files = [path for path in self.disk.glob("**/*.db*") if path.suffix != ".db-shm"]
+        files = [path for path in files if path.is_file()]
+        subprocess.run(["chattr", "+i", *files], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["chattr", "-i", *files], check=True)
 
     @contextmanager
     def locked(self):
@@ -187,7 +199,7 @@ class SpoolAlone(Setup):
 
 
 @contextmanager
-def set_up(kind, tmp_path, *arguments, size="16m"):
+def set_up(kind, tmp_path, *arguments, size=16 << 20):
     with small_disk(tmp_path / "disk", size) as disk, Endpoint() as endpoint:
         setup = kind(disk, endpoint, tmp_path, *arguments)
         try:
@@ -234,3 +246,26 @@ def holds(setup, fault):
     setup.stop()
     if fault != "refused for good":
         assert setup.found() >= acknowledged
+
+
+def begins(setup, fault):
+    """Try the cell at a start: the server keeps what it acknowledges, or it ends with the reason."""
+    if fault not in setup.faults or fault in ("killed", "refused for good"):
+        pytest.skip("cannot happen there")  # or has nothing to do with a start
+    setup.start()
+    acknowledged = setup.send(range(1, 1 + BATCH))
+    assert acknowledged, setup.said()
+    setup.kill()
+    setup.stop()
+    with setup.faults[fault]():
+        try:
+            setup.start()
+        except AssertionError as ended:
+            assert REASON.search(str(ended)), ended  # noqa: PT017 -- or it starts
+        else:
+            assert setup.health()["durable"]
+            acknowledged |= setup.send(range(101, 101 + BATCH))
+            setup.kill()
+            setup.stop()
+    setup.start()
+    until(lambda: setup.found() >= acknowledged, f"{fault}: acknowledged and not found")

@@ -14,11 +14,9 @@ from otlp_endpoint import HANG_UP, Endpoint, names_in
 from served import FULL, PATIENCE_S, RECORDED, Stuck, served, traced_as, until
 
 from ragmeter import RagMeter
-from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._intake import Intake
-from ragmeter.serve.store import StoreOptions
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
@@ -189,36 +187,6 @@ def test_a_full_disk_makes_senders_wait_and_is_got_over(tmp_path):
         assert server.health()["status"] == "ok"
         assert len(server.drained()) == 2
         assert server.stats()["exports"] == {"accepted": 2, "busy": 1}
-
-
-@pytest.mark.parametrize("store", [True, False], ids=["store", "spool alone"])
-def test_what_is_read_only_for_a_while_makes_senders_wait_and_loses_nothing(tmp_path, store):
-    """What was acknowledged before is found as soon as it can be written again."""
-    kept_in = {"store": StoreOptions(path=tmp_path / "serve.db")} if store else {"spool": tmp_path}
-    server = Server(
-        ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, settle_s=0.05, token="", **kept_in),
-        meter=None if store else RagMeter(exporters=[InMemoryExporter()]),
-    )
-    databases = [server._journal._spool._database, *([server.store._home.writer] if store else [])]
-    server.start()
-    with httpx.Client(headers=PROTOBUF, timeout=PATIENCE_S) as client:
-
-        def send_again(number):
-            url = f"http://127.0.0.1:{server.http_port}/v1/traces"
-            return client.post(url, content=traced_as(number)[0]).status_code
-
-        assert send_again(1) == 200
-        for database in databases:
-            database.execute("PRAGMA query_only = ON")
-        assert send_again(2) == 503
-        assert "readonly" in server.health()["status"]
-        for database in databases:
-            database.execute("PRAGMA query_only = OFF")
-        until(lambda: send_again(2) == 200)
-        until(lambda: server.health()["status"] == "ok")
-        until(lambda: server.stats()["requests"].get("scored") == 2)
-    assert server.stop(PATIENCE_S)
-    assert server.stats()["spool"] == {"refused_disk": server.stats()["spool"]["refused_disk"]}
 
 
 def test_a_full_spool_makes_senders_wait_and_is_got_over(tmp_path):

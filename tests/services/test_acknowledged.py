@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from acknowledged import FAULTS, Setup, holds, set_up
+from acknowledged import FAULTS, Setup, begins, holds, set_up
 from served import traced_as
 
 
@@ -80,14 +80,16 @@ class FromKafka(Setup):
         return {trace for _, trace in made}
 
 
+@pytest.mark.parametrize("tried", [holds, begins])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_with_postgresql(fault, postgresql, tmp_path):
+def test_with_postgresql(fault, tried, postgresql, tmp_path):
     with set_up(OnPostgreSQL, tmp_path, postgresql) as setup:
-        holds(setup, fault)
+        tried(setup, fault)
 
 
+@pytest.mark.parametrize("tried", [holds, begins])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_with_kafka(fault, kafka, tmp_path):
-    topic = f"acknowledged-{fault.replace(' ', '-')}"
+def test_with_kafka(fault, tried, kafka, tmp_path):
+    topic = f"acknowledged-{fault.replace(' ', '-')}-{tried.__name__}"
     with set_up(FromKafka, tmp_path, kafka, topic) as setup:
-        holds(setup, fault)
+        tried(setup, fault)

@@ -76,7 +76,7 @@ class Sender(threading.Thread):
 @pytest.mark.timeout(LASTS_S + 600)
 def test_what_was_acknowledged_is_found_once_whatever_goes_wrong(tmp_path):
     chance, faults = Random(27), Counter()
-    with set_up(Setup, tmp_path, size="1g") as setup:
+    with set_up(Setup, tmp_path, size=1 << 30) as setup:
         setup.start()
         ends = time.monotonic() + LASTS_S
         senders = [Sender(setup, n, "grpc" if n % 2 else "http") for n in range(1, SENDERS + 1)]
