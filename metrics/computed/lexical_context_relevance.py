@@ -4,7 +4,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 `lexical_query_coverage` takes all chunks' words together and counts "how long" as a topic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -25,6 +25,8 @@ from ragmeter.metrics.text.terms import (
     present,
     search_terms,
     sentence_lines,
+    vocabulary_of,
+    words_with,
 )
 from ragmeter.metrics.text.tokens import has_han, is_han
 
@@ -89,7 +91,12 @@ class LexicalContextRelevance(ComputedMetric):
         for context in contexts:
             context.cut_by_sentence()
         looked_for = search_terms(topic)
-        each = [find_terms(context, looked_for) for context in contexts]
+        each = [
+            find_terms(context, looked_for)
+            if context.is_stemmed or has_han(context.text)
+            else vocabulary_of(words_with(looked_for.terms, context).values())
+            for context in contexts
+        ]
         found = list(map(_relevance, repeat(topic), contexts, each))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
@@ -127,7 +134,12 @@ def _best_passage(terms: frozenset[str], context: Analysis) -> tuple[float, int,
     by_sentence: dict[int, set[str]] = {}
     ends = context.sentence_ends
     at = 0
-    for place, term in enumerate(context.stems):
+    stems: Iterable[str | None] = (
+        context.stems
+        if context.is_stemmed
+        else map(words_with(terms, context).get, context.marked_tokens)
+    )
+    for place, term in enumerate(stems):
         if term in terms and term is not None:
             while ends[at] < place:
                 at += 1

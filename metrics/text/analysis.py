@@ -178,6 +178,11 @@ class Analysis:
         """What `content_of` makes of each of `marked_tokens`: None of stop words and marks."""
         return list(map(CONTENT.__getitem__, self.marked_tokens))
 
+    @property
+    def is_stemmed(self) -> bool:
+        """Whether the stems of all words are known: of a new text they are most of the work."""
+        return "stems" in self.__dict__
+
     def _by_sentence(self, words: list[T]) -> list[list[T]]:
         ends = self.sentence_ends
         starts = [0, *[end + 1 for end in ends]]

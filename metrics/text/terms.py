@@ -7,7 +7,7 @@ metrics of the answer and of the question's relevance call this.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import add
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ __all__ = [
     "terms_of_line",
     "together",
     "vocabulary_of",
+    "words_with",
 ]
 
 _HAN = re.compile(f"[{HAN}]")
@@ -135,6 +136,21 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     if looked_for.others:
         words |= looked_for.others & known.memoize(_other_terms)
     return Vocabulary(words, frozenset(filter(line.__contains__, parts)))
+
+
+def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
+    """Return the words of a text that have one of these terms, each with its term.
+
+    Only words that begin as a term does are stemmed: a stem is a word's beginning but for its last two letters.
+    """
+    begin = tuple({term[:-2] or term[:1] for term in terms})
+    return {
+        word: stemmed
+        for word in known.marked_tokens
+        if word.replace("ё", "е").startswith(begin)
+        and (stemmed := CONTENT[word]) is not None
+        and stemmed in terms
+    }
 
 
 def _other_terms(known: Analysis) -> frozenset[str]:

@@ -193,7 +193,8 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
     if text.count(MARK) >= len(lines):  # a text has the mark in it
         return _one_by_one(lines)
     if not text.isascii():
-        return tokens_of_runs(runs_of_lines(lines))
+        runs = runs_of_lines(lines)
+        return tokens_of_runs(runs) if has_han("".join(runs)) else runs
     if _has_ascii_decimal(text):
         return _ASCII_TOKEN_OR_MARK.findall(text.lower() + MARK)
     found = text.translate(_ASCII_LINES).split()

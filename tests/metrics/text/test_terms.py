@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragmeter.metrics.computed.lexical_context_relevance import _masks
-from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit
+from ragmeter.metrics.text.analysis import Analysis
+from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, words_with
 
 TERMS = st.sampled_from(["灯塔", "塔高", "高山", "灯", "山", "stone", "rock", "1543"])
 HAN = st.sampled_from(["灯塔", "塔高", "高山", "灯", "山"])
@@ -35,3 +36,23 @@ def test_two_lines_together_have_what_either_has(han: list[str], line: str, foll
         a | b for a, b in zip(_masks(han, line), _masks(han, following), strict=True)
     )
     assert whole.bit_count() + (first & second & ~whole).bit_count() / 2 == expected
+
+
+LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
+ENDINGS = st.sampled_from(
+    ("", "s", "ies", "ing", "ational", "iviti", "biliti", "ied", "ыми", "вшись")
+)
+
+
+@given(st.lists(st.tuples(LETTERS, ENDINGS).map("".join), min_size=1), st.integers(0, 11))
+@example(["dying", "skies", "hoping", "ёлки", "probabiliti"], 0)
+def test_the_words_with_a_term_are_those_that_stemming_all_words_finds(
+    words: list[str], place: int
+) -> None:
+    """Only words that begin as a term does are stemmed, in a text whose stems no one asked for yet."""
+    text = " ".join(words)
+    whole = Analysis(text)
+    stems = dict(zip(whole.marked_tokens, whole.stems, strict=True))
+    terms = frozenset([term for term in stems.values() if term][place : place + 3])
+    expected = {word: term for word, term in stems.items() if term in terms}
+    assert words_with(terms, Analysis(text)) == expected
