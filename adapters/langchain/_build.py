@@ -16,6 +16,7 @@ from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import refusal_before, response_id_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
+from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -117,8 +118,9 @@ def _run_of(
             contexts, rule = found, "prompt"
     elif request.handed and contexts is None and _was_asked(question, calls):
         pool = candidates(request, (), request.handed)
-        contexts = _shown_of(pool, request, (question, answer), queries) or None
-        rule = "prompt"
+        if _stand_in_this_turn(pool, calls):
+            contexts = _shown_of(pool, request, (question, answer), queries) or None
+            rule = "prompt"
     if contexts is None and not notes:
         return None
     refusal = refusal_before(calls, answer)
@@ -255,6 +257,12 @@ def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
     if question is None or is_label(question):
         return False
     return any(question in text for call in calls for _, text in call.sent)
+
+
+def _stand_in_this_turn(documents: Sequence[ContextSnapshot], calls: Sequence[Step]) -> bool:
+    """Return whether a prompt has one of them outside its history: a thank-you there is no request."""
+    prompts = [Prompt(call.prompt().texts) for call in calls]
+    return bool(shown_in_prompts([item.text for item in documents], prompts))
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:

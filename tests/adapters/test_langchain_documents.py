@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
@@ -246,6 +247,16 @@ def test_text_that_a_retriever_called_by_itself_found_is_seen_in_the_next_prompt
     alone, answered = watch.samples
     assert (alone.status, answered.status) == ("retrieval_only", "ok")
     assert (answered.question, texts(answered)) == ("How long do refunds take?", [fact])
+
+
+def test_what_was_found_for_an_earlier_turn_makes_no_request_of_a_thank_you(watch: Watch) -> None:
+    """In a later prompt it stands in the history, as what a tool or the user said."""
+    fact = "Refunds take five working days and go back to the original card."
+    FixedRetriever(found=[Document(fact)]).invoke("refunds", watch.config)
+    said = [HumanMessage(fact + " How long?"), AIMessage("Five days."), HumanMessage("Thank you.")]
+    (TellingModel() | StrOutputParser()).invoke(said, config=watch.config)
+
+    assert [sample.status for sample in watch.samples] == ["retrieval_only"]
 
 
 @pytest.mark.parametrize("text", ["", "x" * 10_000_000], ids=["empty", "10 MB"])
