@@ -147,6 +147,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
             if sample.contexts is None
             else [context.model_dump() for context in sample.contexts]
         )
+        record["carried"] = [context.model_dump() for context in sample.carried]
         record["answer"] = sample.answer
         record["reference"] = (
             None if sample.reference is None else sample.reference.model_dump(exclude_unset=True)

@@ -286,6 +286,8 @@ def _fields_of(sent: SentRun) -> dict[str, Any]:
             written[key] = getattr(sample, name)
     if "contexts" in given:
         written["ctx"] = chunks.places(sample.contexts)
+    if sample.carried:
+        written["carried"] = chunks.places(sample.carried)
     if "stages" in given:
         written["stages"] = (
             None if sample.stages is None else [_stage(one, chunks) for one in sample.stages]
@@ -359,6 +361,8 @@ def _read(one: Any) -> SentRun:
             sample[name] = _text(one[key])
     if "ctx" in one:
         sample["contexts"] = _of(chunks, one["ctx"])
+    if "carried" in one:
+        sample["carried"] = _of(chunks, one["carried"])
     if "stages" in one:
         stages = one["stages"]
         sample["stages"] = (

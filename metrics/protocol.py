@@ -441,7 +441,7 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
         if name == "question":
             texts += (sample.question, sample.search_query)
         elif name == "contexts":
-            texts += [context.text for context in sample.contexts or ()]
+            texts += [context.text for context in sample.support]
         elif name == "stages":
             texts.extend(
                 context.text for stage in sample.stages or () for context in stage.contexts or ()

@@ -191,6 +191,11 @@ class RagSample(BaseModel):
         | None
     ) = None
     """What reached the model, in order."""
+    carried: Annotated[
+        tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
+        BeforeValidator(_as_contexts),
+    ] = ()
+    """Chunks of earlier turns that stand in the prompt: they support an answer, and nothing was searched."""
     contexts_by: ContextsBy = "given"
     """How it is known that these are the contexts that reached the model."""
     stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None
@@ -214,6 +219,7 @@ class RagSample(BaseModel):
             *,
             question: str | None,
             contexts: Sequence[RetrievedContext | str] | None = None,
+            carried: Sequence[RetrievedContext | str] = (),
             contexts_by: ContextsBy = "given",
             stages: Sequence[RetrievalStage] | None = None,
             answer: str | None = None,
@@ -222,6 +228,11 @@ class RagSample(BaseModel):
             name: str | None = None,
             search_query: str | None = None,
         ) -> None: ...
+
+    @property
+    def support(self) -> tuple[RetrievedContext, ...]:
+        """What an answer may rest on: `contexts`, and what was `carried`."""
+        return (*(self.contexts or ()), *self.carried)
 
     @property
     def searched_for(self) -> str | None:

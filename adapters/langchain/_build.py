@@ -15,7 +15,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import refusal_before, response_id_of
-from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
+from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
@@ -139,6 +139,7 @@ def _run_of(
     sample = RagSample(
         question=question,
         contexts=sample_contexts,
+        carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
         contexts_by=rule,
         stages=to_stages(trail.stages, shared) if trail.stages else None,
         answer=answer,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ragmeter.adapters.reading.calls import MAX_CALLS, UNFINISHED
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.step import Message, Step, Unknown
+from ragmeter.adapters.reading.values import ROLES
 
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run
@@ -40,7 +41,7 @@ def messages_sent(batches: Any) -> Sent:
 
 def prompts_sent(prompts: Any) -> Sent:
     """Note the texts that a completing model gets (``on_llm_start``)."""
-    return tuple(("", (text,)) for text in prompts if isinstance(text, str))
+    return tuple(("user", (text,)) for text in prompts if isinstance(text, str))
 
 
 def tool_arguments(response: object) -> tuple[Mapping[str, Any], ...]:
@@ -93,7 +94,9 @@ def _step(run: Run, said: str | Unknown | None, note: LlmNote | None = None) -> 
         id=str(run.order),
         started_ns=run.order,
         ended_ns=run.order,
-        messages=tuple(Message(role, text) for role, texts in run.sent for text in texts),
+        messages=tuple(
+            Message(ROLES.get(role, role), text) for role, texts in run.sent for text in texts
+        ),
         said=said,
         refusal=None if note is None else note.refusal,
         response_id=None if note is None else note.response_id,

@@ -12,6 +12,7 @@ from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import choose_answer, heard
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
+from ragmeter.adapters.reading.prompt_documents import carried_in
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -68,6 +69,7 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
         sample=RagSample(
             question=question,
             contexts=contexts,
+            carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
             contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
             answer=answer,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragmeter.adapters.reading.values import Document
+from ragmeter.metrics import RetrievedContext
 
 from ._contexts import Seen
 from .record import SpanRecord
@@ -67,6 +68,8 @@ class FoundRequest:
     """What the model's provider calls the completion that answered; None: not told, or several did."""
     shown: tuple[Document, ...] | None = None
     """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
+    carried: tuple[RetrievedContext, ...] = ()
+    """What earlier turns retrieved and the answering call was sent again."""
     cut_off: tuple[SpanRecord, ...] = ()
     """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
     partial: bool = False

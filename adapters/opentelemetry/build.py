@@ -68,6 +68,7 @@ def _sample(found: FoundRequest, scope: RequestScope, context: _Contexts) -> Rag
     return RagSample(
         question=question,
         contexts=None if unknown else made,
+        carried=found.carried,
         stages=_stages(found, made, context)
         if found.usable == "full" and found.seen and not found.partial
         else None,

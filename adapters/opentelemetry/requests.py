@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.answer import is_long
-from ragmeter.adapters.reading.prompt_documents import contexts_in_prompts
+from ragmeter.adapters.reading.prompt_documents import carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import (
@@ -277,7 +277,12 @@ class _Finder:
         found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.reason in _BY_LAYOUT and _was_answered(seen, models):
             return _with_layout(found, calls)
-        if found.usable != "full" or not contexts or not _was_answered(seen, models):
+        if found.usable != "full" or not _was_answered(seen, models):
+            return found
+        calls.sort(key=lambda call: call.started_ns)
+        carried = carried_in(calls, answer, [item.text for item in contexts if item.text])
+        found = replace(found, carried=carried)
+        if not contexts:
             return found
         by_tool = any(read.role == "tool" for read in members)
         stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ragmeter.metrics import RetrievedContext
+
 from .answer import is_label, is_long
 from .calls import authors_of
 from .layout import place_in, question_in_prompt
 from .letters import letters_of, weight_of
-from .prompts import MAX_PROMPTS
+from .prompts import MAX_PROMPTS, turn_in
 from .results import RetrievalTool, cut, reads_as_retrieved
 from .step import Message, Step
 from .values import Document
 
-__all__ = ["PromptContexts", "asked_in", "contexts_in_prompts", "stands_in"]
+__all__ = ["PromptContexts", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
 
 _LEAST_REPLY = 4
 """Letters of an answer at least, where nothing else says that it is one."""
@@ -70,6 +72,37 @@ def _is_grade(words: str) -> bool:
     """Return whether a reply is a judge's: a label, a number, or a form with fields."""
     plain = words.strip()
     return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
+
+
+def carried_in(
+    calls: Sequence[Step], answer: str | None, contexts: Iterable[str]
+) -> tuple[RetrievedContext, ...]:
+    """Return what was retrieved in earlier turns and sent again to the calls that answered.
+
+    Args:
+        calls: The request's calls of models, in start order.
+        answer: What was answered.
+        contexts: Texts of this turn's documents: they are none of these.
+    """
+    found: dict[str, Document] = {}
+    known = {letters_of(text) for text in contexts}
+    for author in authors_of(calls, answer, 0) or ():
+        earlier = author.sent[: turn_in([role for role, _ in author.sent])]
+        if sum(len(text) for _, text in earlier) > MAX_PROMPTS:
+            continue
+        for message in earlier:
+            told: tuple[Document, ...] = ()
+            if message.role == "tool":
+                told = cut(message.text, _ANY) or ()
+            elif message.role == "user" and (place := place_in([message])) is not None:
+                told = tuple(Document(piece.text, piece.id) for piece in place.pieces)
+            if reads_as_retrieved(told):
+                found |= {letters_of(item.text): item for item in told if item.text}
+    return tuple(
+        RetrievedContext(text=item.text or "", id=item.id, score=item.score, metadata=item.metadata)
+        for letters, item in found.items()
+        if letters not in known
+    )
 
 
 def _of_tools(sent: Sequence[Message]) -> Iterable[Message]:

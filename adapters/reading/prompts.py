@@ -13,7 +13,15 @@ from ragmeter.requests.size import weight_of as bytes_of
 
 from .align import Shown, align
 
-__all__ = ["Prompt", "Sent", "new_bytes", "prompt_of", "seen_in_prompts", "shown_in_prompts"]
+__all__ = [
+    "Prompt",
+    "Sent",
+    "new_bytes",
+    "prompt_of",
+    "seen_in_prompts",
+    "shown_in_prompts",
+    "turn_in",
+]
 
 
 MAX_PROMPTS = 4_000_000
@@ -61,10 +69,7 @@ def prompt_of(
         new: Texts that came up in this turn, wherever they stand: what earlier calls were sent.
     """
     sent = list(messages)
-    users = [place for place, (role, _) in enumerate(sent) if role in _USER]
-    turn = users[-1] if users else 0
-    while turn > 0 and sent[turn - 1][0] in _USER:
-        turn -= 1
+    turn = turn_in([role for role, _ in sent])
     texts: list[str] = []
     history: list[str] = []
     for place, (role, parts) in enumerate(sent):
@@ -73,6 +78,14 @@ def prompt_of(
         )
         (texts if is_new else history).extend(parts)
     return Prompt(texts, history)
+
+
+def turn_in(roles: Sequence[str]) -> int:
+    """Return where in a conversation this turn begins: with the last of the user's messages in a row."""
+    turn = max((place for place, role in enumerate(roles) if role in _USER), default=0)
+    while turn > 0 and roles[turn - 1] in _USER:
+        turn -= 1
+    return turn
 
 
 _USER = frozenset({"user", "human"})

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_part
 
 __all__ = [
+    "ROLES",
     "Document",
     "answer_in",
     "documents_in",
@@ -163,7 +164,7 @@ def _document(value: Any, depth: int) -> Document | None:
     if not isinstance(found, dict) or depth > MAX_DEPTH:
         return None
     found = _constructor_arguments(found)
-    if "role" in found or found.get("type") in _ROLES:
+    if "role" in found or found.get("type") in ROLES:
         return None  # a message
     fields: Mapping[str, Any] = found
     if any(type(key) is not str or key.startswith("document.") for key in found):
@@ -229,12 +230,13 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-_ROLES: Mapping[str, str] = {
+ROLES: Mapping[str, str] = {
     "human": "user", "HumanMessage": "user", "HumanMessageChunk": "user", "user": "user",
     "ai": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant", "assistant": "assistant",
     "model": "assistant", "chatbot": "assistant", "system": "system", "SystemMessage": "system",
     "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
 }  # fmt: skip
+"""Roles of messages by what frameworks call them."""
 _TOLD_TWICE = frozenset(
     """tool tool_call tool-call tool_call_response tool-result tool_result thinking reasoning""".split()
 )
@@ -262,8 +264,8 @@ def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
                 return inner
         return []
     if isinstance(found, (list, tuple)):
-        if len(found) == 2 and all(isinstance(item, str) for item in found) and found[0] in _ROLES:
-            return [(_ROLES[found[0]], found[1])]
+        if len(found) == 2 and all(isinstance(item, str) for item in found) and found[0] in ROLES:
+            return [(ROLES[found[0]], found[1])]
         return [message for item in found for message in messages_in(item, depth + 1)]
     return []
 
@@ -277,7 +279,7 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
         named = inner.get("type")
         if isinstance(inner.get("data"), dict):
             inner = inner["data"]
-    if not isinstance(named, str) or (named not in _ROLES and "role" not in inner):
+    if not isinstance(named, str) or (named not in ROLES and "role" not in inner):
         return None
     if not any(key in inner for key in ("content", "parts", "text", "blocks", "tool_calls")):
         return None
@@ -286,7 +288,7 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
     )
     text = _text_of(content) or refusal_of(inner)
     results = "" if text else "\n\n".join(_results_in(content))
-    return ("tool", results) if results else (_ROLES.get(named, named), text or "")
+    return ("tool", results) if results else (ROLES.get(named, named), text or "")
 
 
 def _results_in(content: Any) -> Iterator[str]:

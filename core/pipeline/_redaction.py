@@ -33,6 +33,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
         sample=RagSample(
             question=_optional(sample.question, redact),
             contexts=None if sample.contexts is None else contexts.of(sample.contexts),
+            carried=contexts.of(sample.carried),
             contexts_by=sample.contexts_by,
             stages=(
                 None

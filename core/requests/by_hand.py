@@ -394,6 +394,7 @@ class Request:
             sample=RagSample(
                 question=question,
                 contexts=contexts,
+                carried=[item for sample in samples for item in sample.carried],
                 contexts_by="given" if by_hand else rule_of(samples),
                 stages=stages or None,
                 answer=answer,

@@ -50,7 +50,7 @@ def weight_of_sample(sample: RagSample) -> int:
 
 def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
     weight = sum(map(weight_of, (sample.question, sample.search_query, sample.answer)))
-    weight += _weight_of_contexts(sample.contexts or (), known)
+    weight += _weight_of_contexts(sample.support, known)
     for stage in sample.stages or ():
         weight += OBJECT + _weight_of_contexts(stage.contexts or (), known)
     reference = sample.reference

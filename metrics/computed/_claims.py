@@ -114,9 +114,14 @@ class Claims:
         return weights.index(worst) if worst > 0 else None
 
 
-def claims_of(sample: RagSample) -> Claims:
-    """Return what an answer claims; made once for the metrics that ask in turn."""
-    contexts = [context.text for context in sample.contexts or ()]
+def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
+    """Return what an answer claims; made once for the metrics that ask in turn.
+
+    Args:
+        sample: The request.
+        carried: Whether chunks of earlier turns count.
+    """
+    contexts = [item.text for item in (sample.support if carried else sample.contexts or ())]
     key = ("claims", sample.question, sample.answer, *contexts)
     return latest(key, lambda: _claims(sample.question or "", sample.answer or "", contexts))
 

@@ -52,7 +52,7 @@ class LexicalContextUtilization(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Give each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
-        given = claims_of(sample)
+        given = claims_of(sample, carried=False)
         answer, contexts = given.answer, given.contexts
         if all(not context.units for context in contexts):
             return (self._without_value("nothing was retrieved"),)

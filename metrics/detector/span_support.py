@@ -84,7 +84,7 @@ class SpanSupport(Metric):
         answer = sample.answer or ""
         if not answer.strip():
             return scores_without_value(self, "undefined", "the answer is blank")
-        texts = tuple(context.text for context in sample.contexts or ())
+        texts = tuple(context.text for context in sample.support)
         try:
             spans = await self.detector.spans(
                 DetectionRequest(sample.question or "", texts, answer)

@@ -81,7 +81,7 @@ class Faithfulness(JudgedMetric):
         answer = sample.answer or ""
         if is_blank(answer):
             return (self.without_value("undefined", "the answer is blank"),)
-        chunks = Chunks.of(sample.contexts or ())
+        chunks = Chunks.of(sample.support)
         units = await units_of(self.name, answer, self.unit, inquiry)
         if not chunks.texts:
             return (await self._without_chunks(answer, units, inquiry),)

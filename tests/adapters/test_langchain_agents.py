@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
 from langchain_fakes import (
     EchoRetriever,
@@ -17,6 +18,7 @@ from langchain_fakes import (
     texts,
     watch,
 )
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 __all__ = ["watch"]
@@ -24,13 +26,22 @@ __all__ = ["watch"]
 pytestmark = frameworks_deprecate
 
 
-def agent(model: Any, tools: list[Any]) -> Any:
+class ByQuery(BaseRetriever):
+    """Finds what is listed under the query."""
+
+    found: dict[str, list[str]]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(text) for text in self.found[query]]
+
+
+def agent(model: Any, tools: list[Any], **options: Any) -> Any:
     """`create_agent`, or what it was called before langchain 1.0."""
     try:
         from langchain.agents import create_agent
     except ImportError:
         from langgraph.prebuilt import create_react_agent as create_agent
-    return create_agent(model, tools)
+    return create_agent(model, tools, **options)
 
 
 def call(*queries: str, name: str = "search") -> AIMessage:
@@ -140,6 +151,24 @@ def test_both_kinds_of_tool_in_one_request(watch: Watch) -> None:
     )
 
     assert texts(watch.sample) == ["doc-x-1", "doc-y-1", "doc-y-2"]
+
+
+def test_what_an_earlier_turn_found_supports_the_answer_and_is_no_retrieval(watch: Watch) -> None:
+    facts = [
+        "Refunds take five working days and go back to the original card.",
+        "Parcels to the islands travel by ferry twice a week in winter.",
+    ]
+    script = [call("x"), "Five.", call("y"), "Five days for refunds; a ferry for parcels."]
+    retriever = ByQuery(found={"x": facts[:1], "y": facts[1:]})
+    tool_ = create_retriever_tool(retriever, "search", "Search.")
+    app = agent(ScriptedModel(script=script), [tool_], checkpointer=InMemorySaver())
+    config = {**watch.config, "configurable": {"thread_id": "t1"}}
+    for question in ("How long?", "And parcels? Sum up."):
+        app.invoke({"messages": [("user", question)]}, config=config)
+
+    first, second = watch.samples
+    assert (texts(first), [item.text for item in first.carried]) == (facts[:1], [])
+    assert (texts(second), [item.text for item in second.carried]) == (facts[1:], facts[:1])
 
 
 def test_an_agent_that_never_searched_is_no_sample(watch: Watch) -> None:

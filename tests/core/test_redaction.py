@@ -123,15 +123,20 @@ def test_the_hook_sees_every_text(texts):
         scoring=Scoring(redact=lambda text: seen.append(text) or "x"),
     )
 
-    sample = RagSample(question=texts[0], contexts=texts, answer=texts[-1], contexts_by="prompt")
+    asked, said = texts[0], texts[-1]
+    sample = RagSample(
+        question=asked, contexts=texts, carried=texts, answer=said, contexts_by="prompt"
+    )
     meter.submit(sample)
     assert meter.flush(60)
 
-    assert sorted(seen) == sorted([texts[0], *texts, texts[-1]])
+    assert sorted(seen) == sorted([asked, *texts, *texts, said])
     redacted = memory.results[0].sample
     assert {context.text for context in redacted.contexts} == {"x"}
     assert redacted == sample.model_copy(
-        update={name: getattr(redacted, name) for name in ("question", "contexts", "answer")}
+        update={
+            name: getattr(redacted, name) for name in ("question", "contexts", "carried", "answer")
+        }
     )
 
 

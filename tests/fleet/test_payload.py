@@ -97,8 +97,10 @@ def test_a_request_comes_back_as_it_was():
     sent = SentRun(
         run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True
     )
+    sample = RagSample(question="And?", contexts=["a"], carried=["b"], answer="b")
+    in_a_chat = a_run(sample=sample, run_id="chat")
     batch = MessageContent(
-        runs=[sent, SentRun(run=a_run(run_id="other"))],
+        runs=[sent, SentRun(run=a_run(run_id="other")), SentRun(run=in_a_chat)],
         resource={"service.name": "shop"},
         published_ns=99,
     )

@@ -2,7 +2,12 @@
 
 import pytest
 
-from ragmeter.metrics import LexicalGroundedness, RagSample
+from ragmeter.metrics import (
+    LexicalContextRelevance,
+    LexicalContextUtilization,
+    LexicalGroundedness,
+    RagSample,
+)
 from ragmeter.metrics.protocol import compute_metric
 
 
@@ -26,6 +31,22 @@ def test_groundedness_counts_the_answers_words():
         "80 % of the answer's words are in the chunks; "
         "least: “It crosses a valley.”, not found: valley"
     )
+
+
+def test_chunks_of_earlier_turns_support_an_answer_and_are_not_rated_as_retrieved():
+    sample = RagSample(
+        question="When did it open?",
+        contexts=["It crosses the river."],
+        carried=["The bridge opened in 1931."],
+        answer="The bridge opened in 1931. It crosses the river.",
+    )
+    alone = sample.model_copy(update={"carried": ()})
+    metrics = [LexicalGroundedness(), LexicalContextRelevance(), LexicalContextUtilization()]
+    (grounded, *others), (less, *same) = (
+        [compute_metric(metric, one)[0] for metric in metrics] for one in (sample, alone)
+    )
+    assert grounded.value == 1.0 > less.value
+    assert others == same
 
 
 def test_words_are_shown_as_the_answer_writes_them():
