@@ -1,28 +1,37 @@
 """A real OTLP receiver and real processes for the command line."""
 
-import importlib.util
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
 
 import pytest
+from otlp_receiver import OtlpReceiver
+from warm_interpreter import WarmInterpreter, plain_environment
 
+PREPARATION = """
+import langchain_core.callbacks.manager
+import langchain_core.language_models.fake_chat_models
+import langchain_core.prompts.chat
+import langchain_core.tracers.event_stream
+import openai
+import opentelemetry.exporter.otlp.proto.http.trace_exporter
+import ragmeter.cli.app
+import ragmeter.cli.demo._page
+import ragmeter.cli.demo._report
+import ragmeter.cli.demo._with_langchain
+import ragmeter.cli.demo._with_llama_index
+import ragmeter.cli.run.inside
+from ragmeter.metrics import evaluate
 
-def _load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent.parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+for question in ("What is the harbour bridge?", "Где озеро Байкал?", "贝加尔湖有多深？"):
+    evaluate([{"question": question, "contexts": [question, "4"], "answer": question, "reference": {"answer": question}}])
+"""
 
 
 @pytest.fixture
-def otlp() -> Iterator[Any]:
+def otlp() -> Iterator[OtlpReceiver]:
     """An OTLP/HTTP receiver that decodes what it gets."""
-    receiver = _load("otlp_receiver").OtlpReceiver()
+    receiver = OtlpReceiver()
     yield receiver
     receiver.close()
 
@@ -34,7 +43,22 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def openai_server() -> Any:
-    """The module with a server that speaks the OpenAI API."""
-    return _load("openai_server")
+@pytest.fixture(scope="session")
+def command(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., CompletedProcess[str]]]:
+    """Run a command in a process of its own, with nothing configured but what is named."""
+    warm = WarmInterpreter(PREPARATION)
+
+    def run(
+        *arguments: str, cwd: Path | None = None, before: str = "", **environment: str
+    ) -> CompletedProcess[str]:
+        return warm.run(
+            f"import sys\n{before}\nfrom ragmeter.cli.main import run; run()",
+            *arguments,
+            cwd=cwd or tmp_path_factory.getbasetemp(),
+            env=plain_environment() | environment,
+        )
+
+    yield run
+    warm.close()

@@ -1,16 +1,17 @@
 """`ragmeter demo` as a user runs it: in a process of its own, without key, server or network."""
 
 import json
-import os
 import re
 import socket
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from openai_server import OpenAIServer
 from typer.testing import CliRunner
 
 from ragmeter import RagMeter
@@ -25,28 +26,16 @@ from ragmeter.metrics.errors import install_command
 FRAMEWORKS = ["langchain", "llama-index"]
 
 
-def _demo(*arguments, **environment):
-    """Run the real command with nothing configured."""
-    clean = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("OPENAI_", "OTEL_", "RAGMETER_"))
-    }
-    return subprocess.run(
-        [sys.executable, "-Ic", "from ragmeter.cli.main import run; run()", "demo", *arguments],
-        capture_output=True,
-        check=False,
-        text=True,
-        encoding="utf-8",
-        env={**clean, "PYTHONUTF8": "1", **environment},
-        timeout=100,
-    )
+@pytest.fixture(scope="session")
+def demo(command):
+    """The real command, in a process of its own."""
+    return partial(command, "demo")
 
 
 @pytest.fixture(scope="module", params=FRAMEWORKS)
-def results(request):
+def results(demo, request):
     """The JSON of one run per framework."""
-    done = _demo("--json", "--framework", request.param)
+    done = demo("--json", "--framework", request.param)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -121,9 +110,9 @@ def test_everything_went_through_a_real_opentelemetry_sdk(results):
     assert telemetry["metrics"]["gen_ai.evaluation.score"] > 5
 
 
-def test_a_made_up_answer_is_shown_first_with_the_sentence_at_fault():
+def test_a_made_up_answer_is_shown_first_with_the_sentence_at_fault(demo):
     """What the product is for, on one screen: everything else behind --all."""
-    done = _demo()
+    done = demo()
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) + len(done.stderr.splitlines()) <= 40
@@ -142,8 +131,8 @@ def test_a_made_up_answer_is_shown_first_with_the_sentence_at_fault():
         assert hidden not in done.stdout
 
 
-def test_the_whole_report_is_readable_and_complete():
-    done = _demo("--all")
+def test_the_whole_report_is_readable_and_complete(demo):
+    done = demo("--all")
     assert done.returncode == 0, done.stderr
     for piece in (
         "Scores per question",
@@ -163,13 +152,13 @@ def test_the_whole_report_is_readable_and_complete():
     assert "asking 24/24" in done.stderr
 
 
-def test_a_terminal_without_unicode_gets_escapes_not_a_traceback():
-    plain = {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1251"}
-    done = _demo("--json", **plain)
+def test_a_terminal_without_unicode_gets_escapes_not_a_traceback(demo):
+    plain = "for one in (sys.stdout, sys.stderr): one.reconfigure(encoding='cp1251')"
+    done = demo("--json", before=plain)
     assert done.returncode == 0, done.stderr
     questions = [one["question"] for one in json.loads(done.stdout)["requests"]]
     assert questions == [one.question for one in load_questions()]
-    assert _demo(**plain).returncode == 0
+    assert "\\u" in demo("--all", before=plain).stdout
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -208,8 +197,8 @@ assert not stats.internal_errors, stats
     assert done.returncode == 0, done.stderr
 
 
-def test_otlp_sends_all_three_signals_without_any_text_and_says_so(otlp):
-    done = _demo("--otlp", otlp.url, "--json")
+def test_otlp_sends_all_three_signals_without_any_text_and_says_so(demo, otlp):
+    done = demo("--otlp", otlp.url, "--json")
     assert done.returncode == 0, done.stderr
     said = {one["signal"]: one for one in json.loads(done.stdout)["otlp"]}
     assert set(said) == {"traces", "logs", "metrics"}
@@ -223,26 +212,26 @@ def test_otlp_sends_all_three_signals_without_any_text_and_says_so(otlp):
     assert not any(question in body for body in otlp.bodies)
 
 
-def test_signal_chooses_what_is_sent(otlp):
-    done = _demo("--otlp", otlp.url, "--signal", "traces")
+def test_signal_chooses_what_is_sent(demo, otlp):
+    done = demo("--otlp", otlp.url, "--signal", "traces")
     assert done.returncode == 0, done.stderr
     assert otlp.spans
     assert not otlp.records
     assert not otlp.metrics
 
 
-def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(otlp):
-    done = _demo("--otlp", f"{otlp.url}/nowhere", "--json")
+def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(demo, otlp):
+    done = demo("--otlp", f"{otlp.url}/nowhere", "--json")
     assert done.returncode == 1
     said = json.loads(done.stdout)["otlp"]
     assert not any(one["accepted"] for one in said)
     assert all("404" in one["detail"] for one in said)
 
 
-def test_a_backend_that_refuses_one_signal_is_no_failure(otlp):
+def test_a_backend_that_refuses_one_signal_is_no_failure(demo, otlp):
     """Few take all three: which arrived is said, with the reason of the others and how to send less."""
     otlp.serves = {"/v1/traces", "/v1/logs"}
-    done = _demo("--otlp", otlp.url, NO_COLOR="1", COLUMNS="300")
+    done = demo("--otlp", otlp.url, NO_COLOR="1", COLUMNS="300")
 
     assert done.returncode == 0, done.stdout
     assert f"sent to {otlp.url}/v1/traces arrived" in done.stdout
@@ -258,11 +247,11 @@ def test_a_backend_that_refuses_one_signal_is_no_failure(otlp):
     assert not otlp.metrics
 
 
-def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback():
+def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback(demo):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    done = _demo("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
+    done = demo("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
     assert done.returncode == 1
     assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
@@ -323,8 +312,8 @@ def endpoint():
     server.server_close()
 
 
-def test_a_configured_endpoint_writes_the_answers(endpoint):
-    done = _demo("--json", OPENAI_BASE_URL=endpoint.url, RAGMETER_DEMO_MODEL="tiny")
+def test_a_configured_endpoint_writes_the_answers(demo, endpoint):
+    done = demo("--json", OPENAI_BASE_URL=endpoint.url, RAGMETER_DEMO_MODEL="tiny")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert results["model"] == "tiny"
@@ -332,8 +321,8 @@ def test_a_configured_endpoint_writes_the_answers(endpoint):
     assert {body["model"] for body in endpoint.bodies} == {"tiny"}
 
 
-def test_offline_ignores_the_configured_endpoint(endpoint):
-    done = _demo("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
+def test_offline_ignores_the_configured_endpoint(demo, endpoint):
+    done = demo("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
     assert done.returncode == 0, done.stderr
     assert endpoint.bodies == []
 
@@ -360,10 +349,10 @@ def test_a_judge_that_fails_is_said_once_with_an_example():
     ]
 
 
-def test_a_failing_endpoint_fails_requests_not_the_demo(endpoint):
+def test_a_failing_endpoint_fails_requests_not_thedemo(demo, endpoint):
     """Each failed request is still a scored sample: its retrieval happened."""
     endpoint.status = 401
-    done = _demo("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
+    done = demo("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
     assert done.returncode == 1
     results = json.loads(done.stdout)
     assert {one["status"] for one in results["requests"]} == {"error"}
@@ -372,9 +361,9 @@ def test_a_failing_endpoint_fails_requests_not_the_demo(endpoint):
     assert "sk-secret-key" not in done.stdout + done.stderr
 
 
-def test_judged_metrics_run_on_demand(openai_server):
-    with openai_server.OpenAIServer() as server:
-        done = _demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+def test_judged_metrics_run_on_demand(demo):
+    with OpenAIServer() as server:
+        done = demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
     assert done.returncode == 0, done.stdout[-2000:]
     requests = json.loads(done.stdout)["requests"]
     assert all(one["scores"]["judged_precision"]["value"] == 1.0 for one in requests)
@@ -382,10 +371,10 @@ def test_judged_metrics_run_on_demand(openai_server):
     assert all(scores["context_precision"]["value"] == 1.0 for scores in with_reference)
 
 
-def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(openai_server):
+def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(demo):
     """Judging takes longer than the demo's progress lines are apart, and nothing goes out late."""
-    with openai_server.OpenAIServer(latency_s=0.2) as server:
-        done = _demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+    with OpenAIServer(latency_s=0.2) as server:
+        done = demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "requests to go" in done.stderr
     count = len(load_questions())
@@ -393,8 +382,8 @@ def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(o
     assert spans == {"POST /ask": count, "invoke_workflow": count, "retrieval": count}
 
 
-def test_a_judge_without_an_endpoint_is_explained():
-    done = _demo("--judge-model", "fake")
+def test_a_judge_without_an_endpoint_is_explained(demo):
+    done = demo("--judge-model", "fake")
     assert done.returncode == 2
     assert "ragmeter: " in done.stderr
     assert "Traceback" not in done.stderr
@@ -464,7 +453,7 @@ def test_a_missing_framework_names_the_extra(framework):
     assert install_command(framework) in done.stderr
 
 
-def test_otlp_over_grpc_is_accepted_by_a_real_server():
+def test_otlp_over_grpc_is_accepted_by_a_real_server(demo):
     import grpc
     from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
     from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_grpc
@@ -498,17 +487,17 @@ def test_otlp_over_grpc_is_accepted_by_a_real_server():
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        done = _demo("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
+        done = demo("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
     finally:
         server.stop(None).wait(60)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert set(received) == {"traces", "logs", "metrics"}
 
 
-def test_a_narrow_terminal_is_readable():
+def test_a_narrow_terminal_is_readable(demo):
     """Forty columns: no line is wider, names and verdicts are whole, the code can be copied."""
-    assert max(map(len, _demo(COLUMNS="40", NO_COLOR="1").stdout.splitlines())) <= 40
-    done = _demo("--offline", "--all", COLUMNS="40", NO_COLOR="1")
+    assert max(map(len, demo(COLUMNS="40", NO_COLOR="1").stdout.splitlines())) <= 40
+    done = demo("--offline", "--all", COLUMNS="40", NO_COLOR="1")
     lines = done.stdout.splitlines()
 
     assert done.returncode == 0, done.stderr

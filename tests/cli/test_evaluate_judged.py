@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from openai_server import OpenAIServer, error
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
@@ -27,10 +28,8 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def server(openai_server):
-    with openai_server.OpenAIServer(
-        answer=lambda request, item: "Tea" not in request.text_of(item)
-    ) as running:
+def server():
+    with OpenAIServer(answer=lambda request, item: "Tea" not in request.text_of(item)) as running:
         yield running
 
 
@@ -84,11 +83,11 @@ NO_MODEL = "The model `gtp-4o` does not exist or you do not have access to it."
     ],
 )
 def test_a_judge_that_will_not_answer_ends_it_before_the_first_row(
-    server, openai_server, data, tmp_path, monkeypatch, status, message, says, out
+    server, data, tmp_path, monkeypatch, status, message, says, out
 ):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     if status is not None:
-        server.script.extend([openai_server.error(status, message=message)] * 50)
+        server.script.extend([error(status, message=message)] * 50)
     arguments = [data, *METRICS, "--out", tmp_path / out]
     if status is None:
         server = SimpleNamespace(url=DEAD, requests=[])
@@ -104,8 +103,8 @@ def test_a_judge_that_will_not_answer_ends_it_before_the_first_row(
     assert len(server.requests) <= 1
 
 
-def test_each_kind_of_failure_has_an_example_below_the_table(server, openai_server, data, tmp_path):
-    server.script.extend([openai_server.error(401)] * 50)
+def test_each_kind_of_failure_has_an_example_below_the_table(server, data, tmp_path):
+    server.script.extend([error(401)] * 50)
     asked = ["evaluate", data, "--metrics", "faithfulness", "--judge-model", "fake"]
     asked += ["--judge-base-url", server.url, "--no-judge-check"]
     for out, place in ((), data), (("--out", tmp_path / "scores"), data.name):
@@ -117,11 +116,9 @@ def test_each_kind_of_failure_has_an_example_below_the_table(server, openai_serv
         assert reason.replace(" ", "") in said
 
 
-def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(
-    server, openai_server, data, tmp_path
-):
+def test_a_judge_that_refuses_the_key_exits_with_1_and_is_retried_next_time(server, data, tmp_path):
     out = tmp_path / "scores.jsonl"
-    server.script.extend([openai_server.error(401)] * 50)
+    server.script.extend([error(401)] * 50)
     broken = _invoke(server, data, *METRICS, "--out", out, "--no-judge-check")
     assert broken.exit_code == 1
     assert json.loads(broken.stdout)["failed_scores"] == {"judge_error": 12}
