@@ -239,6 +239,7 @@ def api_routes(
             filters_of(asked),
             limit=DEFAULT_LIMIT if limit is None else limit,
             conversation_id=asked.get("conversation_id"),
+            asked_again=_yes(asked, "asked_again"),
         )
         return Response(
             _CONVERSATIONS.dump_json(page), media_type="application/json", headers=_HEADERS

@@ -73,7 +73,7 @@ LIST = (*NARROWING, "sort", "limit", "cursor", "grouped")
 REPEATED = ("segment", "score")
 """What may be given several times where a list is asked for: all of it must hold."""
 LANES = ("by",)
-TURNS = ("limit", "conversation_id")
+TURNS = ("limit", "conversation_id", "asked_again")
 MAY_BE_EMPTY = ("service", "workflow")
 """Parameters of which an empty value says something."""
 SCORE_BOUND = r"^[^<>=]{1,256}(>=|<=)-?[0-9]{1,15}(\.[0-9]{1,15})?$"
@@ -169,6 +169,10 @@ _WORDS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "conversation_id": (
         "This conversation alone, by the id that the application gave it.",
         {"type": "string", "minLength": 1},
+    ),
+    "asked_again": (
+        "Whether turns that ask the one before again are looked for, by phrases. Default: false.",
+        {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}], "default": False},
     ),
     "span_id": (
         "Which request, where a trace has several; 16 hex digits. Default: the first.",

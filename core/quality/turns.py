@@ -1,19 +1,20 @@
 """Conversations turn by turn: what `ragmeter.RagMeter.conversations` lists, and the exporter that keeps it.
 
 A mean hides where a conversation went wrong.  Here are its turns in order with their verdicts, the first bad
-one, and a verdict of the whole.  Whether someone asked the same again is not told: by words in common that is
-wrong four times of five.
+one, those that ask the one before again, where that is looked for, and a verdict of the whole.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import VerdictWord
 from ragmeter.metrics._process import fork
+
+from .asked_again import asks_again
 
 __all__ = ["Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
 
@@ -29,13 +30,22 @@ def first_bad(words: Sequence[str | None]) -> int | None:
     return list(words).index("bad") + 1 if "bad" in words else None
 
 
-def verdict_of_turns(words: Sequence[str | None]) -> str | None:
+def verdict_of_turns(words: Sequence[str | None], again: Collection[int] = ()) -> str | None:
     """Return the verdict of a conversation; None: no turn has one.
 
-    ``bad`` where the last turn with a verdict is, ``suspect`` where another one is bad, else the last one's.
+    ``bad`` where the last turn with a verdict is, or a bad one was asked again; ``suspect`` where another one
+    is bad or was asked again; else the last one's.
+
+    Args:
+        words: The verdict of each turn.
+        again: The turns that ask the one before again, counted from 1.
     """
     last = next((word for word in reversed(words) if word), None)
-    return "suspect" if "bad" in words and last != "bad" else last
+    if last is None:
+        return None
+    if last == "bad" or any(words[turn - 2] == "bad" for turn in again):
+        return "bad"
+    return "suspect" if "bad" in words or again else last
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ class Turn:
     """How it ended."""
     verdict: VerdictWord | None
     """Its word; None: not yet, or none."""
+    asks_again: bool | None = None
+    """Whether it has a phrase of someone who asks again; None: it is not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +80,17 @@ class Conversation:
     @property
     def verdict(self) -> str | None:
         """The word of the whole; see `verdict_of_turns`."""
-        return verdict_of_turns([turn.verdict for turn in self.turns])
+        return verdict_of_turns([turn.verdict for turn in self.turns], self.asked_again)
 
     @property
     def first_bad(self) -> int | None:
         """Which turn is the first bad one, counted from 1; None: none is."""
         return first_bad([turn.verdict for turn in self.turns])
+
+    @property
+    def asked_again(self) -> tuple[int, ...]:
+        """The turns that ask the one before again, counted from 1."""
+        return tuple(at for at, turn in enumerate(self.turns, 1) if at > 1 and turn.asks_again)
 
     def __str__(self) -> str:
         bad = "" if self.first_bad is None else f", first bad turn {self.first_bad}"
@@ -83,11 +100,15 @@ class Conversation:
 class ConversationExporter:
     """The exporter ``"conversations"``: keeps ids, times and verdicts of turns in this process, and no text.
 
+    Args:
+        asked_again: Whether phrases of people who ask again are looked for in questions.
+
     Attributes:
         conversation_memory: Itself, by which a meter finds it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, asked_again: bool = False) -> None:
+        self._looks = asked_again
         self._known: OrderedDict[str, tuple[str, dict[str, Turn]]] = OrderedDict()
         self._lock = fork.lock()
         self.conversation_memory = self
@@ -136,6 +157,7 @@ class ConversationExporter:
             at=run.started_ns / 1e9,
             status=run.sample.status,
             verdict=word,
+            asks_again=asks_again(run.sample.question or "") if self._looks else None,
         )
         if len(turns) > MOST_TURNS:
             del turns[min(turns, key=lambda one: turns[one].at)]

@@ -2,22 +2,23 @@
 
 from pathlib import Path
 
-__all__ = ["read_entries", "read_words"]
+__all__ = ["read_entries", "read_lines", "read_words"]
 
 _FOLDER = Path(__file__).with_name("words")
 
 
-def _lines(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
+    """Return the lines of ``words/<name>.txt``."""
     text = (_FOLDER / f"{name}.txt").read_text("utf-8")
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def read_words(name: str) -> frozenset[str]:
     """Return the words of ``words/<name>.txt``."""
-    return frozenset(word for line in _lines(name) for word in line.split())
+    return frozenset(word for line in read_lines(name) for word in line.split())
 
 
 def read_entries(name: str) -> dict[str, list[str]]:
     """Return the words of ``words/<name>.txt`` by what stands before the colon of their line."""
-    entries = (line.partition(": ") for line in _lines(name))
+    entries = (line.partition(": ") for line in read_lines(name))
     return {key: words.split() for key, _, words in entries}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.metrics._display.mean_interval import wilson_interval
+from ragmeter.quality.asked_again import asks_again
 from ragmeter.quality.turns import first_bad, verdict_of_turns
 
 from ._database import Database
@@ -27,6 +28,7 @@ def conversations(
     *,
     limit: int,
     conversation_id: str | None,
+    asked_again: bool = False,
 ) -> ConversationPage:
     """Return the conversations to look at first; see `Reader.conversations`."""
     if not 1 <= limit <= MAX_LIMIT:
@@ -44,7 +46,10 @@ def conversations(
     told: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
     for row in reversed(rows[:_MOST_TURNS]):
         told.setdefault((row[1] or "", row[0]), []).append(row)
-    found = [_conversation(name, service, turns) for (service, name), turns in told.items()]
+    found = [
+        _conversation(name, service, turns, asked_again=asked_again)
+        for (service, name), turns in told.items()
+    ]
     found.sort(key=lambda one: (_WORST.get(one.verdict, 2), -one.turns[-1].at_ms))
     judged = sum(any(turn.verdict for turn in one.turns) for one in found)
     with_bad = sum(one.first_bad is not None for one in found)
@@ -60,7 +65,9 @@ def conversations(
     )
 
 
-def _conversation(name: str, service: str, rows: Sequence[tuple[Any, ...]]) -> ConversationView:
+def _conversation(
+    name: str, service: str, rows: Sequence[tuple[Any, ...]], *, asked_again: bool
+) -> ConversationView:
     turns = tuple(
         TurnView(
             trace_id=trace_id and trace_id.hex(),
@@ -72,16 +79,20 @@ def _conversation(name: str, service: str, rows: Sequence[tuple[Any, ...]]) -> C
             question=question,
             answer=answer,
             verdict_codes=tuple(json.loads(codes or "[]")),
+            asks_again=place > 0 and asks_again(question) if asked_again and question else None,
         )
-        for _, _, _, trace_id, span_id, run_id, at, status, verdict, question, answer, codes in rows
-    )
+        for place, (
+            _, _, _, trace_id, span_id, run_id, at, status, verdict, question, answer, codes
+        ) in enumerate(rows)
+    )  # fmt: skip
+    again = [place for place, turn in enumerate(turns, 1) if turn.asks_again]
     words = [turn.verdict for turn in turns]
     first = first_bad(words)
     return ConversationView(
         conversation_id=name,
         service=service,
         workflow=rows[0][2] or "",
-        verdict=verdict_of_turns(words),
+        verdict=verdict_of_turns(words, again),
         first_bad=first,
         ended_bad=1 < len(turns) == first,
         turns=turns,

@@ -300,6 +300,7 @@ class Reader:
         *,
         limit: int = 50,
         conversation_id: str | None = None,
+        asked_again: bool = False,
     ) -> ConversationPage:
         """Return conversations, those to look at first.
 
@@ -307,6 +308,7 @@ class Reader:
             filters: Of which requests.
             limit: Conversations, 1 to 500.
             conversation_id: This one alone; None: all.
+            asked_again: Whether turns that ask the one before again are looked for, by their phrases.
 
         Raises:
             ValueError: The limit is out of bounds.
@@ -315,7 +317,12 @@ class Reader:
         with self._reading() as database:
             bounds = self.bounds(wanted)
             return conversations(
-                database, wanted, bounds, limit=limit, conversation_id=conversation_id
+                database,
+                wanted,
+                bounds,
+                limit=limit,
+                conversation_id=conversation_id,
+                asked_again=asked_again,
             )
 
     def request(self, key: str, span_id: str | None = None) -> RequestView | None:

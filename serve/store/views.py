@@ -326,6 +326,8 @@ class TurnView:
     """The beginning of what was answered; None: no text is kept."""
     verdict_codes: tuple[str, ...] = ()
     """The rules that apply, strongest first."""
+    asks_again: bool | None = None
+    """Whether it asks the turn before again, by its phrases; None: not looked for, or no text is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragmeter import ConfigurationError, RagMeter
 from ragmeter.quality import turns
-from ragmeter.quality.turns import first_bad, verdict_of_turns
+from ragmeter.quality.turns import ConversationExporter, first_bad, verdict_of_turns
 
 CHUNK = "The tower is 31 metres tall and was built of iron in 1889 by the harbour company."
 GOOD = "The tower is 31 metres tall and was built of iron in 1889."
@@ -42,6 +42,28 @@ def test_conversations_are_listed_with_the_worst_first(meter):
     assert [turn.at for turn in found[0].turns] == sorted(turn.at for turn in found[0].turns)
     assert [one.id for one in meter.conversations("shop")] == ["was bad"]
     assert not any(word in repr(found) for word in ("tower", "Zlatan", "iron"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "again", "verdict"),
+    [
+        (GOOD, "I meant the other tower.", (2,), "suspect"),
+        (BAD, "You didn't answer: how tall is it?", (2,), "bad"),
+        (GOOD, "Я имела в виду башню в порту.", (2,), "suspect"),
+        (GOOD, "我问的是港口的塔。", (2,), "suspect"),
+        (GOOD, "How tall is the tower in the harbour?", (), "good"),
+        (GOOD, "Are you saying that it is iron?", (), "good"),
+    ],
+)
+def test_asked_again_is_seen_by_phrases_where_it_is_asked_for(first, second, again, verdict):
+    with RagMeter(exporters=[ConversationExporter(asked_again=True)]) as meter:
+        for question, answer in (("I mean, how tall is it?", first), (second, GOOD)):
+            with meter.request(question, session_id="talk") as request:
+                request.retrieved([CHUNK])
+                request.answered(answer)
+        assert meter.flush(60)
+        [found] = meter.conversations()
+    assert (found.asked_again, found.verdict) == (again, verdict)
 
 
 def test_what_is_kept_is_bounded(meter, monkeypatch):

@@ -407,7 +407,7 @@ def test_the_description_is_exact(filled):
         *narrowing, {"sort": "question"}, {"sort": "newest"}, {"sort": "lexical_groundedness"}, {"limit": "1"},
         {"grouped": "true"}, {"grouped": "0"}, {"cursor": ask(client, "/api/requests", limit=1)["next"]},
     ]  # fmt: skip
-    turns = [{"limit": "1"}, {"conversation_id": "c"}]
+    turns = [{"limit": "1"}, {"conversation_id": "c"}, {"asked_again": "true"}]
     lanes = [{"by": "workflow"}, {"by": "metadata.tenant"}]
     answered = {
         "/api/overview": [ask(client, "/api/overview", **one) for one in filters + lanes],

@@ -128,6 +128,20 @@ def test_conversations_are_listed_with_their_turns_in_order_and_the_first_bad_on
     assert (nothing.total, nothing.share, nothing.lower) == (0, None, None)
 
 
+def test_turns_that_ask_again_are_marked_where_that_is_asked_for():
+    kept = Store(clock=lambda: NOW_S)
+    told = [*turns("misread", ["bad", "good"])]
+    meant = told[1].sample.model_copy(update={"question": "I meant the tower in the harbour."})
+    kept.export([told[0], replace(told[1], run=replace(told[1].run, sample=meant))])
+    try:
+        [plain] = kept.reader().conversations().conversations
+        [looked] = kept.reader().conversations(asked_again=True).conversations
+    finally:
+        kept.close()
+    assert (plain.verdict, [turn.asks_again for turn in plain.turns]) == ("suspect", [None, None])
+    assert (looked.verdict, [turn.asks_again for turn in looked.turns]) == ("bad", [False, True])
+
+
 def test_the_api_answers_what_it_describes(talked):
     routes = api_routes(talked.reader(), lambda *, on: [], list, nullcontext())
     answers = TestClient(Starlette(routes=routes))
