@@ -157,7 +157,7 @@ STAGE: Final = _own("ragmeter.stage")
 STAGE_KIND: Final = _own("ragmeter.stage.kind")
 """What that stage is, as `RetrievalStage.kind`; ``prompt`` or ``output`` for the last."""
 FATE: Final = _own("ragmeter.fate")
-"""What became of a right document: ``in_prompt``, ``returned``, ``dropped_by``, ``ranked_below_k``,
+"""What became of a right document: ``in_prompt``, ``returned``, ``dropped_by``, ``cut_by``, ``ranked_below_k``,
 ``never_found`` or ``unknown``."""
 SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
 JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")

@@ -5,7 +5,7 @@ seen (`RagSample.stages`): the list that it left last is known, and so is who wa
 What was not seen is said to be unknown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ __all__ = [
     "Fate",
     "FateCode",
     "Journey",
+    "cut_documents",
     "fates_by_id",
     "fates_by_text",
     "not_among",
@@ -28,11 +29,12 @@ __all__ = [
 ]
 
 FateCode = Literal[
-    "in_prompt", "returned", "ranked_below_k", "dropped_by", "never_found", "unknown"
+    "in_prompt", "returned", "ranked_below_k", "dropped_by", "cut_by", "never_found", "unknown"
 ]
 """``in_prompt``: the model saw it. ``returned``: no model was asked, and the request gave it out.
 ``ranked_below_k``: a stage kept the first k of a list, and it stood below. ``dropped_by``: a stage was given
-it and did not give it on. ``never_found``: no retriever found it. ``unknown``: none of these is known."""
+it and did not give it on. ``cut_by``: of the document that holds it the rest went on. ``never_found``: no
+retriever found it. ``unknown``: none of these is known."""
 
 PROMPT: Final = "prompt"
 OUTPUT: Final = "output"
@@ -54,7 +56,7 @@ class Fate(NamedTuple):
     code: FateCode
     """What."""
     stage: str | None = None
-    """The stage that dropped it, moved it below the first k or, if none did, cut the list above it;
+    """The stage that dropped it, cut it off, moved it below the first k or, if none did, cut the list above it;
     ``unknown``: none that was recorded."""
     recorded: bool = True
     """False: a list that says so was inferred."""
@@ -260,8 +262,48 @@ def fates_by_text(
         held = {
             id(c) for c in contexts if c.text in found[key] or c.id in ids or _is_extract(c, text)
         }
-        fates.append(journey.fate(held))
+        fate = journey.fate(held)
+        fates.append(_as_cut(journey, fate, key, held) if fate.is_lost is False else fate)
     return list(wanted.values()), fates
+
+
+def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
+    """Return the fate of a text whose document got there: it may have been cut off before."""
+
+    def own(contexts: Iterable[RetrievedContext] | None) -> list[str]:
+        return [analyse(c.text).exact_key for c in contexts or () if id(c) in held]
+
+    left = [_parts(text) for text in own(journey.end)]
+    if any(key in part or part in key for parts in left for part in parts):
+        return fate
+    whole = [text for text in own(journey.contexts()) if key in text]
+    if not any(all(part in text for part in parts) for parts in left for text in whole):
+        return fate  # rewritten, or its document by the id alone
+    lists = zip(journey.names, [own(stage.contexts) for stage in journey.stages], strict=True)
+    cutters = (name for name, texts in lists if texts and not any(key in one for one in texts))
+    return fate._replace(code="cut_by", stage=next(cutters, UNKNOWN))
+
+
+def cut_documents(
+    found: Iterable[RetrievedContext], end: Iterable[RetrievedContext]
+) -> list[RetrievedContext]:
+    """Return those of the last list of which earlier lists hold more."""
+    wholes: dict[str, set[str]] = {}
+    for context in found:
+        if context.id is not None:
+            wholes.setdefault(context.id, set()).add(context.text)
+    return [
+        context
+        for context in end
+        if context.id is not None
+        and context.text not in (known := wholes.get(context.id, set()))
+        and any(all(part in whole for part in _parts(context.text)) for whole in known)
+    ]
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a document that stand in a prompt, as adapters join them."""
+    return [part for part in text.split(" … ") if part]
 
 
 def _near(texts: Sequence[str], golden: Sequence[str], threshold: float) -> list[str]:

@@ -20,6 +20,7 @@ from ._document_outcomes import (
     UNKNOWN,
     Fate,
     Journey,
+    cut_documents,
     fates_by_id,
     fates_by_text,
     not_among,
@@ -92,6 +93,9 @@ class RetrievalFunnel(ComputedMetric):
             explanation += "; documents were rewritten on the way"
         else:
             value = (len(found) - len(left)) / len(found)
+            cut = cut_documents(found.values(), end)
+            if cut:
+                explanation += f"; {len(cut)} cut: {quote_text(cut[0].text)}"
             if left:
                 explanation += f"; not in the {journey.end_name}: {quote_text(left[0].text)}"
         return (
@@ -126,6 +130,7 @@ class RightDocumentLoss(ComputedMetric):
     - ``ranked_below_k <stage>``: a list was cut to its first k, and it stood below.  The stage is the one that
       moved it from among the first k to below or, if none did, the one that cut.  Said of cuts by functions,
       synthesizers and the unseen way into the prompt, not of what is made to choose (rerankers, filters);
+    - ``cut_by <stage>``: of the document that it stands in, the rest went on, and no part of it;
     - ``never_found``: no retriever found it;
     - ``unknown``: none of these is known.
 
@@ -152,7 +157,7 @@ class RightDocumentLoss(ComputedMetric):
     method = "rouge"
     target = "retrieval"
     direction = "lower"
-    definition = "1"
+    definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Follow each right document."""
@@ -294,6 +299,7 @@ _WORDS = {
     "returned": "returned",
     "dropped_by": "dropped by {stage}",
     "ranked_below_k": "ranked below the first {kept} by {stage}",
+    "cut_by": "cut off by {stage}",
     "never_found": "never found",
     "unknown": "not known",
 }

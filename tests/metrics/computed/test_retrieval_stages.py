@@ -340,3 +340,40 @@ def test_a_golden_text_that_stands_nowhere_as_it_is(text, golden, other):
 def test_a_stage_is_given_documents_by_earlier_ones_only(inputs):
     with pytest.raises(ValidationError, match="earlier stages"):
         sample_of([stage("rerank", "function", "a", *inputs)], "a")
+
+
+LONG = RetrievedContext(text=f"{TEXTS['a']} {TEXTS['b']}", id="long")
+
+
+@pytest.mark.parametrize(
+    ("shown", "fates"),
+    [
+        (LONG.text, ["in_prompt", "in_prompt"]),
+        (TEXTS["a"], ["in_prompt", "cut_by unknown"]),
+        (TEXTS["b"], ["cut_by unknown", "in_prompt"]),
+        (TEXTS["a"][:30], ["in_prompt", "cut_by unknown"]),
+        (f"{TEXTS['a'][:20]} … {TEXTS['b'][-20:]}", ["in_prompt", "in_prompt"]),
+        ("Äpfel werden im Norden im Spätsommer gepflückt.", ["in_prompt", "in_prompt"]),
+    ],
+)
+def test_what_a_prompt_cut_off_is_lost_and_the_rest_is_not(shown, fates):
+    """Text that stands in no document was made of one: nothing is known to be cut."""
+    retrieved = RetrievalStage(name="dense", kind="retriever", contexts=(LONG,))
+    prompt = [RetrievedContext(text=shown, id="long")]
+    golden = Reference(contexts=[TEXTS["a"], TEXTS["b"]])
+    sample = sample_of([retrieved], prompt, reference=golden)
+    dropped, _, found = loss(sample)
+    assert found == fates
+    assert dropped.value == fates.count("cut_by unknown") / 2
+    assert ("1 cut" in funnel(sample).explanation) == (
+        (shown in LONG.text and shown != LONG.text) or "…" in shown
+    )
+
+
+def test_a_stage_that_cuts_is_named():
+    retrieved = RetrievalStage(name="dense", kind="retriever", contexts=(LONG,))
+    half = RetrievedContext(text=TEXTS["a"], id="long")
+    cutter = RetrievalStage(name="shorten", kind="function", contexts=(half,), inputs=(0,))
+    golden = Reference(contexts=[TEXTS["b"]])
+    dropped, _, found = loss(sample_of([retrieved, cutter], [half], reference=golden))
+    assert (found, dropped.label) == (["cut_by shorten"], "shorten")
