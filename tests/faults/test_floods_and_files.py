@@ -263,7 +263,7 @@ config = {"callbacks": [RagMeterCallbackHandler(meter)]}
 def work():
     while not stop.is_set():
         assert chain.invoke(QUESTION, config=config) == ANSWER
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 def reconciled(stats):
     return stats.captured == stats.exported + sum(stats.dropped.values()) + stats.in_flight

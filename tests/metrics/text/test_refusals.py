@@ -1,276 +1,40 @@
 """Which sentences refuse: wordings in three languages, and negatives that are answers."""
 
+from pathlib import Path
+
 import pytest
 
 from ragmeter.metrics.text import analyse
 from ragmeter.metrics.text.refusals import sentence_kinds
 
-REFUSALS = (
-    "I must decline to answer that.",
-    "I'm not permitted to discuss this.",
-    "That's not something I can help with.",
-    "I'd rather not answer that.",
-    "I am unable to comply with this request.",
-    "N/A",
-    "Я отказываюсь отвечать на этот вопрос.",
-    "Мне нечего на это ответить.",
-    "对不起，这个问题我帮不上忙。",
-    "很抱歉，我不能讨论这个话题。",
-    "我拒绝回答这个问题。",
-    "The provided sources offer no insight into the warranty period.",
-    "I'm sorry, but I can't answer that based on what I have.",
-    "No details regarding shipping are present in the retrieved passages.",
-    "I have been unable to find any reference to this in the documentation.",
-    "The manual says nothing about batteries.",
-    "That question can't be answered from these excerpts.",
-    "Neither document mentions a deadline.",
-    "I don't have enough context to say.",
-    "Information about the CEO is not included in the given text.",
-    "Unfortunately the article doesn't go into that.",
-    "It cannot be determined from the context.",
-    "The documents are insufficient to answer the question.",
-    "I could not locate an answer.",
-    "There is nothing about pricing in the context.",
-    "I am not aware of any such policy.",
-    "Sorry, no results were found.",
-    "The exact date is not given.",
-    "This is not something the documents discuss.",
-    "The retrieved documents do not appear to contain the answer.",
-    "My sources do not cover this topic.",
-    "The texts that were found do not answer this.",
-    "The documents that I was given do not say how.",
-    "The context fails to mention who won.",
-    "I'm not able to provide that information.",
-    "The answer is not contained in the provided documents.",
-    "It isn't possible to tell from the passage.",
-    "We were unable to find a match in our knowledge base.",
-    "Not enough information.",
-    "I can’t find that in the documents you shared.",
-    "This topic isn't addressed in the material.",
-    "The question falls outside the provided context.",
-    "Your documents don't say.",
-    "No mention of the tax is made in the report.",
-    "I do not see any information about refunds here.",
-    "I cannot verify this claim with the given information.",
-    "The source material leaves this question open.",
-    "I wasn't given any information on this.",
-    "I haven't found anything about it.",
-    "В предоставленных источниках этот вопрос не рассматривается.",
-    "Не могу сказать, сколько это стоит.",
-    "К сожалению, ответа на этот вопрос в документах нет.",
-    "Я не располагаю такими данными.",
-    "Найденные фрагменты не дают ответа.",
-    "В контексте отсутствует упоминание о скидках.",
-    "Мне не удалось найти нужные сведения.",
-    "Об этом в статье не говорится.",
-    "Нет сведений о сроке доставки.",
-    "Тексты ничего не сообщают о причинах.",
-    "Определить автора по этим отрывкам нельзя.",
-    "Этого в документации нет.",
-    "Я не уверен, что знаю ответ.",
-    "Предоставленной информации недостаточно для ответа.",
-    "Источники не уточняют дату.",
-    "Дата основания в тексте не названа.",
-    "Ничего об этом не сказано.",
-    "Ответ в базе знаний не найден.",
-    "Документ не отвечает на этот вопрос.",
-    "Сожалею, но я не могу помочь с этим вопросом.",
-    "Невозможно ответить на вопрос на основе данного контекста.",
-    "В материалах нет упоминаний о гарантии.",
-    "Данная информация в контексте не приведена.",
-    "Из контекста непонятно, кто победил.",
-    "Информации о ценах я не нашёл.",
-    "Не нашла этого в документах.",
-    "Нет информации.",
-    "Точная сумма не указана.",
-    "提供的文本没有涉及这一点。",
-    "我无法从给定的资料中找到答案。",
-    "文档里没有关于退款的说明。",
-    "抱歉，我不知道这个问题的答案。",
-    "上下文中未给出具体价格。",
-    "根据现有信息无法判断。",
-    "这些文章都没有提到获胜者。",
-    "资料不足，难以作答。",
-    "没有找到与该问题相关的内容。",
-    "对不起，我没有找到相关信息。",
-    "检索到的内容里没有答案。",
-    "该问题在材料中没有答案。",
-    "文章未说明原因。",
-    "我没有足够的信息来回答这个问题。",
-    "无法根据提供的上下文确定日期。",
-    "原文没有写明作者是谁。",
-    "目前的资料无法回答这个问题。",
-    "很抱歉，知识库中暂无此信息。",
-    "我不能确定具体时间。",
-    "上述段落没有讨论税收。",
-    "没有相关记录。",
-    "无法提供具体数字。",
-    "文中并没有说明他的职业。",
-    "抱歉，无法回答。",
-    "从资料来看，并不清楚他何时离开。",
-    "您的问题超出了我的知识范围。",
-)  # fmt: skip
 
-ANSWERS = (
-    "The council declined to answer the letter.",
-    "Staff are not permitted to answer the phone.",
-    "委员会没有回答记者的问题，灯塔建于1911年。",
-    "The fee is not included in the price.",
-    "The museum does not provide parking.",
-    "Visitors are not allowed to touch the exhibits.",
-    "We do not ship to islands.",
-    "The document that was found in the attic does not expire.",
-    "You do not need a visa.",
-    "The file could not be opened because it was damaged.",
-    "If the document does not have a signature, it is invalid.",
-    "The law does not say that you must pay; it says that you may.",
-    "No, the battery is not covered by the warranty.",
-    "The company has no information desk on Sundays.",
-    "There is no limit to the number of users.",
-    "Patients may not be able to answer questions after surgery.",
-    "The function returns None if no result is found.",
-    "The policy does not cover flood damage.",
-    "Do not share your personal information.",
-    "He was unable to attend the meeting.",
-    "The contract does not contain an arbitration clause.",
-    "Their origin remains unknown.",
-    "There is no evidence that the drug causes cancer.",
-    "The text field cannot be empty.",
-    "The committee could not determine the winner.",
-    "This feature is not available on mobile.",
-    "Information is not stored after logout.",
-    "I can help: the office is not open today.",
-    "The report was not published until 2010.",
-    "The source code is not available under the GPL.",
-    "Data cannot be recovered once deleted.",
-    "No documents are needed.",
-    "The data are not normally distributed.",
-    "It is impossible to return opened software.",
-    "The search does not include archived pages.",
-    "Your application is missing a signature.",
-    "The article was not peer reviewed.",
-    "We have no reservations about this hotel.",
-    "The answer is no: refunds are not given.",
-    "We do not offer refunds after 30 days.",
-    "We cannot provide parking.",
-    "We have no branches in Riga.",
-    "We could not locate your parcel, so we sent a new one.",
-    "We do not share your data with third parties.",
-    "If you don't know the answer, leave the field blank.",
-    'The error says "I do not know this host".',
-    "If no information is found, the field is empty.",
-    "When the document does not mention a date, use today's.",
-    "Employees do not have access to the archive.",
-    "The database does not contain duplicates.",
-    "The context manager does not close the file.",
-    "There is no answer key in the book.",
-    "The API returns no data.",
-    "Users cannot find the button because it is hidden.",
-    "I would not recommend it.",
-    "The manual override is not available.",
-    "Not all documents are required.",
-    "No information is shared with advertisers.",
-    "Возврат без чека не принимается.",
-    "Документы не возвращаются.",
-    "В музее нет лифта.",
-    "Нет необходимости подавать заявление повторно.",
-    "Если данных нет, поле остаётся пустым.",
-    "Компания не указывает цены на сайте до начала продаж.",
-    "Нельзя вносить изменения после подписания.",
-    "Он не смог ответить на вопрос судьи.",
-    "Информация не передаётся третьим лицам.",
-    "Справка не требуется.",
-    "У них нет детей.",
-    "Ответчик не явился в суд.",
-    "Система не найдёт файл, если он удалён.",
-    "В этом тарифе нет ограничений.",
-    "Договор не содержит пункта о неустойке.",
-    "Не указывайте пароль в сообщении.",
-    "Без документов вход запрещён.",
-    "Причина смерти осталась неизвестной.",
-    "Сервис не доступен по выходным.",
-    "Мы не принимаем наличные.",
-    "Источник питания не входит в комплект.",
-    "Отчёт не был опубликован.",
-    "Мы не можем вернуть деньги без чека.",
-    "Мы не можем предоставить скидку.",
-    "У нас нет филиалов в Риге.",
-    "Если информации недостаточно, заявка отклоняется.",
-    "Мы не храним данные о картах.",
-    "В тексте договора нет опечаток.",
-    "Вы не найдёте эту кнопку в старой версии.",
-    "В базе данных нет дубликатов.",
-    "Ответа ждать не нужно.",
-    "该功能在移动端不可用。",
-    "不能退款。",
-    "没有收据无法退货。",
-    "图书馆周日不开放。",
-    "文件无法打开，因为已损坏。",
-    "他没有回答法官的问题。",
-    "公司没有提供停车位。",
-    "合同没有规定违约金。",
-    "如果没有数据，则该字段为空。",
-    "请不要透露您的信息。",
-    "报告未公布。",
-    "数据一旦删除无法恢复。",
-    "用户不能修改用户名。",
-    "参观者不得触摸展品。",
-    "这种药物没有副作用。",
-    "系统未找到文件时会返回错误。",
-    "该软件不支持Windows。",
-    "没有任何限制。",
-    "信息技术的发展没有停止。",
-    "他们没有孩子。",
-    "资料费不包括在学费内。",
-    "无需提供证明文件。",
-    "我们不能提供退款。",
-    "我们没有分店。",
-    "如果没有相关信息，请留空。",
-    "当文件没有提到日期时，使用今天的日期。",
-    "我们无法提供相关服务。",
-    "数据库中没有重复记录。",
-    "用户找不到按钮，因为它被隐藏了。",
-    "合同中没有错误。",
-    "手册没有电子版。",
-)  # fmt: skip
-
-COURTESIES = (
-    "I'm sorry about that.",
-    "Please contact support.",
-    "Let me know if you need anything else.",
-    "You may want to check the website.",
-    "Could you provide more details?",
-    "Извините.",
-    "Пожалуйста, обратитесь в поддержку.",
-    "Если у вас есть вопросы, пишите.",
-    "抱歉。",
-    "请联系客服。",
-    "如需帮助，随时问我。",
-)
+def sentences(name):
+    return Path(__file__).with_name(name).read_text("utf-8").splitlines()
 
 
 def kinds(text):
     return analyse(text).memoize(sentence_kinds)
 
 
-@pytest.mark.parametrize("sentence", REFUSALS)
-def test_a_refusal_is_found(sentence):
-    """Whoever lacks the answer: the assistant, the documents, or nobody in particular."""
-    found = kinds(sentence)
-    assert any(kind.refuses for kind in found)
-    assert not any(kind.claims for kind in found)
+def test_a_refusal_is_found():
+    """The assistant lacks the answer, or the documents do, or it is not said who."""
+    for sentence in sentences("refusals.txt"):
+        found = kinds(sentence)
+        assert any(kind.refuses for kind in found), sentence
+        assert not any(kind.claims for kind in found), sentence
 
 
-@pytest.mark.parametrize("sentence", ANSWERS)
-def test_a_negative_is_an_answer(sentence):
+def test_a_negative_is_an_answer():
     """What is not so, not allowed or not there can be the answer itself."""
-    assert [kind for kind in kinds(sentence) if kind.refuses] == []
+    negatives = sentences("negative_answers.txt")
+    assert [one for one in negatives if any(kind.refuses for kind in kinds(one))] == []
 
 
-@pytest.mark.parametrize("sentence", COURTESIES)
-def test_courtesies_claim_nothing(sentence):
+def test_courtesies_claim_nothing():
     """Apologies, offers and pointers elsewhere neither refuse nor claim."""
-    assert [(kind.refuses, kind.claims) for kind in kinds(sentence)] == [(None, False)]
+    for sentence in sentences("courtesies.txt"):
+        found = [(kind.refuses, kind.claims) for kind in kinds(sentence)]
+        assert found == [(None, False)], sentence
 
 
 @pytest.mark.parametrize(
