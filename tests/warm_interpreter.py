@@ -7,14 +7,20 @@ variables that the interpreter reads, and what is imported when.
 
 import json
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import IO
 
-__all__ = ["WarmInterpreter", "plain_environment"]
+__all__ = ["Program", "WarmInterpreter", "plain_environment"]
 
 _SERVER = """
 import gc, json, os, sys, threading
@@ -33,7 +39,7 @@ program = json.loads(line)
 os.chdir(program["folder"])
 os.environ.clear()
 os.environ.update(program["environment"])
-for number, path in enumerate((os.devnull, program["out"], program["err"])):
+for number, path in enumerate(program["streams"]):
     opened = os.open(path, os.O_RDWR | os.O_CREAT)
     os.dup2(opened, number)
     os.close(opened)
@@ -54,41 +60,55 @@ class WarmInterpreter:
     def __init__(self, preparation: str) -> None:
         self._server = subprocess.Popen(
             [sys.executable, "-Ic", _SERVER, preparation],
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
         )
 
-    def run(
-        self,
-        code: str,
-        *arguments: str,
-        cwd: Path | None = None,
-        env: dict[str, str],
-        timeout: float = 100,
-    ) -> "subprocess.CompletedProcess[str]":
-        """Run `code` as `python -Ic` would, and return what it wrote and how it ended."""
-        with TemporaryDirectory() as folder:
-            out, err = Path(folder, "out"), Path(folder, "err")
-            program = {
-                "code": code,
-                "arguments": arguments,
-                "folder": str(cwd or Path.cwd()),
-                "environment": env,
-                "out": str(out),
-                "err": str(err),
-            }
-            self._server.stdin.write(json.dumps(program) + "\n")
-            self._server.stdin.flush()
-            pid = int(self._server.stdout.readline())
-            patience = threading.Timer(timeout, os.kill, (pid, signal.SIGKILL))
-            patience.start()
-            code = int(self._server.stdout.readline())
-            patience.cancel()
-            return subprocess.CompletedProcess(
-                arguments, code, *(one.read_text("utf-8", "replace") for one in (out, err))
-            )
+    def start(
+        self, code: str, *arguments: str, cwd: Path, env: dict[str, str], stdin: str = os.devnull
+    ) -> "Program":
+        """Start `code` as `python -Ic` would."""
+        folder = Path(tempfile.mkdtemp(prefix="warm-"))
+        program = {
+            "code": code,
+            "arguments": arguments,
+            "folder": str(cwd),
+            "environment": env,
+            "streams": [stdin, str(folder / "out"), str(folder / "err")],
+        }
+        self._server.stdin.write(json.dumps(program).encode() + b"\n")
+        return Program(int(self._server.stdout.readline()), arguments, folder, self._server.stdout)
 
     def close(self) -> None:
         """End the interpreter."""
         self._server.communicate(timeout=60)
+
+
+@dataclass
+class Program:
+    """A program that runs, or has ended."""
+
+    pid: int
+    arguments: Sequence[str]
+    folder: Path
+    replies: IO[bytes]
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended."""
+        return bool(select.select([self.replies], [], [], 0)[0])
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def end(self, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
+        """Wait for its end, and return what it wrote and how it ended."""
+        patience = threading.Timer(timeout, self.signal, (signal.SIGKILL,))
+        patience.start()
+        status = int(self.replies.readline())
+        patience.cancel()
+        written = [(self.folder / name).read_text("utf-8", "replace") for name in ("out", "err")]
+        shutil.rmtree(self.folder)
+        return subprocess.CompletedProcess(self.arguments, status, *written)

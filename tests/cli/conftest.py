@@ -44,21 +44,28 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def warm() -> Iterator[WarmInterpreter]:
+    """An interpreter that has imported the frameworks and the command line."""
+    interpreter = WarmInterpreter(PREPARATION)
+    yield interpreter
+    interpreter.close()
+
+
+@pytest.fixture(scope="session")
 def command(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., CompletedProcess[str]]]:
+    warm: WarmInterpreter, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., CompletedProcess[str]]:
     """Run a command in a process of its own, with nothing configured but what is named."""
-    warm = WarmInterpreter(PREPARATION)
 
     def run(
         *arguments: str, cwd: Path | None = None, before: str = "", **environment: str
     ) -> CompletedProcess[str]:
-        return warm.run(
+        program = warm.start(
             f"import sys\n{before}\nfrom ragmeter.cli.main import run; run()",
             *arguments,
             cwd=cwd or tmp_path_factory.getbasetemp(),
             env=plain_environment() | environment,
         )
+        return program.end()
 
-    yield run
-    warm.close()
+    return run

@@ -5,10 +5,9 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import termios
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,28 +48,28 @@ def place(tmp_path):
     return tmp_path
 
 
-def interrupted(place: Path, *arguments: str, presses: int = 1, held: int | None = None) -> str:
+@pytest.fixture
+def interrupted(warm, place):
     """Start a command, press Ctrl-C once it is at its rows, and return what it says."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments],
-        cwd=place,
-        stdin=held,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not ((place / "reached").exists() if held is None else is_read(held)):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    for _ in range(presses):
-        os.kill(process.pid, signal.SIGINT)
-        time.sleep(0.005)
-    said, _ = process.communicate(timeout=20)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    return said
+
+    def interrupt(*arguments, presses=1, held=None):
+        stdin = os.devnull if held is None else str(place / WITHOUT_END)
+        process = warm.start(RUN, *arguments, cwd=place, env=dict(os.environ), stdin=stdin)
+        deadline = time.monotonic() + 60
+        while not ((place / "reached").exists() if held is None else is_read(held)):
+            assert not process.has_ended(), process.end()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for _ in range(presses):
+            process.signal(signal.SIGINT)
+            time.sleep(0.005)
+        done = process.end(20)
+        said = done.stdout + done.stderr
+        assert done.returncode == 130, said
+        assert "Traceback" not in said
+        return said
+
+    return interrupt
 
 
 def is_read(pipe: int) -> bool:
@@ -97,10 +96,10 @@ def kept(out: Path) -> int:
         ("slow", "scores", 7),
     ],
 )
-def test_evaluate_stops_and_keeps_what_is_finished(place, metric, out, presses):
+def test_evaluate_stops_and_keeps_what_is_finished(interrupted, place, metric, out, presses):
     asked = ("evaluate", "data.jsonl", "--metrics", f"my_metrics.py:{metric}", "--out", out)
 
-    said = interrupted(place, *asked, presses=presses)
+    said = interrupted(*asked, presses=presses)
 
     assert f"interrupted; the same command continues from {out}" in said
     if presses == 1:
@@ -129,7 +128,7 @@ WITHOUT_END = "without-end.jsonl"
     ],
     ids=" ".join,
 )
-def test_every_command_stops_at_any_row(place, arguments, says):
+def test_every_command_stops_at_any_row(interrupted, place, arguments, says):
     (place / "labels.jsonl").write_text(json.dumps(LABEL) + "\n")
     (place / "golden.jsonl").write_text(json.dumps(GOLDEN) + "\n")
     os.mkfifo(place / WITHOUT_END)
@@ -137,7 +136,7 @@ def test_every_command_stops_at_any_row(place, arguments, says):
     try:
         row = json.dumps(GOLDEN | {"id": "1", "text": "t"}) + "\n"
         os.write(held, row.encode() * 9 if WITHOUT_END in arguments else b"\n")
-        said = interrupted(place, *arguments, held=held)
+        said = interrupted(*arguments, held=held)
     finally:
         os.close(held)
 
@@ -145,7 +144,7 @@ def test_every_command_stops_at_any_row(place, arguments, says):
     assert (place / "labels.jsonl").read_text() == json.dumps(LABEL) + "\n"
 
 
-def test_twenty_kills_change_no_row(place):
+def test_twenty_kills_change_no_row(warm, place):
     """Whenever it is killed, the same command goes on: rows and values are those of a run without a kill."""
     rows = (place / "data.jsonl").read_text().splitlines()[:600]
     (place / "data.jsonl").write_text("\n".join(rows))
@@ -154,18 +153,19 @@ def test_twenty_kills_change_no_row(place):
     )
     (place / "my_metrics.py").write_text(METRICS + slow_row)
     asked = ("evaluate", "data.jsonl", "--metrics", "my_metrics.py:short", "--out")
+    start = partial(warm.start, RUN, *asked, cwd=place, env=dict(os.environ))
     moments = random.Random(7)
     for _ in range(20):
         out = place / "killed.jsonl"
         before = out.stat().st_size if out.exists() else 0
-        process = subprocess.Popen([sys.executable, "-c", RUN, *asked, "killed.jsonl"], cwd=place)
+        process = start("killed.jsonl")
         wanted = before + moments.randrange(1, 9_000)
-        while process.poll() is None and (not out.exists() or out.stat().st_size < wanted):
+        while not process.has_ended() and (not out.exists() or out.stat().st_size < wanted):
             time.sleep(0.001)
-        process.kill()
-        process.wait()
+        process.signal(signal.SIGKILL)
+        process.end()
     for name in ("killed.jsonl", "whole.jsonl"):
-        subprocess.run([sys.executable, "-c", RUN, *asked, name], cwd=place, check=True)
+        assert start(name).end().returncode == 0
 
     killed, whole = (
         {
