@@ -81,9 +81,12 @@ def modules(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory) -> Path:
-    """Return a folder in which tools that do not ask Python's import system find the package."""
-    folder = tmp_path_factory.mktemp("tree")
+def tree() -> Path:
+    """Return a folder in which tools that do not ask Python's import system find the package.
+
+    It is the same in every run: what mypy noted of a module holds until the module changes.
+    """
+    folder = ROOT / "build" / "documented"
     subprocess.run([sys.executable, str(ROOT / ".ci" / "tree"), str(folder)], check=True)
     return folder
 
@@ -109,7 +112,7 @@ def test_there_are_blocks_to_check():
 @pytest.mark.timeout(600)
 def test_mypy_accepts_every_block(modules, tree):
     """As ``mypy --strict`` reads it, without any plugin."""
-    options = ["--strict", "--config-file=", f"--cache-dir={modules / 'cache'}"]
+    options = ["--strict", "--config-file=", f"--cache-dir={ROOT / '.mypy_cache' / 'documented'}"]
     _check(["mypy", *options, "--follow-imports=silent", "."], modules, MYPYPATH=str(tree))
 
 
