@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Literal, get_type_hints
 
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import (
@@ -49,28 +51,6 @@ MAX_BYTES = 64 * 1024 * 1024
 """What a message may unpack to: a small body can claim to be anything."""
 _LEVEL = 1
 _READABLE = (VERSION[0] - 1, VERSION[0])
-_SAMPLE_TEXTS = (
-    ("q", "question"),
-    ("a", "answer"),
-    ("status", "status"),
-    ("name", "name"),
-    ("by", "contexts_by"),
-    ("search", "search_query"),
-)
-_RETRIEVAL_TEXTS = (
-    ("query", "query"),
-    ("name", "name"),
-    ("src", "data_source_id"),
-    ("emb", "embedding_model"),
-    ("prov", "provider"),
-    ("err", "error_type"),
-)
-_RUN_TEXTS = (
-    ("conv", "conversation_id"),
-    ("resp", "response_id"),
-    ("user", "user_id"),
-    ("err", "error_type"),
-)
 _UNREADABLE = (
     AttributeError,
     LookupError,
@@ -119,6 +99,47 @@ class SentRun:
     """It was kept for being bad, not by chance: it is judged, too."""
 
 
+_SHORT: Mapping[type, Mapping[str, str]] = {
+    RetrievedContext: {"text": "t", "score": "s", "metadata": "m"},
+    RetrievalStage: {"contexts": "ctx", "inputs": "in", "recorded": "rec"},
+    Reference: {},
+    Retrieval: {
+        "contexts": "ctx",
+        "data_source_id": "src",
+        "top_k": "k",
+        "embedding_model": "emb",
+        "provider": "prov",
+        "error_type": "err",
+    },
+    RagSample: {
+        "question": "q",
+        "answer": "a",
+        "contexts": "ctx",
+        "contexts_by": "by",
+        "reference": "ref",
+        "search_query": "search",
+    },
+    RagRun: {
+        "run_id": "id",
+        "framework": "fw",
+        "retrievals": "ret",
+        "conversation_id": "conv",
+        "response_id": "resp",
+        "user_id": "user",
+        "metadata": "meta",
+        "framework_metadata": "fmeta",
+        "error_type": "err",
+        "resource": "res",
+    },
+    SentRun: {"revision": "rev"},
+}
+"""What the parts of a message are, and the fields of each that have a short name; the others have their own."""
+_ELSEWHERE = frozenset(
+    {"run", "sample", "started_ns", "ended_ns", "sample_rate", "judge_sample_rate"}
+)
+"""Fields that are no entry of their own: the fields of request and sample stand beside each other."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContent:
     """What one message holds."""
@@ -161,16 +182,16 @@ def unpack(body: bytes) -> MessageContent:
     """
     try:
         message = _message(body)
-        major, minor = _version(message["v"])
+        major, minor, *_ = (*_WHOLE_NUMBERS.validate_python(message["v"]), 0)
         if major not in _READABLE:
             runs = message.get("runs")
             raise UnreadableError(
                 f"the message has version {major}, and this worker reads {_READABLE[0]} and {_READABLE[1]}",
                 max(1, len(runs)) if isinstance(runs, list) else 1,
             )
-        resource = _texts(message.get("res"))
-        published_ns = _whole(message.get("pub", 0))
-        tried = [(one, _attempt(one)) for one in _list(message["runs"])]
+        envelope = _Envelope(**message)
+        resource, published_ns = _texts(envelope.res), envelope.pub
+        tried = [(one, _attempt(one)) for one in envelope.runs]
         unreadable = [
             _pack([one], resource, published_ns, message["v"])
             for one, read in tried
@@ -195,20 +216,23 @@ def each_alone(body: bytes) -> tuple[bytes, ...]:
     """
     try:
         message = _message(body)
-        runs = [one for one in _list(message["runs"]) if _attempt(one) is not None]
+        runs = [one for one in _Envelope(**message).runs if _attempt(one) is not None]
     except _UNREADABLE as error:
         raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
     return tuple(_compressed({**message, "runs": [one]}) for one in runs)
 
 
-def _version(value: Any) -> tuple[int, int]:
-    major, *more = _list(value)
-    return _whole(major), _whole(more[0]) if more else 0
+class _Envelope(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    runs: list[Any]
+    res: dict[str, Any] | None = None
+    pub: int = 0
 
 
 def _attempt(one: Any) -> SentRun | None:
     try:
-        return _read(one)
+        return _Reading(one).sent()
     except _UNREADABLE:
         return None
 
@@ -235,113 +259,75 @@ def _message(body: bytes) -> Mapping[str, Any]:
         raise UnreadableError(f"the message unpacks to more than {MAX_BYTES} bytes")
     if not unpacking.eof:
         raise UnreadableError("the message is cut off")
-    return _mapping(json.loads(raw.decode("utf-8", "surrogatepass")))
+    return _MAPPING.validate_python(json.loads(raw.decode("utf-8", "surrogatepass")))
 
 
-class _Chunks:
-    """The chunks of one request, each once: an object that several places hold is one again when it is read."""
+@cache
+def _keys(kind: Any) -> Mapping[str, str]:
+    """Return under which key each field of a part stands."""
+    names = (
+        kind.model_fields
+        if issubclass(kind, BaseModel)
+        else [one.name for one in fields(kind) if one.name not in _ELSEWHERE]
+    )
+    return {name: _SHORT[kind].get(name, name) for name in names}
+
+
+class _Writing:
+    """Writes one request. A chunk that several places hold is written once, and one object when it is read."""
 
     def __init__(self) -> None:
-        self.written: list[dict[str, Any]] = []
-        self._known: dict[int, int] = {}
+        self.chunks: list[dict[str, Any]] = []
+        self._places: dict[int, int] = {}
 
-    def places(self, contexts: Iterable[RetrievedContext] | None) -> list[int] | None:
-        """Return where each stands, and add those that are new."""
-        return None if contexts is None else [self._place(context) for context in contexts]
+    def part(self, kind: type, value: Any) -> dict[str, Any]:
+        """Return what a part was given."""
+        given = value.model_fields_set if isinstance(value, BaseModel) else None
+        written: dict[str, Any] = {}
+        if isinstance(value, (Retrieval, RagRun)):
+            written["at"] = [value.started_ns, value.ended_ns]
+        for name, key in _keys(kind).items():
+            one = getattr(value, name)
+            if _says_something(one) if given is None else name in given:
+                written[key] = self._plain(one)
+        return written
+
+    def _plain(self, value: Any) -> Any:
+        if value is None or isinstance(value, (str, int, float)):
+            return value
+        if isinstance(value, SpanContext):
+            return _span(value)
+        if isinstance(value, RetrievedContext):
+            return self._place(value)
+        if isinstance(value, (tuple, list)):
+            return [self._plain(one) for one in value]
+        if isinstance(value, Mapping):
+            return plain(value)
+        return self.part(next(kind for kind in _SHORT if isinstance(value, kind)), value)
 
     def _place(self, context: RetrievedContext) -> int:
-        place = self._known.get(id(context))
-        if place is not None:
-            return place
-        given = context.model_fields_set
-        one: dict[str, Any] = {"t": context.text}
-        if "id" in given:
-            one["id"] = context.id
-        if "score" in given:
-            one["s"] = context.score
-        if "metadata" in given:
-            one["m"] = plain(context.metadata) if context.metadata else {}
-        place = self._known[id(context)] = len(self.written)
-        self.written.append(one)
+        place = self._places.get(id(context))
+        if place is None:
+            place = self._places[id(context)] = len(self.chunks)
+            self.chunks.append(self.part(RetrievedContext, context))
         return place
 
 
+def _says_something(value: Any) -> bool:
+    if value is None or value is False or isinstance(value, str):
+        return isinstance(value, str)
+    return value.is_valid if isinstance(value, SpanContext) else value not in ((), {})
+
+
 def _fields_of(sent: SentRun) -> dict[str, Any]:
-    run, chunks = sent.run, _Chunks()
-    sample = run.sample
-    given = sample.model_fields_set
-    written: dict[str, Any] = {
-        "kind": sent.kind,
-        "id": run.run_id,
-        "at": [run.started_ns, run.ended_ns],
+    writing = _Writing()
+    written = {
         "rates": [sent.sample_rate, sent.judge_sample_rate],
-        "fw": run.framework,
+        **writing.part(SentRun, sent),
+        **writing.part(RagSample, sent.run.sample),
+        **writing.part(RagRun, sent.run),
     }
-    if sent.revision:
-        written["rev"] = sent.revision
-    if sent.worst:
-        written["worst"] = True
-    for key, name in _SAMPLE_TEXTS:
-        if name in given:
-            written[key] = getattr(sample, name)
-    if "contexts" in given:
-        written["ctx"] = chunks.places(sample.contexts)
-    if sample.carried:
-        written["carried"] = chunks.places(sample.carried)
-    if "stages" in given:
-        written["stages"] = (
-            None if sample.stages is None else [_stage(one, chunks) for one in sample.stages]
-        )
-    if "reference" in given:
-        reference = sample.reference
-        written["ref"] = None if reference is None else reference.model_dump(exclude_unset=True)
-    if run.retrievals:
-        written["ret"] = [_retrieval(one, chunks) for one in run.retrievals]
-    for key, span in (("parent", run.parent), ("target", run.target)):
-        if span is not None and span.is_valid:
-            written[key] = _span(span)
-    for key, name in _RUN_TEXTS:
-        value = getattr(run, name)
-        if value is not None:
-            written[key] = value
-    if run.tags:
-        written["tags"] = list(run.tags)
-    for key, known in (("meta", run.metadata), ("fmeta", run.framework_metadata)):
-        if known:
-            written[key] = plain(known)
-    if run.resource:
-        written["res"] = dict(run.resource)
-    if chunks.written:
-        written["chunks"] = chunks.written
-    return written
-
-
-def _stage(stage: RetrievalStage, chunks: _Chunks) -> dict[str, Any]:
-    written: dict[str, Any] = {
-        "name": stage.name,
-        "kind": stage.kind,
-        "ctx": chunks.places(stage.contexts),
-    }
-    if "inputs" in stage.model_fields_set:
-        written["in"] = list(stage.inputs)
-    if "recorded" in stage.model_fields_set:
-        written["rec"] = stage.recorded
-    return written
-
-
-def _retrieval(retrieval: Retrieval, chunks: _Chunks) -> dict[str, Any]:
-    written: dict[str, Any] = {"at": [retrieval.started_ns, retrieval.ended_ns]}
-    if retrieval.contexts:
-        written["ctx"] = chunks.places(retrieval.contexts)
-    for key, name in _RETRIEVAL_TEXTS:
-        value = getattr(retrieval, name)
-        if value is not None:
-            written[key] = value
-    if retrieval.top_k is not None:
-        written["k"] = retrieval.top_k
-    if retrieval.target is not None and retrieval.target.is_valid:
-        written["target"] = _span(retrieval.target)
-    return written
+    return {**written, "chunks": writing.chunks} if writing.chunks else written
 
 
 def _span(span: SpanContext) -> list[Any]:
@@ -349,178 +335,97 @@ def _span(span: SpanContext) -> list[Any]:
     return [trace, own, flags, *([span.trace_state.to_header()] if span.trace_state else [])]
 
 
-def _read(one: Any) -> SentRun:
-    """Return a request; raises one of `_UNREADABLE` where a field is not what it should be."""
-    one = _mapping(one)
-    if one["kind"] not in ("run", "again"):
-        raise ValueError
-    chunks = [_chunk(chunk) for chunk in _list(one.get("chunks"))]
-    sample: dict[str, Any] = {"question": None}
-    for key, name in _SAMPLE_TEXTS:
-        if key in one:
-            sample[name] = _text(one[key])
-    if "ctx" in one:
-        sample["contexts"] = _of(chunks, one["ctx"])
-    if "carried" in one:
-        sample["carried"] = _of(chunks, one["carried"])
-    if "stages" in one:
-        stages = one["stages"]
-        sample["stages"] = (
-            None if stages is None else tuple(_read_stage(each, chunks) for each in _list(stages))
-        )
-    if "ref" in one:
-        sample["reference"] = None if one["ref"] is None else _reference(_mapping(one["ref"]))
-    started_ns, ended_ns = (_whole(at) for at in one["at"])
-    rates = _list(one.get("rates")) or [1.0, 1.0]
-    run = RagRun(
-        sample=RagSample(**sample),
-        run_id=_required_text(one["id"]),
-        framework=_required_text(one.get("fw", "manual")),
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-        retrievals=tuple(_read_retrieval(each, chunks) for each in _list(one.get("ret"))),
-        parent=_read_span(one.get("parent")),
-        target=_read_span(one.get("target")),
-        conversation_id=_text(one.get("conv")),
-        response_id=_text(one.get("resp")),
-        user_id=_text(one.get("user")),
-        tags=tuple(_required_text(tag) for tag in _list(one.get("tags"))),
-        metadata=dict(_mapping(one.get("meta", {}))),
-        framework_metadata=dict(_mapping(one.get("fmeta", {}))),
-        error_type=_text(one.get("err")),
-        resource=_texts(one.get("res")),
-    )
-    return SentRun(
-        run=run,
-        kind=one["kind"],
-        revision=_required_text(one.get("rev", "")),
-        sample_rate=_rate(rates[0]),
-        judge_sample_rate=_rate(rates[1]),
-        worst=_flag(one.get("worst", False)),
-    )
+_STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
+_WHOLE_NUMBERS = TypeAdapter(list[int], config=_STRICT)
+_NUMBERS = TypeAdapter(list[float], config=_STRICT)
+_SPAN: TypeAdapter[list[Any]] = TypeAdapter(list[str | int], config=_STRICT)
+_MAPPING = TypeAdapter(dict[str, Any], config=_STRICT)
+_LIST = TypeAdapter(list[Any] | None, config=_STRICT)
 
 
-def _chunk(chunk: Any) -> RetrievedContext:
-    chunk = _mapping(chunk)
-    fields: dict[str, Any] = {"text": _required_text(chunk["t"])}
-    if "id" in chunk:
-        fields["id"] = _text(chunk["id"])
-    if "s" in chunk:
-        score = chunk["s"]
-        fields["score"] = None if score is None else _number(score)
-    if "m" in chunk:
-        fields["metadata"] = _mapping(chunk["m"])
-    return RetrievedContext(**fields)
+@cache
+def _checks(kind: type) -> type[BaseModel]:
+    """Return a model that takes the fields of a dataclass in their own types only."""
+    hints: dict[str, Any] = {name: (hint, None) for name, hint in get_type_hints(kind).items()}
+    return create_model(kind.__name__, __config__=_STRICT, **hints)
 
 
-def _read_stage(stage: Any, chunks: Sequence[RetrievedContext]) -> RetrievalStage:
-    stage = _mapping(stage)
-    fields: dict[str, Any] = {
-        "name": _required_text(stage["name"]),
-        "kind": stage["kind"],
-        "contexts": _of(chunks, stage.get("ctx")),
-    }
-    if "in" in stage:
-        fields["inputs"] = tuple(_whole(place) for place in _list(stage["in"]))
-    if "rec" in stage:
-        fields["recorded"] = _flag(stage["rec"])
-    return RetrievalStage(**fields)
+class _Reading:
+    """Reads one request; raises one of `_UNREADABLE` where a field is not what it should be."""
+
+    def __init__(self, one: Any) -> None:
+        self._one = _MAPPING.validate_python(one)
+        self._readers: dict[str, Callable[[Any], Any]] = {
+            "contexts": self._contexts,
+            "carried": self._contexts,
+            "stages": lambda those: None if those is None else self._parts(RetrievalStage, those),
+            "retrievals": lambda those: self._parts(Retrieval, those),
+            "reference": lambda one: None if one is None else Reference(**_known(Reference, one)),
+            "parent": _read_span,
+            "target": _read_span,
+            "inputs": _tuple,
+            "tags": _tuple,
+            "resource": _texts,
+        }
+        self._chunks = self._parts(RetrievedContext, self._one.get("chunks"))
+
+    def sent(self) -> SentRun:
+        """Return the request."""
+        one = {"q": None, "fw": "manual", **self._one}
+        rates = _NUMBERS.validate_python(one.get("rates") or [1.0, 1.0])
+        if not all(0.0 <= rate <= 1.0 for rate in rates):
+            raise ValueError
+        run = self._part(RagRun, one, sample=self._part(RagSample, one))
+        chances = {"sample_rate": rates[0], "judge_sample_rate": rates[1]}
+        sent: SentRun = self._part(SentRun, {"kind": None, **one}, run=run, **chances)
+        return sent
+
+    def _part(self, kind: Any, one: Any, **more: Any) -> Any:
+        for name, value in _known(kind, one).items():
+            more[name] = self._readers[name](value) if name in self._readers else value
+        if issubclass(kind, BaseModel):
+            return kind.model_validate(more, strict=True)
+        if kind is not SentRun:
+            more["started_ns"], more["ended_ns"] = one["at"]
+        read = _checks(kind)(**more)
+        return kind(**{name: getattr(read, name) for name in more})
+
+    def _parts(self, kind: type, those: Any) -> tuple[Any, ...]:
+        return tuple(self._part(kind, one) for one in _tuple(those))
+
+    def _contexts(self, places: Any) -> tuple[RetrievedContext, ...] | None:
+        if places is None:
+            return None
+        at = _WHOLE_NUMBERS.validate_python(places)
+        if any(place < 0 for place in at):
+            raise IndexError
+        return tuple(self._chunks[place] for place in at)
 
 
-def _read_retrieval(retrieval: Any, chunks: Sequence[RetrievedContext]) -> Retrieval:
-    retrieval = _mapping(retrieval)
-    started_ns, ended_ns = (_whole(at) for at in retrieval["at"])
-    texts = {name: _text(retrieval.get(key)) for key, name in _RETRIEVAL_TEXTS}
-    top_k = retrieval.get("k")
-    return Retrieval(
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-        contexts=_of(chunks, retrieval.get("ctx")) or (),
-        top_k=None if top_k is None else _whole(top_k),
-        target=_read_span(retrieval.get("target")),
-        **texts,
-    )
-
-
-def _reference(given: Mapping[str, Any]) -> Reference:
-    return Reference(**{name: given[name] for name in Reference.model_fields if name in given})
-
-
-def _of(chunks: Sequence[RetrievedContext], places: Any) -> tuple[RetrievedContext, ...] | None:
-    if places is None:
-        return None
-    wanted = [_whole(place) for place in _list(places)]
-    if any(place < 0 for place in wanted):
-        raise IndexError
-    return tuple(chunks[place] for place in wanted)
+def _known(kind: type, one: Any) -> dict[str, Any]:
+    """Return those fields of a part that this version knows, by their names."""
+    there = _MAPPING.validate_python(one)
+    return {name: there[key] for name, key in _keys(kind).items() if key in there}
 
 
 def _read_span(span: Any) -> SpanContext | None:
     if span is None:
         return None
-    trace, own, flags, *state = _list(span)
+    trace, own, flags, *state = _SPAN.validate_python(span)
     read = SpanContext(
-        int(_required_text(trace), 16),
-        int(_required_text(own), 16),
+        int(trace, 16),
+        int(own, 16),
         is_remote=True,
-        trace_flags=TraceFlags(_whole(flags)),
-        trace_state=TraceState.from_header([_required_text(state[0])]) if state else None,
+        trace_flags=TraceFlags(flags),
+        trace_state=TraceState.from_header([state[0]]) if state else None,
     )
     return read if read.is_valid else None
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
+def _tuple(those: Any) -> tuple[Any, ...]:
+    return tuple(_LIST.validate_python(those) or ())
 
 
-def _list(value: Any) -> list[Any]:
-    """Return a list; of an absent one, an empty one."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _texts(value: Any) -> dict[str, str]:
-    known = {} if value is None else _mapping(value)
-    return {name: text for name, text in known.items() if isinstance(text, str)}
-
-
-def _text(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _required_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError
-    return float(value)
-
-
-def _rate(value: Any) -> float:
-    rate = _number(value)
-    if not 0.0 <= rate <= 1.0:
-        raise ValueError
-    return rate
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
+def _texts(known: Any) -> dict[str, str]:
+    there = _MAPPING.validate_python(known or {})
+    return {name: text for name, text in there.items() if isinstance(text, str)}
