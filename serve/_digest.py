@@ -106,6 +106,7 @@ def digest_of(
     gaps = [
         f"{one.name or one.id}: {one.n_bad} of {one.n_requests} went badly"
         for one in reader.gaps(time_of_it).gaps[:MOST_LINES]
+        if one.state == "open"
     ]
     questions = [
         f"{one.question}: {one.bad.bad} of {one.bad.requests} bad"

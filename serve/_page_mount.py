@@ -21,6 +21,7 @@ __all__ = ["pages_of"]
 
 def pages_of(
     reader: Reader,
+    decide_gap: Callable[[str, str], None] | None,
     store: StoreOptions,
     *,
     golden: Path | None,
@@ -39,6 +40,7 @@ def pages_of(
 
     Args:
         reader: Reads its store.
+        decide_gap: Keeps what was decided of a knowledge gap; None: nothing is kept.
         store: Where that is.
         golden: The golden set's file; None: ``golden.jsonl`` beside the store. Labels are kept beside it.
         references: The file of references that the server's meter knows, too.
@@ -65,6 +67,7 @@ def pages_of(
     return Pages(
         Sources(
             reader=reader,
+            decide_gap=decide_gap,
             changes=changes,
             standing=standing,
             health=health,

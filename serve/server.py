@@ -422,6 +422,7 @@ class Server:
             return None
         return pages_of(
             self.reader,
+            None if self.store is None else self.store.decide_gap,
             options.store,
             golden=options.golden,
             references=options.references,

@@ -20,7 +20,7 @@ from ragmeter.serve.store import RequestView
 
 from ._golden import GoldenEntry, GoldenSet
 
-__all__ = ["LABELLED_SCORE", "Form", "Labels", "NotSavedError", "read_form"]
+__all__ = ["LABELLED_SCORE", "Form", "Labels", "NotSavedError", "form_of", "read_fields"]
 
 LABELLED_SCORE = "answer_right"
 """What somebody is asked on the page: whether the answer is right."""
@@ -97,19 +97,22 @@ def _rates(path: Path, changed: int) -> Mapping[str, VerdictRate]:  # noqa: ARG0
     return rates_in(path)
 
 
-def read_form(body: bytes) -> tuple[str, Form]:
-    """Return the form token and what stands in the form."""
+def read_fields(body: bytes) -> Mapping[str, str]:
+    """Return the fields of a form. Raises ValueError: there are too many."""
     fields = parse_qs(
         body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
     )
-    given: Mapping[str, str] = {name: values[-1] for name, values in fields.items()}
-    form = Form(
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def form_of(given: Mapping[str, str]) -> Form:
+    """Return what stands in the form about a request."""
+    return Form(
         word=given.get("word", ""),
         answer=given.get("answer", "").replace("\r\n", "\n").strip(),
         documents=given.get("documents", "").replace("\r\n", "\n").strip(),
         golden=given.get("golden") == "1",
     )
-    return given.get("form", ""), form
 
 
 def _golden_entry(view: RequestView, form: Form) -> GoldenEntry:

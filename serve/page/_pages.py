@@ -29,7 +29,7 @@ from ragmeter.serve.store import UnreadableStoreError
 
 from ._asked import RANGES, SETTINGS, PageQuery, UnreadableAddressError, page_query_of
 from ._export import lines
-from ._labels import MOST_FORM_BYTES, Form, NotSavedError, read_form
+from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
 from ._numbers import clock, count, number, percent, read_in, timestamp, zone_name
 from ._rendering import PAGE_HEADERS, respond, static_file
@@ -87,6 +87,7 @@ class Pages:
             Route("/requests", self._page(self._requests)),
             Route("/connect", self._page(self._connect)),
             Route("/gaps", self._page(self._gaps)),
+            Route("/gaps/{gap}", self._decide_gap, methods=["POST"]),
             Route("/corpus", self._page(self._corpus)),
             Route("/conversations", self._page(self._conversations)),
             Route("/scoring", self._page(self._scoring)),
@@ -190,9 +191,10 @@ class Pages:
             raise UnreadableAddressError(str(error)) from None
 
     def _gaps(self, request: Request, asked: PageQuery) -> Response:
-        return self._render_page(
-            request, asked, "gaps.html", "/gaps", self._views.gaps(asked, self._t(request))
-        )
+        values = self._views.gaps(asked, self._t(request)) | {
+            "form_token": self._token if self._sources.decide_gap is not None else "",
+        }
+        return self._render_page(request, asked, "gaps.html", "/gaps", values)
 
     def _corpus(self, request: Request, asked: PageQuery) -> Response:
         return self._render_page(
@@ -278,9 +280,8 @@ class Pages:
             iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers
         )
 
-    async def _label(self, request: Request) -> Response:
-        """Take a form: only from this server's own page, known by its origin and its token."""
-        labels = self._sources.labels
+    async def _fields(self, request: Request) -> Mapping[str, str] | Response:
+        """Return the fields of a form of this server's own page, known by its origin; else a refusal."""
         if request.headers.get("origin", "") != _own_origin(request):
             return Response("forms of other sites are not taken\n", 403, PAGE_HEADERS)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -292,9 +293,41 @@ class Pages:
             if len(body) > MOST_FORM_BYTES:
                 return Response("the form is too long\n", 413, PAGE_HEADERS)
         try:
-            token, form = read_form(body)
+            return read_fields(body)
         except ValueError:
             return Response("too many fields\n", 400, PAGE_HEADERS)
+
+    def _is_own(self, fields: Mapping[str, str]) -> bool:
+        """Return whether a form has the token of this server's forms."""
+        return hmac.compare_digest(fields.get("form", "").encode(), self._token.encode())
+
+    async def _decide_gap(self, request: Request) -> Response:
+        """Take what somebody decided of a knowledge gap."""
+        fields = await self._fields(request)
+        if isinstance(fields, Response):
+            return fields
+        gap, decide = request.path_params["gap"], self._sources.decide_gap
+
+        def save() -> Response:
+            if decide is None or not self._is_own(fields):
+                return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
+            try:
+                decide(gap, fields.get("state", ""))
+            except ValueError as error:
+                return Response(f"{error}\n", 400, PAGE_HEADERS)
+            back = page_query_of(request.query_params).link("/gaps")
+            return RedirectResponse(f"{back}#g{gap}", 303, headers=PAGE_HEADERS)
+
+        response = await self._on_thread(lambda: self._readable(request, save))
+        return response or self._failure_page(request)
+
+    async def _label(self, request: Request) -> Response:
+        """Take what somebody says of a request."""
+        labels = self._sources.labels
+        fields = await self._fields(request)
+        if isinstance(fields, Response):
+            return fields
+        form = form_of(fields)
         words = self._t(request)
 
         def save() -> Response:
@@ -303,7 +336,7 @@ class Pages:
             asked = page_query_of(request.query_params)
             if labels is None or view is None:
                 return self._message(request, 404, "gone")
-            if not hmac.compare_digest(token.encode(), self._token.encode()):
+            if not self._is_own(fields):
                 refused = self._one(request, asked, form=form, problem=words("form_expired"))
                 refused.status_code = 403
                 return refused

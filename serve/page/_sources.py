@@ -55,6 +55,8 @@ class Sources:
     """What is known to be right."""
     labels: Labels | None = None
     """Where people's words and the golden set are kept; None: nowhere."""
+    decide_gap: Callable[[str, str], None] | None = None
+    """Keeps what was decided of a knowledge gap; None: nothing is kept."""
     keeps_texts: bool = True
     """Whether texts that come are kept."""
     wait_s: float = 30.0

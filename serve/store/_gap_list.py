@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias, get_args
 
 from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
 from ragmeter.quality.gaps.sample import rank_of
@@ -13,9 +14,9 @@ from ragmeter.quality.gaps.sample import rank_of
 from ._database import Database
 from ._lists import where_of
 from .health_views import bad_share
-from .views import Filters, GapPage, GapView
+from .views import Filters, GapPage, GapState, GapView
 
-__all__ = ["GAPS_RANGE_S", "GapMembers", "gaps"]
+__all__ = ["GAPS_RANGE_S", "GapMembers", "decide_gap", "gaps", "with_states"]
 
 GapMembers: TypeAlias = Mapping[str, frozenset[str]]
 """The ids of its requests that went badly, by the id of a gap."""
@@ -90,6 +91,40 @@ def gaps(
     return page, members
 
 
+def with_states(database: Database, page: GapPage) -> GapPage:
+    """Return the gaps with what was decided of each; those that nothing is to be done about come last."""
+    decided = {
+        name: (state, at)
+        for name, state, at in database.among(
+            "SELECT id, state, at FROM gap_state WHERE id IN (these)",
+            [one.id for one in page.gaps],
+        )
+    }
+    found: list[GapView] = []
+    for one in page.gaps:
+        state, at = decided.get(one.id, ("open", 0))
+        comes_back = state == "closed" and one.last_ms > at
+        found.append(replace(one, state="open" if comes_back else state))
+    return replace(page, gaps=tuple(sorted(found, key=lambda one: one.state != "open")))
+
+
+def decide_gap(database: Database, gap: str, state: str, at_ms: int) -> None:
+    """Keep what was decided of a gap.
+
+    Raises:
+        ValueError: There is no such state, or what is given is no gap's id.
+    """
+    if state not in get_args(GapState) or not re.fullmatch("[0-9a-f]{8}", gap):
+        raise ValueError(
+            f"a gap's id is 8 hex digits, its state one of {', '.join(get_args(GapState))}"
+        )
+    database.execute("DELETE FROM gap_state WHERE id = ?", (gap,))
+    if state != "open":
+        database.execute(
+            "INSERT INTO gap_state (id, state, at) VALUES (?, ?, ?)", (gap, state, at_ms)
+        )
+
+
 def _of_members(
     rows: Sequence[tuple[Any, ...]],
     values: Mapping[int, Mapping[str, float | None]],
@@ -102,6 +137,7 @@ def _of_members(
     relevances = [value for one in scores if (value := one.get(READ[0])) is not None]
     services = Counter(row[6] for row in rows)
     start = min((row[4] for row in rows), default=bounds[0])
+    last = max((row[4] for row in rows), default=bounds[0])
     step = max(1, -(-(max(start + 1, min(bounds[1], now_ms)) - start) // _BINS))
     bins = [[0, 0, 0, 0] for _ in range(_BINS)]
     for row in rows:
@@ -112,6 +148,7 @@ def _of_members(
         "n_refused": sum(one == 1.0 for one in refusals),
         "n_empty": sum(one.get("empty_retrieval") == 1.0 for one in scores),
         "relevance": sum(relevances) / len(relevances) if relevances else None,
+        "last_ms": last,
         "from_ms": start,
         "step_ms": step,
         "bins": tuple((bad, suspect, good, none) for bad, suspect, good, none in bins),

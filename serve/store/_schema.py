@@ -132,6 +132,8 @@ CREATE INDEX request_home ON request (home) WHERE home IS NOT NULL;
 CREATE INDEX request_homeless ON request (id) WHERE home IS NULL;
 CREATE INDEX request_conversation ON request (conversation_id) WHERE conversation_id IS NOT NULL;
 """,
+    # What people decided of knowledge gaps; those without a row are open.
+    "CREATE TABLE gap_state (id TEXT PRIMARY KEY, state TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID",
 )
 VERSION = len(_STEPS)
 """The version that this program writes."""

@@ -21,7 +21,7 @@ from ._chunk_list import chunks
 from ._conversation_list import conversations
 from ._database import Database, Home
 from ._facets import facets
-from ._gap_list import GAPS_RANGE_S, GapMembers, gaps
+from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import MeasuredScore, in_order
 from ._names import OWN_SEGMENTS, segments_told_apart
@@ -272,7 +272,9 @@ class Reader:
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
-        return self._gap_list(filters)[0]
+        page = self._gap_list(filters)[0]
+        with self._reading() as database:
+            return with_states(database, page)
 
     def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
         """Return the gaps, and the ids of the requests of each that went badly."""

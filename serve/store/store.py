@@ -25,6 +25,7 @@ from ragmeter.metrics.errors import install_command, loggable
 
 from ._alert_claims import StoredClaims
 from ._database import Database, Home
+from ._gap_list import decide_gap
 from ._keeping import Keeping
 from ._names import Names
 from ._received import Batch, DroppedCount, dropped_in, from_export_request
@@ -253,6 +254,11 @@ class Store:
     def claims(self) -> StoredClaims:
         """Return what says which of all servers on this store tells of a change; it raises as `take`."""
         return StoredClaims(self._small_change, self._clock)
+
+    def decide_gap(self, gap: str, state: str) -> None:
+        """Keep what was decided of a knowledge gap; raises as `take`, and ValueError: there is none such."""
+        with self._small_change() as database:
+            decide_gap(database, gap, state, int(self._clock() * 1000))
 
     def maintain(self) -> bool:
         """Sum up hours that are over, and make room; called now and then, on a thread that may wait.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -372,9 +372,17 @@ class ConversationPage:
     """Whether all requests of that time were read; else the newest 20,000 that name a conversation."""
 
 
+GapState = Literal["open", "accepted", "closed"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapView(Gap):
-    """A knowledge gap, and what its stored requests say of it."""
+    """A knowledge gap, what its stored requests say of it, and what was decided."""
+
+    state: GapState = "open"
+    """``accepted``: nothing will be done; ``closed``: dealt with, ``open`` again with its next bad request."""
+    last_ms: int = 0
+    """When its last bad request came, milliseconds since the epoch."""
 
     service: str = ""
     """That most of its bad requests ran in; empty: unknown."""

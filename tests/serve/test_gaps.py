@@ -87,6 +87,33 @@ def test_parts_are_listed_alone_and_an_empty_list_says_why(kept):
     assert reader.gaps(Filters(range_s=1.0)).why_empty == "no_requests"
 
 
+def test_what_was_decided_stays_and_a_closed_gap_opens_with_its_next_bad_request(traffic):
+    now = [NOW_S]
+    store = Store(clock=lambda: now[0])
+    store.export(traffic)
+
+    def gap():
+        [found] = store.reader().gaps(FORTNIGHT).gaps
+        return found
+
+    assert (gap().state, gap().last_ms) == (
+        "open",
+        max(one.run.started_ns for one in traffic[:16]) // 10**6,
+    )
+    for state in ("accepted", "open", "closed"):
+        store.decide_gap(gap().id, state)
+        assert gap().state == state
+    now[0] += 3_600
+    later = request(500, "How are solar panels on the castle cleaned?", "bad")
+    at_ns = int((NOW_S + 1_800) * 1e9)
+    store.export([replace(later, run=replace(later.run, started_ns=at_ns, ended_ns=at_ns + 1))])
+    assert (gap().state, gap().n_bad) == ("open", 17)
+    for name, state in (("not an id", "closed"), (gap().id, "gone")):
+        with pytest.raises(ValueError, match="8 hex digits"):
+            store.decide_gap(name, state)
+    store.close()
+
+
 def test_a_list_is_kept_for_a_minute(traffic):
     now = [NOW_S]
     store = Store(clock=lambda: now[0])

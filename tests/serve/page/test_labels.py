@@ -44,6 +44,29 @@ def test_a_right_answer_becomes_a_label_and_a_reference(labels):
     assert reference.context_ids == ("ru-buckwheat#2", "<script>alert(1)</script>")
 
 
+def test_what_is_decided_of_a_gap_is_kept_and_a_form_of_elsewhere_is_not_taken():
+    decided = []
+    pages = client(decide_gap=lambda *given: decided.append(given))
+    text = pages.get("/gaps?service=library").text
+    secret = text.partition('name="form" value="')[2].partition('"')[0]
+
+    def answered(origin=HOST, **fields):
+        return pages.post("/gaps/0a0b0c0d?service=library", data=fields, headers={"origin": origin})
+
+    assert [answered("http://elsewhere", form=secret, state="closed").status_code] == [403]
+    assert answered(form="guessed", state="closed").status_code == 403
+    assert decided == []
+    response = answered(form=secret, state="closed")
+    assert (response.status_code, response.headers["location"]) == (
+        303,
+        "/gaps?service=library#g0a0b0c0d",
+    )
+    assert decided == [("0a0b0c0d", "closed")]
+    assert "Open again" not in text
+    assert 'value="accepted"' in text
+    assert "Accept" not in client().get("/gaps").text, "nothing is kept there"
+
+
 def test_saving_keeps_the_filters_of_the_address(labels):
     pages = client(labels=labels)
     filters = "range=6h&seg=language%3Azh"
