@@ -26,20 +26,17 @@ from ragmeter.adapters.reading.answer import (
     choose_answer,
     is_label,
 )
-from ragmeter.adapters.reading.calls import speakers_of
 from ragmeter.adapters.reading.contexts import Stretch, metadata_texts, stretches_in
 from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
-from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._calls import steps_of
 from ._payloads import fields_in, find_answer
-from ._state import LlmNote, OpenRequest
+from ._state import OpenRequest
 
 __all__ = [
     "OutputNote",
     "answer_in",
-    "call_before_answer",
     "note_output",
     "shown",
 ]
@@ -144,33 +141,6 @@ def _as_plain(value: object, depth: int = 0) -> Any:
     if isinstance(value, Enum):
         return _as_plain(value.value, depth + 1)
     return str(value) if isinstance(value, (date, Decimal, UUID)) else None
-
-
-def call_before_answer(
-    request: OpenRequest, answer: str | None, calls: Sequence[Step]
-) -> LlmNote | None:
-    """Return the call before which everything happened that the answer is from; None: it is not seen.
-
-    A call that is not known to have answered, and that began before a retrieval was over or within a
-    function that gave out documents, did something else: it graded them, say, and the answer comes from a
-    model that LangChain does not know.
-    """
-    notes = {str(note.run.order): note for note in request.llms}
-    if speakers := speakers_of(calls, answer):
-        return notes[speakers[-1].id]
-    if not calls:
-        return None
-    note = notes[calls[-1].id]
-    for one in request.retrievals:
-        if one.contexts and one.ended_order is not None and note.run.order < one.ended_order:
-            return None
-    choosing = {id(passage.run) for passage in request.passages}
-    run = note.run.parent
-    while run is not None:
-        if id(run) in choosing and run.parent is not None:
-            return None
-        run = run.parent
-    return note
 
 
 def shown(

@@ -14,7 +14,7 @@ from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
-from ragmeter.adapters.reading.calls import refusal_before, response_id_of
+from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
@@ -28,7 +28,6 @@ from ragmeter.requests.scope import RequestScope
 from ._answers import (
     OutputNote,
     answer_in,
-    call_before_answer,
     shown,
 )
 from ._calls import steps_of
@@ -53,7 +52,6 @@ def has_retrieved(request: OpenRequest) -> bool:
         request.retrievals
         or (request.shaped and request.llms)
         or (request.passages and request.llms)
-        or any(passage.run.kind == "tool" for passage in request.passages)
     )
 
 
@@ -97,7 +95,8 @@ def _run_of(
     calls = steps_of(request)
     note_shaped(request, calls)
     answer = _answer(request, output, calls)
-    answering = call_before_answer(request, answer, calls)
+    ends = [note.ended_order or 0 for note in request.retrievals if note.contexts]
+    answering = last_call(calls, answer, max(ends, default=0))
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, notes, queries, calls)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.prompts import Prompt, seen_in_prompts
+from ragmeter.adapters.reading.step import Step
 
 from ._stages import Trail
-from ._state import LlmNote, OpenRequest, Passage, Paste, RetrievalNote, Run
+from ._state import OpenRequest, Passage, Paste, RetrievalNote, Run
 
 __all__ = ["candidates", "contexts_used", "counted_retrievals"]
 
@@ -30,11 +31,10 @@ class _Item(NamedTuple):
 
 
 def counted_retrievals(
-    request: OpenRequest, answering: LlmNote | None
+    request: OpenRequest, answering: Step | None
 ) -> tuple[list[RetrievalNote], bool]:
     """Return the retrievals that count, in start order, and whether passages stand for them."""
     notes = [note for note in request.retrievals if _is_outermost(note)]
-    notes.extend(_tool_retrievals(request))
     notes = _not_given_up(notes)
     if notes:
         return sorted(notes, key=lambda note: note.run.order), False
@@ -118,20 +118,9 @@ def _as_note(passage: Passage) -> RetrievalNote:
     return note
 
 
-def _tool_retrievals(request: OpenRequest) -> list[RetrievalNote]:
-    """Return tools that gave out documents without a retriever below them."""
-    if request.options.strict:
-        return []
-    return [
-        _as_note(passage)
-        for passage in request.passages
-        if passage.run.kind == "tool" and not passage.run.children_retrievals
-    ]
-
-
-def _passage_retrievals(request: OpenRequest, answering: LlmNote | None) -> list[RetrievalNote]:
+def _passage_retrievals(request: OpenRequest, answering: Step | None) -> list[RetrievalNote]:
     """Return functions that gave out documents of their own; before the model answered, if any."""
-    limit = None if answering is None else answering.run.order
+    limit = None if answering is None else answering.started_ns
     found: list[Passage] = []
     later: list[Passage] = []
     seen: set[str] = set()
@@ -147,7 +136,7 @@ def _passage_retrievals(request: OpenRequest, answering: LlmNote | None) -> list
 def contexts_used(
     request: OpenRequest,
     notes: Sequence[RetrievalNote],
-    answering: LlmNote | None,
+    answering: Step | None,
     answer: str | None,
     *,
     replace: bool,
@@ -171,7 +160,7 @@ def contexts_used(
     trail.found(request, notes, items)
     if request.options.strict:
         return tuple(item.snapshot for item in items)
-    limit = None if answering is None else answering.run.order
+    limit = None if answering is None else answering.started_ns
     steps: list[Passage | Paste] = [*request.passages, *_pastes(request, answer)]
     for step in sorted(steps, key=lambda step: step.ended_order):
         run = step.run
@@ -311,7 +300,7 @@ def _around(run: Run) -> Iterator[Run]:
 
 
 def _given_to_model(
-    items: list[_Item], request: OpenRequest, answering: LlmNote | None
+    items: list[_Item], request: OpenRequest, answering: Step | None
 ) -> list[_Item]:
     """Leave out documents that the functions around the answering calls were not given any more.
 
@@ -321,11 +310,11 @@ def _given_to_model(
     if answering is None:
         readers = [request.reader]
     else:
-        ends = [item.order for item in items if item.order < answering.run.order]
+        ends = [item.order for item in items if item.order < answering.started_ns]
         since = max(ends, default=0)
         # Calls since the last retrieval answer together, e.g. one per document.
         runs = [note.run for note in request.llms if since <= note.run.order]
-        readers = [_given_documents(run) for run in runs if run.order <= answering.run.order]
+        readers = [_given_documents(run) for run in runs if run.order <= answering.started_ns]
     given = [run for run in readers if run is not None and run.documents]
     if not given or given[-1].parent is None:
         return items

@@ -211,10 +211,8 @@ def _retriever_started(
 def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
     """Copy what an outermost retriever returned, at once: the application gets the very list."""
     now = time.time_ns()
-    if run.request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _ends(attached, run, run_id):
         return
-    run.open = False
     request = run.request
     note = run.note
     if note is not None:
@@ -227,13 +225,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
         if (note.target is None or request.target is None) and _may_show_span(request):
             _find_retrieval_span(attached, request, note)
-        parent = run.parent
-        while parent is not None:
-            notes = parent.children_retrievals
-            if notes is None:
-                notes = parent.children_retrievals = []
-            notes.append(note)
-            parent = parent.parent
+        note.note_around()
     elif run.nested is not None:
         run.nested.contexts = contexts = snapshot_documents(documents)
         attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
@@ -267,10 +259,8 @@ def chain_ended(
     attached: Attachment, run: Run, run_id: UUID, outputs: object, event: Mapping[str, Any]
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
-    if run.request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _ends(attached, run, run_id):
         return
-    run.open = False
     now = time.time_ns()
     request = run.request
     is_watched = attached.lookout.looks or request.options.rules is not None
@@ -287,10 +277,8 @@ def chain_ended(
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
     """Note what a tool gave out: documents beside its text, or a text that may hold some."""
     now = time.time_ns()
-    if run.request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _ends(attached, run, run_id):
         return
-    run.open = False
     request = run.request
     if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
         note_tool(attached, run, output, now)
@@ -314,10 +302,8 @@ def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], pr
 
 def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
     """Note what a model said, unless it helped a retriever."""
-    if run.request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _ends(attached, run, run_id):
         return
-    run.open = False
     request = run.request
     request.open_llms.pop(run_id.int, None)
     if run is request.root:
@@ -340,10 +326,8 @@ def run_failed(
     now: int,
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
-    if run.request.ignored or run_id.int != run.run_id.int:
-        _drop(attached, run, run_id)
+    if not _ends(attached, run, run_id):
         return
-    run.open = False
     request = run.request
     if request.open_llms.pop(run_id.int, None) is not None:
         request.failed_llms.append(run)
@@ -386,12 +370,16 @@ def _leave_retriever(run_id: UUID) -> None:
         active_retriever.set(None)
 
 
-def _drop(attached: Attachment, run: Run, run_id: UUID) -> None:
-    """Forget a run that another one stands for; with an ignored root, its request."""
-    if run_id.int == run.run_id.int:
+def _ends(attached: Attachment, run: Run, run_id: UUID) -> bool:
+    """Note that a run is over; forget it where another stands for it, and with an ignored root its request."""
+    if run_id.int != run.run_id.int:
+        attached.tracker.drop(run_id, run.request)
+    elif run.request.ignored:
         attached.tracker.close_request(run.request)
     else:
-        attached.tracker.drop(run_id, run.request)
+        run.open = False
+        return True
+    return False
 
 
 def _holds_state(request: OpenRequest) -> bool:

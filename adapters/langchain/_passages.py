@@ -115,9 +115,8 @@ def _add_passage(
 
 
 def note_documents(attached: Attachment, run: Run, documents: Sequence[Any], now: int) -> None:
-    """Note the documents that a tool gave out beside its text, unless a retriever below it found just these."""
-    retrieved = run.children_retrievals
-    if not (retrieved and _as_retrieved(documents, retrieved)):
+    """Note the documents that a tool gave out beside its text, unless retrievers below it found just these."""
+    if not _as_retrieved(documents, run.children_retrievals or ()):
         _add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
 
 

@@ -7,6 +7,7 @@ give out is noted by reference, for some requests only, so that it can be said w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import (
@@ -52,23 +53,16 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
                 item for items in document_lists(output).values() for item in items
             ]
             if found:
-                note.contexts = snapshot_documents(found)
-                attached.tracker.requests.grow(
-                    request.root.run_id.int, bytes_of(note.contexts or ())
-                )
-            elif getattr(output, "status", None) == "error":  # a tool whose error the agent is told
+                _note_found(attached, note, found)
+                return True
+            if getattr(output, "status", None) == "error":  # a tool whose error the agent is told
                 note.error_type = "tool_error"
             else:
                 note.rule, note.result = rule, plain_of(result_in(output, run.taken))
                 size_bytes = sum(weight_of(item.text) for item in strings_in(output))
                 attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
             request.retrievals.append(note)
-            parent = run.parent
-            while parent is not None:
-                if parent.children_retrievals is None:
-                    parent.children_retrievals = []
-                parent.children_retrievals.append(note)
-                parent = parent.parent
+            note.note_around()
             return True
     if request.retrievals or request.passages:
         return False
@@ -79,21 +73,33 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
 
 def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
     """Note what a tool gave out that no one named: documents beside its text, or a text that may hold some."""
+    request = run.request
+    if request.options.strict:
+        return
     documents = tool_documents(output)
-    if documents:
+    if run.children_retrievals and documents:
         note_documents(attached, run, documents, now)
         return
     if run.children_retrievals:  # it may have pasted only some of them
         note_paste(run, content_of(output), None)
         return
-    request = run.request
-    is_full = len(request.shaped) >= MOST_GIVEN
-    if is_full or request.options.strict or getattr(output, "status", None) == "error":
+    if documents:
+        _note_found(attached, _note_of(run, now), documents)
+        return
+    if len(request.shaped) >= MOST_GIVEN or getattr(output, "status", None) == "error":
         return
     note = _note_of(run, now)
     note.result = content_of(output)
     request.loose_bytes += weight_of(note.result)
     request.shaped.append(note)
+
+
+def _note_found(attached: Attachment, note: RetrievalNote, documents: Sequence[Any]) -> None:
+    request = note.run.request
+    note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
+    attached.tracker.requests.grow(request.root.run_id.int, bytes_of(note.contexts))
+    request.retrievals.append(note)
+    note.note_around()
 
 
 def _note_of(run: Run, now: int) -> RetrievalNote:

@@ -214,6 +214,15 @@ class RetrievalNote:
         """Name of the collection or index that was searched."""
         self.target: SpanContext | None = None
 
+    def note_around(self) -> None:
+        """Note it, finished, with all runs around it."""
+        parent = self.run.parent
+        while parent is not None:
+            if parent.children_retrievals is None:
+                parent.children_retrievals = []
+            parent.children_retrievals.append(self)
+            parent = parent.parent
+
 
 class Passage(NamedTuple):
     """A run that gave out documents without being a retriever."""

@@ -10,8 +10,8 @@ from .letters import letters_of, weight_of
 from .step import Step, Unknown
 
 __all__ = [
-    "MAX_CALLS", "UNFINISHED", "UNHEARD", "authors_of", "brief_replies_in", "drafts_for", "refusal_before",
-    "response_id_of", "speakers_of",
+    "MAX_CALLS", "UNFINISHED", "UNHEARD", "authors_of", "brief_replies_in", "drafts_for", "is_grade",
+    "last_call", "refusal_before", "response_id_of", "speakers_of",
 ]  # fmt: skip
 
 MAX_CALLS = 100
@@ -20,6 +20,9 @@ MAX_CALLS = 100
 _LEAST_BRIEF = 6
 _MOST_BRIEF = 200
 """Letters of a brief reply at least, and its characters at most: it counts only where it stands on its own."""
+
+_LEAST_REPLY = 4
+"""Letters of an answer at least, where nothing else says that it is one."""
 
 UNFINISHED = Unknown("unfinished")
 """What a call was about to say that failed or has not ended: it may be the answer."""
@@ -52,6 +55,24 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
             if call.started_ns >= after_ns and is_long(call.words):
                 return (call,) if call.sent else ()
     return None if any(isinstance(call.said, Unknown) for call in calls) else ()
+
+
+def last_call(calls: Sequence[Step], answer: str | None, after_ns: int) -> Step | None:
+    """Return the call whose words the answer ends with, else the last one if it may have answered.
+
+    One that graded, or that began before the last retrieval ended, did not: then a model answered that is not
+    seen, and this is None.
+    """
+    if speakers := speakers_of(calls, answer):
+        return speakers[-1]
+    last = calls[-1] if calls else None
+    return None if last is None or last.started_ns < after_ns or is_grade(last.words) else last
+
+
+def is_grade(words: str) -> bool:
+    """Return whether a reply is a judge's: a label, a number, or a form with fields."""
+    plain = words.strip()
+    return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
 
 
 def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:

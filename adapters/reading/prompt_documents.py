@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from ragmeter.metrics import RetrievedContext
 
-from .answer import is_label, is_long
-from .calls import authors_of
+from .answer import is_long
+from .calls import authors_of, is_grade
 from .layout import place_in, question_in_prompt
-from .letters import letters_of, weight_of
+from .letters import letters_of
 from .prompts import MAX_PROMPTS, turn_in
 from .results import RetrievalTool, cut, reads_as_retrieved
 from .step import Message, Step
@@ -18,8 +18,6 @@ from .values import Document
 
 __all__ = ["PromptContexts", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
 
-_LEAST_REPLY = 4
-"""Letters of an answer at least, where nothing else says that it is one."""
 _ANY = RetrievalTool("*")
 
 
@@ -45,7 +43,7 @@ def contexts_in_prompts(
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
     )
-    if not authors or _is_grade(authors[-1].words):
+    if not authors or is_grade(authors[-1].words):
         return None
     if sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
         return None
@@ -66,12 +64,6 @@ def contexts_in_prompts(
         for item in told
     )
     return PromptContexts(found, is_divided=True) if found and not known else None
-
-
-def _is_grade(words: str) -> bool:
-    """Return whether a reply is a judge's: a label, a number, or a form with fields."""
-    plain = words.strip()
-    return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
 
 
 def carried_in(
