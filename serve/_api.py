@@ -7,7 +7,7 @@ here changes anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -26,20 +26,7 @@ from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from ._intake import RETRY_AFTER_S
-from ._openapi import (
-    DEFAULT_LIMIT,
-    FILTERS,
-    LANES,
-    LIST,
-    MAY_BE_EMPTY,
-    NARROWING,
-    PATHS,
-    RANGES,
-    REPEATED,
-    SCORE_BOUND,
-    TURNS,
-    description,
-)
+from ._openapi import DEFAULT_LIMIT, PATHS, RANGES, SCORE_BOUND, description, parameters_of
 from .store import (
     GAPS_RANGE_S,
     LATEST_MS,
@@ -81,7 +68,7 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
     """Return the filters that an address names.
 
     Args:
-        asked: Parameters that are described in ``_openapi.py``, those of `FILTERS` and `NARROWING`.
+        asked: Parameters that are described in ``openapi.json``.
 
     Raises:
         ValueError: One makes no sense; the message names it.
@@ -169,7 +156,6 @@ def api_routes(
         )
 
     def overview(asked: QueryParams, _: str) -> Any:
-        _check(asked, (*FILTERS, *LANES))
         filters = filters_of(asked)
         said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
         said |= _HEALTH.dump_python(reader.health(filters, by=asked.get("by", "")), mode="json")
@@ -201,7 +187,6 @@ def api_routes(
         }
 
     def requests(asked: QueryParams, _: str) -> Any:
-        _check(asked, (*FILTERS, *LIST), REPEATED)
         limit = _whole(asked, "limit")
         page = reader.requests(
             filters_of(asked),
@@ -214,7 +199,6 @@ def api_routes(
         return Response(_PAGE.dump_json(page), media_type="application/json", headers=_HEADERS)
 
     def request(asked: QueryParams, key: str) -> Any:
-        _check(asked, ("span_id",))
         span_id = asked.get("span_id")
         if span_id is not None and not _is_hex(span_id, 16):
             raise ValueError("span_id is 16 hex digits")
@@ -229,11 +213,9 @@ def api_routes(
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
     def facets(asked: QueryParams, _: str) -> Any:
-        _check(asked, (*FILTERS, *NARROWING), REPEATED)
         return _FACETS.dump_python(reader.facets(filters_of(asked)), mode="json")
 
     def conversations(asked: QueryParams, _: str) -> Any:
-        _check(asked, (*FILTERS, *TURNS))
         limit = _whole(asked, "limit")
         page = reader.conversations(
             filters_of(asked),
@@ -246,16 +228,18 @@ def api_routes(
         )
 
     def gaps(asked: QueryParams, _: str) -> Any:
-        _check(asked, FILTERS)
         wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
         return Response(
             _GAPS.dump_json(reader.gaps(wanted)), media_type="application/json", headers=_HEADERS
         )
 
-    def endpoint(answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
+    def endpoint(
+        path: str, answer: Callable[[QueryParams, str], Any]
+    ) -> Callable[[Request], Response]:
         def respond(asked: Request) -> Response:
             with guard:
                 try:
+                    _check(asked.query_params, parameters_of(path))
                     said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
                 except ValueError as error:
                     return _error(400, str(error))
@@ -279,7 +263,6 @@ def api_routes(
         return JSONResponse(description(), headers=_HEADERS)
 
     def chunks(asked: QueryParams, _: str) -> Any:
-        _check(asked, FILTERS)
         wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
         return Response(
             _CHUNKS.dump_json(reader.chunks(wanted)),
@@ -290,7 +273,7 @@ def api_routes(
     handlers = [overview, requests, request, facets, conversations, gaps, chunks]
     return [
         *(
-            Route(path, endpoint(answer), methods=["GET"])
+            Route(path, endpoint(path, answer), methods=["GET"])
             for path, answer in zip(PATHS, handlers, strict=True)
         ),
         Route("/api/openapi.json", describe, methods=["GET"]),
@@ -321,17 +304,17 @@ class _Unknown:
         await _error(404, f"known are {known}")(scope, receive, send)
 
 
-def _check(asked: QueryParams, known: Iterable[str], repeated: Iterable[str] = ()) -> None:
-    names = list(known)
+def _check(asked: QueryParams, known: Mapping[str, Mapping[str, Any]]) -> None:
     given = [name for name, _ in asked.multi_items()]
-    for name in names:
-        if given.count(name) > 1 and name not in repeated:
+    for name, schema in known.items():
+        if given.count(name) > 1 and schema.get("type") != "array":
             raise ValueError(f"{name} is given {given.count(name)} times")
-        if name not in MAY_BE_EMPTY and asked.get(name) == "":
+        # Of requests that have none: of these two an empty value says something.
+        if name not in ("service", "workflow") and asked.get(name) == "":
             raise ValueError(f"{name} is empty; leave it out")
-    unknown = sorted(set(asked) - set(names))
+    unknown = sorted(set(asked) - set(known))
     if unknown:
-        raise ValueError(f"unknown parameter {unknown[0][:40]!r}; known are {', '.join(names)}")
+        raise ValueError(f"unknown parameter {unknown[0][:40]!r}; known are {', '.join(known)}")
 
 
 def _seconds(said: str) -> float:

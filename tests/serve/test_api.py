@@ -20,14 +20,21 @@ from stored import BAD, CHUNKS, GOOD, judged, scored, told
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics import VERDICT_CODES, ConfigurationError
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._api import api_routes
-from ragmeter.serve.store import Store, StoreOptions
+from ragmeter.serve._openapi import RANGES, parameters_of
+from ragmeter.serve.store import (
+    LATEST_MS,
+    LONGEST_RANGE_S,
+    MOST_CHARACTERS,
+    Store,
+    StoreOptions,
+)
 from ragmeter.watch.change import Change
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -327,6 +334,15 @@ def test_every_value_that_the_description_excludes_is_refused(filled):
                     answer = client.get(path.format(trace_id="x"), params={one["name"]: value})
                     assert answer.status_code == 400, (path, one["name"], value)
                     assert one["name"] in answer.json()["error"]
+
+
+def test_the_description_has_the_limits_that_hold():
+    asked = parameters_of("/api/requests")
+    names, seconds = asked["range"]["anyOf"]
+    assert (names["enum"], seconds["maximum"]) == (list(RANGES), LONGEST_RANGE_S)
+    assert asked["until"]["maximum"] == asked["since"]["maximum"] == LATEST_MS
+    assert asked["reason"]["enum"] == list(VERDICT_CODES)
+    assert asked["q"]["maxLength"] == MOST_CHARACTERS
 
 
 def test_a_cursor_of_another_order_is_refused(filled):
