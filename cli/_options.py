@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-__all__ = ["ProtocolName", "RetrievalToolOption", "Signal", "ToolSeparatorOption"]
+from ragmeter.metrics import ConfigurationError
+
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry import RetrievalTool
+
+__all__ = [
+    "ProtocolName",
+    "RetrievalSpanOption",
+    "RetrievalToolOption",
+    "Signal",
+    "ToolSeparatorOption",
+    "retrieval_rules",
+]
 
 
 class ProtocolName(str, Enum):
@@ -28,8 +42,16 @@ class Signal(str, Enum):
 RetrievalToolOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="GLOB",
-        help="Tools whose results are retrieved documents, e.g. 'search_*'; repeat for more.",
+        metavar="GLOB[:FIELDS]",
+        help="Tools whose results are retrieved documents, e.g. 'search_*', with the fields of their "
+        "records: 'search_*:text=body,id=sku'; repeat for more.",
+    ),
+]
+RetrievalSpanOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB[:FIELDS]",
+        help="The same for spans of these names, e.g. 'retrieve*', whatever they call themselves.",
     ),
 ]
 ToolSeparatorOption: TypeAlias = Annotated[
@@ -39,3 +61,21 @@ ToolSeparatorOption: TypeAlias = Annotated[
         help="What stands between two documents in such a result. (default: by its layout)",
     ),
 ]
+
+
+def retrieval_rules(
+    tools: Sequence[str] | None, spans: Sequence[str] | None, separator: str | None
+) -> list[RetrievalTool]:
+    """Return what the options for tools and spans say.
+
+    Raises:
+        ConfigurationError: A rule is none, or the separator belongs to nothing.
+    """
+    from ragmeter.adapters.reading.results import as_tools  # noqa: PLC0415 -- --help needs none of it
+
+    if separator is not None and not tools:
+        raise ConfigurationError("--tool-separator needs --retrieval-tool")
+    return [
+        *(replace(rule, separator=separator) for rule in as_tools(tools or ())),
+        *as_tools(spans or (), is_span=True),
+    ]

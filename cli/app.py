@@ -23,7 +23,14 @@ from . import assistants, fleet, people, serving
 from ._console import Console
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
-from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
+from ._options import (
+    ProtocolName,
+    RetrievalSpanOption,
+    RetrievalToolOption,
+    Signal,
+    ToolSeparatorOption,
+    retrieval_rules,
+)
 from .golden.commands import golden
 from .queue.commands import queue
 from .run.command import run
@@ -466,6 +473,7 @@ def spans(
         ),
     ] = False,
     retrieval_tool: RetrievalToolOption = None,
+    retrieval_span: RetrievalSpanOption = None,
     tool_separator: ToolSeparatorOption = None,
 ) -> None:
     """Print each request that recorded spans hold, one JSON object a line, and why it cannot be scored.
@@ -474,14 +482,10 @@ def spans(
     """
     errors = Console(stderr=True)
     with exit_with_line():
-        from ragmeter.adapters.opentelemetry import RetrievalTool
-
         from .spans.run import as_row, read_recording
 
-        if tool_separator is not None and not retrieval_tool:
-            raise ConfigurationError("--tool-separator needs --retrieval-tool")
-        tools = [RetrievalTool(name, tool_separator) for name in retrieval_tool or ()]
-        recording = read_recording(files, tools)
+        rules = retrieval_rules(retrieval_tool, retrieval_span, tool_separator)
+        recording = read_recording(files, rules)
         for found in recording.requests:
             print_line(as_row(found, score=score, explain=explain))
         sys.stdout.flush()
@@ -492,14 +496,8 @@ def spans(
         for account in recording.accounts.table():
             if explain:
                 print_line(asdict(account))
-            for cause in account.causes if account.heard > account.scored else ():
-                errors.print(
-                    f"ragmeter: {account.service or 'spans'}, {account.scope}: {cause.count} of "
-                    f"{account.heard} not scored: {cause.reason}; {cause.line}",
-                    style="yellow",
-                    markup=False,
-                    soft_wrap=True,
-                )
+            for said in account.shortfalls():
+                errors.print(f"ragmeter: {said}", style="yellow", markup=False, soft_wrap=True)
     if recording.bad or recording.invalid:
         raise typer.Exit(EXIT_FAILED)
 

@@ -11,7 +11,14 @@ from ragmeter.metrics import ConfigurationError
 
 from ._console import Console
 from ._ending import EXIT_FAILED, exit_with_line
-from ._options import ProtocolName, RetrievalToolOption, Signal, ToolSeparatorOption
+from ._options import (
+    ProtocolName,
+    RetrievalSpanOption,
+    RetrievalToolOption,
+    Signal,
+    ToolSeparatorOption,
+    retrieval_rules,
+)
 from ._serve_config import configuration_lines, drop_contradicted, load_configuration
 
 __all__ = ["serve"]
@@ -86,6 +93,7 @@ def serve(
         Path | None, typer.Option(help="References by question, .jsonl or .csv.")
     ] = None,
     retrieval_tool: RetrievalToolOption = None,
+    retrieval_span: RetrievalSpanOption = None,
     tool_separator: ToolSeparatorOption = None,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that a complete trace waits for late spans.")
@@ -217,7 +225,6 @@ def serve(
             for line in configuration_lines(context):
                 Console().print(line, markup=False, highlight=False, soft_wrap=True)
             return
-        from ragmeter.adapters.opentelemetry import RetrievalTool
         from ragmeter.serve import ServeOptions, Server
 
         from ._otlp import choose_protocol
@@ -225,8 +232,6 @@ def serve(
 
         if no_spool and spool is not None:
             raise ConfigurationError("--spool and --no-spool contradict each other; leave one out")
-        if tool_separator is not None and not retrieval_tool:
-            raise ConfigurationError("--tool-separator needs --retrieval-tool")
         chosen = protocol.value if protocol else None
         server = Server(
             ServeOptions(
@@ -242,9 +247,7 @@ def serve(
                 protocol=chosen if otlp is None else choose_protocol(otlp, chosen),
                 signals=[one.value for one in signal or Signal],
                 references=None if references is None else str(references),
-                retrieval_tools=[
-                    RetrievalTool(name, tool_separator) for name in retrieval_tool or ()
-                ],
+                retrieval_tools=retrieval_rules(retrieval_tool, retrieval_span, tool_separator),
                 grace_s=grace,
                 idle_s=idle,
                 drain_timeout_s=drain_timeout,

@@ -84,7 +84,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             documents from functions, no reranking by functions.
         name: Name of the requests; default: the root run's name.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how their text is cut.
+            `RetrievalTool` for a rule of how they are read.
         retrieval_functions: The same of functions, chains and nodes of a graph, by the names of their runs.
 
     Raises:

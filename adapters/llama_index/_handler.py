@@ -85,7 +85,7 @@ class RagMeterHandler:
         answer: Where the answer stands: a key of what the request returns, or a function of it.
         name: Name of the requests; low cardinality. Default: the class of what was called.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how their text is cut.
+            `RetrievalTool` for a rule of how they are read.
         retrieval_functions: The same of a workflow's steps, and of functions that are instrumented.
 
     Raises:

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 REMEDIES: Mapping[str, str] = {
-    "no_retrieval_seen": "no span tells a retrieval: trace it, or name the tool that retrieves",
+    "no_retrieval_seen": "no span tells a retrieval: trace it, or name the tool or span that retrieves: {}",
     "tool_not_shown": "if a tool of these retrieves, name it: {}",
     "prompt_not_divided": "trace the retrieval, or put --- between the documents in the prompt",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
@@ -34,7 +34,7 @@ REMEDIES: Mapping[str, str] = {
     "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
     "no_retrieval_span": "the instrumentation does not trace retrievals",
-    "unreadable_result": "a retriever or a tool named in retrieval_tools returns neither texts nor documents",
+    "unreadable_result": "what it returns holds no known document: say where its records have their text: {}",
 }
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
 _CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -89,6 +89,8 @@ class Unheard(NamedTuple):
     """Why not."""
     tools: tuple[str, ...] = ()
     """Tools that were called, some of which may retrieve."""
+    spans: tuple[str, ...] = ()
+    """The same of spans that gave something out."""
     convention: str = ""
     """Name of the convention of its spans."""
     is_request: bool = False
@@ -123,7 +125,23 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
         )
     else:
         reason = "tool_not_shown" if tools else "no_retrieval_seen"
-    return Unheard(_service(first.span), first.span.scope, reason, names, first.reader.name)
+    spans = () if tools else _steps_that_gave(reads)
+    return Unheard(_service(first.span), first.span.scope, reason, names, spans, first.reader.name)
+
+
+def _steps_that_gave(reads: Sequence[Read]) -> tuple[str, ...]:
+    """Return the names of innermost steps that gave something out: the user may say that they retrieve."""
+    above = {read.span.parent_id for read in reads}
+    names = (
+        read.span.name
+        for read in reads
+        if read.role in ("step", "join", "other")
+        and read.span.parent_id is not None
+        and read.span.span_id not in above
+        and not is_indexing(read.span)
+        and read.reader.result(read.span) is not None
+    )
+    return tuple(dict.fromkeys(names))[:_MOST_TOOLS]
 
 
 def _service(span: SpanRecord) -> str:
@@ -161,6 +179,14 @@ class Account:
     causes: tuple[UnscoredReason, ...]
     """Why not the others, the most frequent first."""
 
+    def shortfalls(self) -> list[str]:
+        """Return a line for each cause: of whom how many are not scored, why, and what to add."""
+        return [
+            f"{self.service or 'spans'}, {self.scope}: {cause.count} of {self.heard} not scored: "
+            f"{cause.reason}; {cause.line}"
+            for cause in self.causes
+        ]
+
 
 class Accounts:
     """Counts what was heard. Not locked: one thread adds, and any may read."""
@@ -179,9 +205,11 @@ class Accounts:
         self._requests[key] += one.is_request
         place = key[0], key[1], one.reason
         known = self._notes.get(place)
-        tools = dict.fromkeys((*(() if known is None else known.tools), *one.tools))
-        if known is None or len(tools) > len(known.tools):
-            self._notes[place] = one._replace(tools=tuple(tools)[:_MOST_TOOLS])
+        before = one if known is None else known
+        self._notes[place] = before._replace(
+            tools=tuple(dict.fromkeys(before.tools + one.tools))[:_MOST_TOOLS],
+            spans=tuple(dict.fromkeys(before.spans + one.spans))[:_MOST_TOOLS],
+        )
         return known is None
 
     def table(self) -> tuple[Account, ...]:
@@ -213,18 +241,26 @@ def line_of(note: Unheard) -> str:
     if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
         switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
         line = next(switches, _NO_SWITCH)
-    option = " ".join(f"--retrieval-tool {name!r}" for name in note.tools)
+    fields = ":text=…,id=…" if note.reason == "unreadable_result" else ""
+    option = " ".join(
+        f"--retrieval-{kind} {name + fields!r}"
+        for kind, names in (("tool", note.tools), ("span", note.spans))
+        for name in names
+    )
     if note.reason == "content_off" and option:
         line = f"{line}; then {REMEDIES['tool_not_shown']}"
-    return line.format(option)
+    return line.format(option).removesuffix(": ")
 
 
 def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     """Return a request as accounts count it."""
     first = found.span or found.members[0]
     reason = _SCORED if scored else found.reason or "captured"
+    unread = [one.read for one in found.seen if one.told.missing == "unreadable_result"]
+    tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
+    spans = tuple(one.span.name for one in unread if one.role != "tool")
     return Unheard(
-        _service(first), found.scope, reason, convention=found.convention, is_request=True
+        _service(first), found.scope, reason, tools, spans, found.convention, is_request=True
     )
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ragmeter.adapters.reading.results import RetrievalTool, cut, tool_for
 from ragmeter.adapters.reading.values import Document, is_hidden
 
-from .conventions import Documents, Missing, Reader, Role
+from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading
 from .record import SpanRecord
 
-__all__ = ["Read", "Seen", "missing_in", "reached", "with_rule"]
+__all__ = ["Read", "Seen", "missing_in", "reached", "read_of"]
 
 
 class Read:
@@ -68,14 +68,18 @@ _ANY = RetrievalTool("*")
 
 
 def _documents_of(read: Read) -> Documents:
-    if read.tool is None:
+    if read.tool is None or (read.tool.is_span and not read.tool.names_fields):
         told = read.reader.documents(read.span)
-        given = read.span.attributes.get(read.reader.output_key)
+        given = (
+            read.span.attributes.get(read.reader.output_key)
+            if read.tool is None
+            else read.reader.result(read.span)
+        )
         silent = told == Documents() and given not in (None, "null", "None")
         if read.role != "retrieval" or read.span.failed or not silent:
             return told
         # What the convention finds no document in is empty only if it says so.
-        found = cut(given, _ANY)
+        found = cut(given, read.tool or _ANY)
         return Documents(missing="unreadable_result") if found is None else Documents(found)
     result = read.reader.result(read.span)
     if result is None:
@@ -88,12 +92,18 @@ def _documents_of(read: Read) -> Documents:
     return Documents(missing="unreadable_result") if found is None else Documents(found)
 
 
-def with_rule(read: Read, tools: Sequence[RetrievalTool]) -> Read:
-    """Return a tool's span with the user's rule for it, if there is one."""
-    if read.role != "tool" or not tools:
-        return read
-    tool = tool_for(read.reader.tool_name(read.span), tools)
-    return read if tool is None else Read(read.span, read.reader, read.role, tool)
+def read_of(span: SpanRecord, tools: Sequence[RetrievalTool]) -> Read | None:
+    """Return a span with the user's rule for it; None: no convention, and no rule, knows it."""
+    known = reading(span)
+    rule = tool_for(span.name, tools, is_span=True)
+    if rule is not None and (known is None or known[1] not in ("model", "evaluation")):
+        return Read(span, ANY_SPAN if known is None else known[0], "retrieval", rule)
+    if known is None:
+        return None
+    reader, role = known
+    return Read(
+        span, reader, role, tool_for(reader.tool_name(span), tools) if role == "tool" else None
+    )
 
 
 def reached(
@@ -127,7 +137,7 @@ def reached(
 
 def _told_within(read: Read, told: Documents, inner: Sequence[Read]) -> list[Seen] | None:
     """Return what the retrievers within a retrieval tell, where the outer one tells less."""
-    if told.items and read.tool is None:
+    if told.items and (read.tool is None or read.tool.is_span):
         return None
     within = [
         Seen(item, documents)

@@ -71,7 +71,8 @@ class RagMeterSpanProcessor(SpanProcessor):
     Args:
         meter: Where requests go.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how their text is cut.
+            `RetrievalTool` for a rule of how they are read.
+        retrieval_spans: The same for spans that say nothing of retrieving, e.g. ``"retrieve*"``.
         grace_s: Seconds without news after which a trace is complete of which nothing is known to be
             missing.
         idle_s: Seconds without news after which any trace is.
@@ -85,6 +86,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         meter: RagMeter,
         *,
         retrieval_tools: Iterable[str | RetrievalTool] = (),
+        retrieval_spans: Iterable[str | RetrievalTool] = (),
         grace_s: float = 1.0,
         idle_s: float = 30.0,
     ) -> None:
@@ -92,7 +94,8 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._meter = meter
         self._end_guard = meter.port.guard("opentelemetry.span_end")
         self._read_guard = meter.port.guard("opentelemetry.read")
-        self._reporter = Reporter(meter, as_tools(retrieval_tools))
+        spans = as_tools(retrieval_spans, "retrieval_spans", is_span=True)
+        self._reporter = Reporter(meter, (*as_tools(retrieval_tools), *spans))
         self._assembler = TraceAssembler(self._report, grace_s=grace_s, idle_s=idle_s)
         self._waiting: deque[_Waiting] = deque()
         self._scopes: dict[str, dict[str, RequestScope]] = {}

@@ -21,7 +21,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._accounts import Unheard, evaluation_of, unheard_of
-from ._contexts import Read, Seen, missing_in, reached, with_rule
+from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
 from ._question import RequestQuestion
@@ -32,7 +32,7 @@ from ._sources import source_in
 from ._steps import call_of, reached_model, response_id_of
 from ._times import RequestTimes
 from ._tree import SpanTree
-from .conventions import READERS, AnySpan, is_indexing, reading, tells_content
+from .conventions import READERS, AnySpan, is_indexing, tells_content
 from .record import LogNote, SpanNote, SpanRecord
 
 __all__ = [
@@ -83,9 +83,9 @@ def read_trace(
     """Return the requests in the spans of one trace, and what in it is none (see `find_requests`)."""
     tree = SpanTree(_with_logs(spans, logs))
     reads = {
-        span.span_id: with_rule(Read(span, *known), tools)
+        span.span_id: read
         for span in tree.spans.values()
-        if span.scope != OWN_SCOPE and (known := reading(span)) is not None
+        if span.scope != OWN_SCOPE and (read := read_of(span, tools)) is not None
     }
     excluded = {
         span.span_id
@@ -206,12 +206,12 @@ class _Finder:
                 continue
             if self._retrieval_above[read.span.span_id] is not None and read.role != "rerank":
                 outer = self._tree.spans[self._retrieval_above[read.span.span_id] or ""]
-                read_of = self._reads[outer.span_id]
+                top = self._reads[outer.span_id]
             else:
-                read_of = read
-            present = self._tree.parent(read_of.span) is not None
-            query = read_of.reader.query(read_of.span) if present else None
-            groups.setdefault((read_of.reader.name if present else "", query), []).append(read)
+                top = read
+            present = self._tree.parent(top.span) is not None
+            query = top.reader.query(top.span) if present else None
+            groups.setdefault((top.reader.name if present else "", query), []).append(read)
         others = [read for read in alone if read.role == "model"]
         if len(groups) > 1:
             others = []  # whose calls they are is not told

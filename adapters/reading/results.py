@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -26,13 +26,18 @@ __all__ = ["RetrievalTool", "as_tools", "cut", "is_list", "reads_as_retrieved", 
 class RetrievalTool:
     """A tool whose results are retrieved documents.
 
-    A result that is a list of documents or texts, as JSON, is read as that.  Any other text is cut:
+    A result that is a list of documents or texts, as JSON, is read as that.  Any other text is cut.
 
     Args:
         name: The tool's name; ``*``, ``?`` and ``[...]`` mean what they mean in file names.
         separator: Regular expression of what stands between two documents.  Default: elements
             such as ``<document>``, else lines of ``---`` or ``===``, else headings such as ``Document 2:`` or
             ``[2]``, else blank lines.  A label in brackets before a text, ``[refund.md] ...``, is its id.
+        text: The field of its records that holds the text, ``"body"`` or ``"fields.body"``.  Default: the
+            longest.
+        id: The field that holds the id.
+        score: The field that holds the score.
+        is_span: Whether `name` is that of any span, rather than of a tool.
 
     Raises:
         ConfigurationError: `name` is empty, or `separator` is no regular expression.
@@ -42,6 +47,36 @@ class RetrievalTool:
     """The tool's name, or a pattern of names."""
     separator: str | None = None
     """What stands between two documents."""
+    text: str | None = None
+    """The field with a record's text."""
+    id: str | None = None
+    """The field with its id."""
+    score: str | None = None
+    """The field with its score."""
+    is_span: bool = False
+    """Whether spans of this name retrieve, whatever they call themselves."""
+
+    @classmethod
+    def parse(cls, rule: str) -> RetrievalTool:
+        """Return the rule in ``search_*`` or ``search_*:text=body,id=sku,score=rank``.
+
+        Raises:
+            ConfigurationError: A field is none of these.
+        """
+        name, _, said = rule.rpartition(":") if type(rule) is str else ("", "", "")
+        fields = dict(one.partition("=")[::2] for one in said.split(",")) if name else {}
+        if not any(fields.values()):
+            return cls(rule)
+        if not all(fields.values()) or fields.keys() - _FIELDS:
+            raise ConfigurationError(
+                f"retrieval tool {rule!r}: name fields as in {name + ':text=body,id=key,score=rank'!r}"
+            )
+        return cls(name, None, fields.get("text"), fields.get("id"), fields.get("score"))
+
+    @property
+    def names_fields(self) -> bool:
+        """Whether the user says where in a record something stands."""
+        return not self.text is self.id is self.score is None
 
     def __post_init__(self) -> None:
         if not self.name or type(self.name) is not str:
@@ -57,22 +92,32 @@ class RetrievalTool:
                 ) from None
 
 
+_FIELDS = frozenset(("text", "id", "score"))
+
+
 def as_tools(
-    tools: Iterable[str | RetrievalTool], option: str = "retrieval_tools"
+    tools: Iterable[str | RetrievalTool], option: str = "retrieval_tools", *, is_span: bool = False
 ) -> tuple[RetrievalTool, ...]:
-    """Return the rules that the user gave, plain names among them.
+    """Return the rules that the user gave for tools, or for spans, plain names among them.
 
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
     """
     if isinstance(tools, str):
         raise ConfigurationError(f"{option}={tools!r}: pass a list of names, e.g. [{tools!r}]")
-    return tuple(item if isinstance(item, RetrievalTool) else RetrievalTool(item) for item in tools)
+    rules = (
+        item if isinstance(item, RetrievalTool) else RetrievalTool.parse(item) for item in tools
+    )
+    return tuple(replace(rule, is_span=True) if is_span else rule for rule in rules)
 
 
-def tool_for(name: str, tools: Iterable[RetrievalTool]) -> RetrievalTool | None:
-    """Return the first rule for a tool of this name, or None."""
-    return next((tool for tool in tools if fnmatchcase(name, tool.name)), None)
+def tool_for(
+    name: str, tools: Iterable[RetrievalTool], *, is_span: bool = False
+) -> RetrievalTool | None:
+    """Return the first rule for a tool, or a span, of this name, or None."""
+    return next(
+        (tool for tool in tools if tool.is_span is is_span and fnmatchcase(name, tool.name)), None
+    )
 
 
 _MAX_LITERAL = 1_000_000
@@ -117,6 +162,8 @@ _WRAPPED = ("result", "output", "content", "text", "response", "results")
 def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     """Return the documents in what a tool gave back; None: its shape is not known, so neither are they."""
     value = _literal(opened(result))
+    if tool.names_fields and not is_hidden(value):
+        return _documents_in_records(value, tool)
     if isinstance(value, str):
         if is_hidden(value):
             return (Document(None, hidden=True),)
@@ -145,14 +192,54 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
             return ()
         lists = [item for item in value.values() if isinstance(item, list) and item]
         value = lists[0] if len(lists) == 1 else value
-    return () if value is None else _rows(value)
+    return () if value is None else _rows(value, tool)
 
 
 _NAMES_OF_ROWS = ("id", "_id", "key", "source", "url", "uri", "title", "name")
 _SCORES_OF_ROWS = ("score", "_score", "similarity", "relevance", "distance")
 
 
-def _rows(value: Any) -> tuple[Document, ...] | None:
+_ROW_DEPTH = 6
+
+
+def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
+    """Return the documents in records whose fields the user names, wherever these stand."""
+    parts = _parts(value)
+    if parts is not None and len(parts) == 1:
+        value = _literal(opened(parts[0]))
+    records = _records_in(value, tool)
+    if records:
+        return _rows(records, tool)
+    if isinstance(value, str) and value:
+        return None if any(pieces_of(value)) else ()
+    held = (
+        [one for one in value.values() if isinstance(one, list)] if isinstance(value, dict) else []
+    )
+    return () if value in (None, "", [], {}) or (held and not any(held)) else None
+
+
+def _records_in(value: Any, tool: RetrievalTool, depth: int = 0) -> list[Any]:
+    value = _literal(opened(value))
+    if isinstance(value, dict):
+        if _field(value, tool.text or tool.id or tool.score or "") is not None:
+            return [value]
+        value = [*value.values()]
+    if not isinstance(value, list) or depth == _ROW_DEPTH:
+        return []
+    return [row for item in value for row in _records_in(item, tool, depth + 1)]
+
+
+def _field(row: Any, name: str) -> Any:
+    """Return what stands in a field, ``body``, or in one of a record within, ``fields.body``."""
+    if not isinstance(row, dict):
+        return None
+    if name in row:
+        return row[name]
+    first, _, rest = name.partition(".")
+    return _field(opened(row.get(first)), rest) if rest else None
+
+
+def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     """Return rows of unknown fields as documents: the longest text of each is its text."""
     if not isinstance(value, list) or not value:
         return None
@@ -163,27 +250,20 @@ def _rows(value: Any) -> tuple[Document, ...] | None:
             if isinstance(row, dict)
             else {}
         )
+        if tool.text is not None and isinstance(said := _field(row, tool.text), str):
+            texts = {tool.text: said}
         if not texts or any(map(is_hidden, texts.values())):
             return None
         key = max(texts, key=lambda name: len(texts[name]))
         if is_repr(texts[key]):
             return None
-        scores = (row.get(name) for name in _SCORES_OF_ROWS)
+        ids = [tool.id] if tool.id else [name for name in _NAMES_OF_ROWS if name != key]
+        scores = [_field(row, name) for name in ([tool.score] if tool.score else _SCORES_OF_ROWS)]
         found.append(
             Document(
                 texts[key],
-                next(
-                    (str(row[name]) for name in _NAMES_OF_ROWS if row.get(name) and name != key),
-                    None,
-                ),
-                next(
-                    (
-                        float(one)
-                        for one in scores
-                        if isinstance(one, int | float) and not isinstance(one, bool)
-                    ),
-                    None,
-                ),
+                next((str(one) for name in ids if (one := _field(row, name))), None),
+                next((float(one) for one in scores if type(one) in (int, float)), None),
                 {name: item for name, item in row.items() if name != key},
             )
         )

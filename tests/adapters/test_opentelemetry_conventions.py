@@ -482,6 +482,37 @@ def test_a_rule_of_ones_own_cuts_a_tools_result():
     assert [item.text for item in cut("one\n\nstill one||two", tool)] == ["one\n\nstill one", "two"]
 
 
+ROWS = [{"sku": 7, "label": "Mug", "info": {"body": "short"}, "rank": 0.5, "note": "a longer text"}]
+
+
+@pytest.mark.parametrize(
+    ("rule", "result", "wanted"),
+    [
+        ("*:text=label,id=sku,score=rank", ROWS, [("Mug", "7", 0.5)]),
+        ("*:text=info.body", json.dumps({"hits": {"hits": ROWS}}), [("short", None, None)]),
+        ("*:text=body,id=key", [{"key": "k", "_source": {"body": "b"}}], [("b", None, None)]),
+        ("*:id=sku", ROWS, [("a longer text", "7", None)]),
+        ("*:text=label", [{"type": "text", "text": json.dumps(ROWS)}], [("Mug", None, None)]),
+        ("*:text=label", {"total": 0, "rows": []}, []),
+        ("*:text=label", "No results found.", []),
+        ("*:text=label", {"rows": [{"other": "a text that is longer than a word"}]}, None),
+        ("*:text=label", "a text that holds no record", None),
+        ("server:search", "one", [("one", None, None)]),
+    ],
+)
+def test_a_rule_names_the_fields_of_records(rule, result, wanted):
+    items = cut(result, RetrievalTool.parse(rule))
+
+    told = None if items is None else [(item.text, item.id, item.score) for item in items]
+    assert told == wanted
+
+
+@pytest.mark.parametrize("rule", ["search:body=x", "search:text=,id=a"])
+def test_a_field_that_is_none_is_refused(rule):
+    with pytest.raises(ConfigurationError, match="text=body,id=key"):
+        RetrievalTool.parse(rule)
+
+
 @pytest.mark.parametrize("arguments", [("",), ("search", "(")])
 def test_a_rule_that_cannot_be_is_refused(arguments):
     with pytest.raises(ConfigurationError):

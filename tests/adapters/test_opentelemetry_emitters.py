@@ -1,12 +1,17 @@
 """Requests as emitters of many frameworks and languages write them: by shape, whatever the names."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+from otlp_spans import openinference, span
 
+from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of
 from ragmeter.adapters.opentelemetry.otlp import read_json
 from ragmeter.adapters.opentelemetry.requests import read_trace
+from ragmeter.adapters.reading.results import as_tools
 
 LINES = (Path(__file__).parent / "recorded_spans" / "emitters.jsonl").read_text("utf-8")
 TRACES = [(json.loads(line), line.encode()) for line in LINES.splitlines()]
@@ -39,3 +44,70 @@ def test_what_is_no_request_has_one_reason(name):
     requests, unheard = read_trace(records.spans, records.logs)
 
     assert (requests, [one.reason for one in unheard]) == ([], [reason])
+
+
+def _application(name, given, *, kind="CHAIN"):
+    """An agent whose inner step, or tool, gives something out; the model is sent it in words of its own."""
+    prompt = f"Known: {FIRST.upper()!r} and more. Question: {QUESTION}"
+    return [
+        openinference(1, None, "AGENT", "qa", input=QUESTION, output=ANSWER, end=9),
+        openinference(2, 1, kind, name, input=QUESTION, output=given),
+        openinference(
+            3,
+            1,
+            "LLM",
+            **{
+                "llm.input_messages.0.message.role": "user",
+                "llm.input_messages.0.message.content": prompt,
+                "llm.output_messages.0.message.content": ANSWER,
+            },
+        ),
+    ]
+
+
+SHORT = [{"label": "14 days", "sku": 7, "more": {"unit": 1}}, {"label": "9 francs", "sku": 8}]
+
+
+@pytest.mark.parametrize(
+    ("spans", "line", "ids"),
+    [
+        (_application("look_up", SHORT), "--retrieval-span 'look_up'", ["7", "8"]),
+        (_application("look_up", SHORT, kind="TOOL"), "--retrieval-tool 'look_up'", ["7", "8"]),
+        (
+            _application("look_up", {"n": [SHORT]}, kind="RETRIEVER"),
+            "--retrieval-span 'look_up:text=…,id=…'",
+            ["7", "8"],
+        ),
+    ],
+)
+def test_the_line_to_add_makes_a_request_of_what_was_none(spans, line, ids):
+    """A user copies it, and writes the names of the fields where it leaves them open."""
+    requests, unheard = read_trace(spans)
+    accounts = Accounts()
+    for one in [*unheard, *(account_of(found, scored=False) for found in requests)]:
+        accounts.add(one)
+    [account] = accounts.table()
+    [cause] = account.causes
+    assert cause.line.endswith(line)
+
+    option, rule = shlex.split(re.search("--.*", cause.line)[0])
+    rule = rule.partition(":")[0] + ":text=label,id=sku"
+    [request], unheard = read_trace(spans, (), as_tools([rule], is_span="span" in option))
+
+    assert [item.id for item in request.contexts] == ids
+    assert (request.question, request.answer, request.usable) == (QUESTION, ANSWER, "full")
+    assert unheard == []
+
+
+def test_a_span_of_no_convention_retrieves_if_the_user_says_so():
+    """Nor does a rule make a retrieval of a model's call, or of another span."""
+    spans = [
+        *_application("look_up", "nothing")[::2],
+        span(2, 1, "retrieve_docs", attributes={"db.system": "mine", "acme.rows": "x"}),
+        span(4, 1, "load", attributes={"output": json.dumps(SHORT)}),
+    ]
+
+    [request] = read_trace(spans, (), as_tools(["l*:text=label"], is_span=True)).requests
+
+    assert [item.text for item in request.contexts] == ["14 days", "9 francs"]
+    assert read_trace(spans, (), as_tools(["*:text=label"])).requests == []

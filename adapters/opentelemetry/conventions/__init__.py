@@ -17,6 +17,7 @@ from ._openllmetry import OpenLLMetry
 from ._reader import Documents, Missing, Reader, Role
 
 __all__ = [
+    "ANY_SPAN",
     "READERS",
     "AnySpan",
     "Documents",
@@ -28,6 +29,9 @@ __all__ = [
     "tells_content",
 ]
 
+ANY_SPAN = AnySpan()
+"""Reads spans that no convention knows."""
+
 READERS: Sequence[Reader] = (
     OpenInference(),
     OpenLLMetry(),
@@ -37,7 +41,7 @@ READERS: Sequence[Reader] = (
     PydanticAI(),
     VercelAI(),
     GenAI(),
-    AnySpan(),
+    ANY_SPAN,
 )
 """In the order in which a span is offered to them; the first that knows it reads it, and no other."""
 
