@@ -14,7 +14,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from uuid import UUID
 
 from ragmeter.adapters import default_meter
 from ragmeter.adapters._snapshots import ContextSnapshot
@@ -171,6 +175,10 @@ def plain_of(value: object, depth: int = 0) -> Any:
     """Copy what an object stores as what JSON knows, texts by reference; of documents what they hold."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
+    if isinstance(value, Enum):
+        return plain_of(value.value, depth)
+    if isinstance(value, (date, Decimal, UUID)):
+        return str(value)
     items = items_of(value) if depth < _MAX_DEPTH else None
     if items is not None:
         if isinstance(value, (list, tuple)) and len(value) > MAX_ITEMS:

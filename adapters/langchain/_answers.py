@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import date
-from decimal import Decimal
-from enum import Enum
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters._unseen import plain_of
 from ragmeter.adapters.reading.answer import (
     ANSWER_NAMES,
     Said,
@@ -27,7 +24,7 @@ from ragmeter.adapters.reading.answer import (
     is_label,
 )
 from ragmeter.adapters.reading.contexts import Stretch, metadata_texts, stretches_in
-from ragmeter.adapters.reading.fields import OutputString, fields_of, items_of, strings_in
+from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.requests.size import weight_of
 
 from ._calls import steps_of
@@ -46,8 +43,6 @@ STRUCTURED_KEY = "structured_response"
 """Where ``create_agent(response_format=...)`` puts the object that it answers with."""
 
 _ASKS = ("?", "？")
-_MAX_DEPTH = 6
-_MAX_ITEMS = 200
 
 
 class OutputNote(NamedTuple):
@@ -87,7 +82,7 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
         return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
     structured = fields.get(STRUCTURED_KEY)
     if structured is not None:
-        return OutputNote(structured=_as_plain(structured))
+        return OutputNote(structured=plain_of(structured))
     given = fields_in(inputs) or {}
     named = [
         key
@@ -124,23 +119,7 @@ def _structured_text(value: object) -> str | None:
     A structure without either is an answer as a whole: its JSON.
     """
     text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
-    return text or json.dumps(value, ensure_ascii=False)
-
-
-def _as_plain(value: object, depth: int = 0) -> Any:
-    """Copy what an object stores as what JSON knows; texts by reference."""
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if depth < _MAX_DEPTH:
-        items = items_of(value)
-        if items is not None:
-            return [_as_plain(item, depth + 1) for item in items[:_MAX_ITEMS]]
-        fields = fields_of(value)
-        if fields:
-            return {key: _as_plain(item, depth + 1) for key, item in fields.items()}
-    if isinstance(value, Enum):
-        return _as_plain(value.value, depth + 1)
-    return str(value) if isinstance(value, (date, Decimal, UUID)) else None
+    return text or json.dumps(value, ensure_ascii=False, default=lambda _: None)
 
 
 def shown(

@@ -15,6 +15,8 @@ from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import ROLES
 
+from ._payloads import first_generation
+
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run
 
@@ -46,10 +48,7 @@ def prompts_sent(prompts: Any) -> Sent:
 
 def tool_arguments(response: object) -> tuple[Mapping[str, Any], ...]:
     """Return the arguments of the tools that a model called: structured answers come as such."""
-    generations = getattr(response, "generations", None)
-    if not generations or not generations[0]:
-        return ()
-    calls = getattr(getattr(generations[0][0], "message", None), "tool_calls", None)
+    calls = getattr(getattr(first_generation(response), "message", None), "tool_calls", None)
     if not isinstance(calls, (list, tuple)):
         return ()
     arguments = [call.get("args") for call in calls if isinstance(call, Mapping)]

@@ -9,8 +9,7 @@ a few dictionary look-ups.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
@@ -26,6 +25,7 @@ __all__ = [
     "fields_in",
     "find_answer",
     "find_question",
+    "first_generation",
     "is_control_flow",
     "is_document",
     "is_interrupt",
@@ -42,8 +42,8 @@ __all__ = [
 QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 """Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
 
-MESSAGE_KEYS = ("message", "messages", "chat_history", "history")
-"""Keys whose value is a conversation. Only the first two may hold the question or the answer."""
+MESSAGE_KEYS = ("message", "messages")
+"""Keys whose value is a conversation that may hold the question or the answer."""
 
 ANSWER_KEYS = (
     "answer",
@@ -98,31 +98,14 @@ def find_question(inputs: object) -> Question:
                 return Question(value)
             if value is not None:
                 break
-    text = _plain_text(inputs)
+    text = _text_in(inputs, _USER_ROLES, anyone=True)
     if text is not None:
         return Question(text or None)
-    if type(inputs).__name__ == "Command":
-        return Question(None)
-    text = _message_text(inputs, _USER_ROLES, anyone=True)
-    if text is not None:
-        return Question(text)
-    fields = fields_in(inputs)
+    fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
     if fields is None or _message(inputs)[0] is not None:
         return Question(None)
-    for key in QUESTION_KEYS:
-        value = fields.get(key)
-        if value is None:
-            continue
-        text = _plain_text(value)
-        if text is None:
-            text = _message_text(value, _USER_ROLES, anyone=True)
-        if text:
-            return Question(text)
-    for key in MESSAGE_KEYS[:2]:
-        value = fields.get(key)
-        text = _plain_text(value)
-        if text is None:
-            text = _message_text(value, _USER_ROLES, anyone=True)
+    for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
+        text = _text_in(fields.get(key), _USER_ROLES, anyone=True)
         if text:
             return Question(text)
     strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
@@ -136,12 +119,7 @@ def find_answer(outputs: object, inputs: object = None) -> str | None:
     or in an object's fields that was not copied from the input · the last of its ``messages``,
     if that is an AI message without tool calls.
     """
-    if type(outputs) is str:
-        return outputs or None
-    text = _plain_text(outputs)
-    if text is not None:
-        return text or None
-    text = _message_text(outputs, _AI_ROLES, anyone=False)
+    text = _text_in(outputs, _AI_ROLES, anyone=False)
     if text is not None:
         return text or None
     fields = fields_in(outputs)
@@ -152,12 +130,10 @@ def find_answer(outputs: object, inputs: object = None) -> str | None:
         value = fields.get(key)
         if value is None or (key in given and _same(given[key], value)):
             continue
-        text = _plain_text(value)
-        if text is None:
-            text = _message_text(value, _AI_ROLES, anyone=False)
+        text = _text_in(value, _AI_ROLES, anyone=False)
         if text:
             return text
-    for key in MESSAGE_KEYS[:2]:
+    for key in MESSAGE_KEYS:
         text = _message_text(fields.get(key), _AI_ROLES, anyone=False)
         if text:
             return text
@@ -277,12 +253,15 @@ def tool_documents(output: object) -> Sequence[Any]:
     ]
 
 
+def first_generation(response: object) -> Any:
+    """Return a model's first generation; None: it has none."""
+    generations = getattr(response, "generations", None)
+    return generations[0][0] if generations and generations[0] else None
+
+
 def llm_text(response: object) -> str | None:
     """Return the text of a model's (first) generation; None when it only called tools."""
-    generations = getattr(response, "generations", None)
-    if not generations or not generations[0]:
-        return None
-    first = generations[0][0]
+    first = first_generation(response)
     text = getattr(first, "text", None)
     if isinstance(text, str) and text:
         return text
@@ -291,20 +270,14 @@ def llm_text(response: object) -> str | None:
 
 def llm_refusal(response: object) -> str | None:
     """Return the words by which a model's (first) generation refuses, perhaps none; None: it does not."""
-    generations = getattr(response, "generations", None)
-    if not generations or not generations[0]:
-        return None
-    first = generations[0][0]
+    first = first_generation(response)
     info = getattr(first, "generation_info", None)
     return refusal_of(getattr(first, "message", None), info and {"generation_info": info})
 
 
 def response_id(response: object) -> str | None:
     """Return what the provider calls a model's (first) generation; ids that LangChain itself gave are none."""
-    generations = getattr(response, "generations", None)
-    if not generations or not generations[0]:
-        return None
-    message = getattr(generations[0][0], "message", None)
+    message = getattr(first_generation(response), "message", None)
     told = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
     found = told.get("id") if isinstance(told, Mapping) else None
     if not found:
@@ -346,6 +319,12 @@ def _plain_text(value: object) -> str | None:
         text = getattr(value, "text", None)
         return text if isinstance(text, str) else None
     return None
+
+
+def _text_in(value: object, roles: frozenset[str], *, anyone: bool) -> str | None:
+    """Return the text that a value is, or that it holds as `_message_text` finds it."""
+    text = _plain_text(value)
+    return _message_text(value, roles, anyone=anyone) if text is None else text
 
 
 def _message_text(value: object, roles: frozenset[str], *, anyone: bool) -> str | None:
@@ -432,21 +411,8 @@ def _content_text(content: object) -> str | None:
 
 
 def fields_in(value: object) -> Mapping[str, Any] | None:
-    """Return a mapping's items, or the fields of a pydantic model, dataclass or named tuple."""
-    if type(value) is dict or isinstance(value, Mapping):
-        return value
-    if isinstance(value, (str, bytes, int, float, list)) or value is None:
-        return None
-    if isinstance(value, type) or callable(value):
-        return None
-    as_dict: Callable[[], Mapping[str, Any]] | None = getattr(value, "_asdict", None)
-    if isinstance(value, tuple):
-        return as_dict() if callable(as_dict) else None
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-    if hasattr(type(value), "model_fields") or hasattr(type(value), "__fields__"):
-        return dict(vars(value))
-    return None
+    """Return a mapping's items, or what an object stores by name."""
+    return value if isinstance(value, Mapping) else fields_of(value)
 
 
 def _same(one: object, other: object) -> bool:
