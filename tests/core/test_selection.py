@@ -188,7 +188,7 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
         limits=Limits(queue_size=20_000, hold_s=60),
     )
     tracer = provider.get_tracer("application")
-    for _ in range(10_000):
+    for _ in range(4_000):
         with tracer.start_as_current_span("request"):
             meter.submit(RagSample(question="0.5", contexts=["c"]))
     assert meter.flush(120)
@@ -196,8 +196,8 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
 
     ours = [s for s in spans.get_finished_spans() if s.name.startswith(("invoke", "retrieval"))]
     judged = [span for span in ours if "ragmeter.score.judged" in span.attributes]
-    assert 900 < len(ours) < 1_100
-    assert len(judged) / len(ours) == pytest.approx(0.1, abs=0.025)
+    assert 350 < len(ours) < 450
+    assert len(judged) / len(ours) == pytest.approx(0.1, abs=0.035)
     assert {span.attributes["ragmeter.judge_sample_rate"] for span in ours} == {0.1}
 
 
