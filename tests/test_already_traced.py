@@ -4,10 +4,10 @@ import importlib.util
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 pytest.importorskip("opentelemetry.sdk.trace")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
@@ -36,13 +36,7 @@ os._exit(0)
 
 def _run(block: str) -> subprocess.CompletedProcess[str]:
     setup = FIRST.replace("RagMeter()", "RagMeter(exporters=[memory])")
-    return subprocess.run(
-        [sys.executable, "-c", AT_WORK + setup + block + TOLD],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    return run_python("-c", AT_WORK + setup + block + TOLD, timeout=200)
 
 
 @pytest.mark.timeout(240)

@@ -14,6 +14,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 for needed in ("mypy", "pyright", "langchain_core", "llama_index.core", "prometheus_client"):
     pytest.importorskip(needed)
@@ -92,14 +93,12 @@ def tree() -> Path:
 
 
 def _check(command: list[str], folder: Path, **variables: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
+    done = run_python(
+        "-m",
+        *command,
         cwd=folder,
         env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", **variables},
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,9 +1,9 @@
 """The README's first snippet prints what the README says it prints."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from python_process import run_python
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -21,14 +21,7 @@ def test_the_first_snippet_prints_what_stands_below_it(tmp_path):
     app = tmp_path / "app.py"
     # How long the end of a script waits is another test's: here there is time.
     app.write_text(snippet + "\nmeter.flush(60)\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-I", app],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+    done = run_python("-I", app, timeout=120)
 
     assert (done.returncode, done.stdout) == (0, "")
     assert _plain(done.stderr) == _plain(shown)

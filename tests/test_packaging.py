@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
@@ -82,10 +83,9 @@ def test_every_prompt_and_data_file_ships(wheel):
 
 @pytest.mark.parametrize("room", [*ROOMS, "tests", "examples", "benchmarks", "docs", "prompts"])
 def test_no_room_is_importable_under_its_own_name(room):
-    done = subprocess.run(
-        [sys.executable, "-Ic", f"import importlib.util as u; print(u.find_spec({room!r}))"],
-        cwd="/", capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = run_python(
+        "-Ic", f"import importlib.util as u; print(u.find_spec({room!r}))", cwd="/", check=True
+    )
 
     assert done.stdout == "None\n"
 

@@ -2,10 +2,9 @@
 
 import importlib
 import json
-import subprocess
-import sys
 
 import pytest
+from python_process import run_python
 
 PUBLIC = {
     "ragmeter": {
@@ -82,10 +81,9 @@ def test_no_public_function_is_hidden_by_a_module_of_its_name():
 
 
 def _imported_by(statement: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-Ic", f"{statement}\nimport sys, json; print(json.dumps([*sys.modules]))"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = run_python(
+        "-Ic", f"{statement}\nimport sys, json; print(json.dumps([*sys.modules]))", check=True
+    )
     return set(json.loads(done.stdout))
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 for needed in ("langchain_core", "llama_index.core", "fastapi", "uvicorn", "gunicorn", "celery"):
     pytest.importorskip(needed)
@@ -173,14 +174,7 @@ app.conf.update(
         f"print([on_files.answer.delay(one).get(timeout=90) for one in ({RETURNS!r}, {VOUCHER!r})])"
     )
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", ask],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        done = run_python("-c", ask, env=environment)
         assert "A voucher is valid for two years." in done.stdout, done.stderr
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)
@@ -198,14 +192,7 @@ def test_a_function_that_is_frozen_after_its_answer(environment, scored):
         f"print(lambda_handler.handler({{'question': {SHOP!r}}}, None), flush=True); "
         "os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python("-c", code, env=environment)
 
     assert "'statusCode': 200" in done.stdout, done.stderr
     assert summary(scored()) == [(SHOP, "ok", "good")]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Program", "WarmInterpreter", "plain_environment"]
+__all__ = ["Program", "WarmInterpreter"]
 
 _SERVER = """
 import gc, json, os, sys, threading
@@ -46,12 +46,6 @@ for number, path in enumerate(program["streams"]):
 sys.argv[:] = ["-c", *program["arguments"]]
 exec(compile(program["code"], "<string>", "exec"), {"__name__": "__main__"})
 """
-
-
-def plain_environment() -> dict[str, str]:
-    """Return the environment without what configures OpenTelemetry, a model, a backend or ragmeter."""
-    prefixes = ("OPENAI_", "OTEL_", "PHOENIX_", "RAGMETER_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
 
 class WarmInterpreter:

@@ -2,11 +2,11 @@
 
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -41,12 +41,7 @@ NAMES = {
 def test_a_short_run_without_peers_gives_readable_rows(name):
     """``--quick --no-peers --json`` prints rows with a name, a unit and finite numbers."""
     pytest.importorskip(NAMES[name])
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", "--no-peers", "--json"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(str(BENCHMARKS / f"{name}.py"), "--quick", "--no-peers", "--json")
 
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -61,12 +56,8 @@ def test_a_short_run_without_peers_gives_readable_rows(name):
 
 def test_every_benchmark_is_in_the_table():
     """``run.py`` knows the benchmarks tested here, and no other."""
-    listed = subprocess.run(
-        [sys.executable, "-c", "import results; print(*results.BENCHMARKS)"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS,
+    listed = run_python(
+        "-c", "import results; print(*results.BENCHMARKS)", cwd=BENCHMARKS, check=True
     )
 
     assert listed.stdout.split() == list(NAMES)

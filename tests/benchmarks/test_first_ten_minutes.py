@@ -1,11 +1,11 @@
 """The first ten minutes are what their page says: read from it, run, and refused when something else comes out."""
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,12 +102,7 @@ def test_the_first_score_and_the_build_that_fails():
     for needed in ("langchain_core", "opentelemetry.instrumentation.auto_instrumentation"):
         pytest.importorskip(needed)
     script = ROOT / "benchmarks" / "first_ten_minutes.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "2", "5", "--venv", sys.prefix],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python(str(script), "2", "5", "--venv", sys.prefix)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5. A build that fails" in done.stdout

@@ -1,13 +1,13 @@
 """What a run keeps: the table says under what conditions it was taken and what is missing."""
 
 import json
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from python_process import run_python
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="benchmarks need Python 3.11")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -15,13 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 def in_benchmarks(code, *arguments):
     """Run `code` where the benchmarks' modules can be imported; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS,
-    )
+    done = run_python("-c", textwrap.dedent(code), *map(str, arguments), cwd=BENCHMARKS)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

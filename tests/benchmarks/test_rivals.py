@@ -2,12 +2,12 @@
 
 import importlib
 import json
-import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 for needed in ("langchain", "langchain_classic", "langgraph", "llama_index.core"):
     pytest.importorskip(needed)
@@ -35,14 +35,7 @@ def rivals(tools):
 @pytest.mark.parametrize(("framework", "count"), [("LangChain", 12), ("LlamaIndex", 8)])
 def test_each_way_to_retrieve_is_captured_as_it_happened(framework, count):
     """Question, contexts in the order the model saw them, answer, and nothing else."""
-    done = subprocess.run(
-        [sys.executable, "-c", CAPTURE, framework],
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS,
-        timeout=240,
-        check=False,
-    )
+    done = run_python("-c", CAPTURE, framework, cwd=BENCHMARKS, timeout=240)
 
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout.splitlines()[-1])

@@ -6,7 +6,8 @@ from subprocess import CompletedProcess
 
 import pytest
 from otlp_receiver import OtlpReceiver
-from warm_interpreter import WarmInterpreter, plain_environment
+from python_process import plain_environment
+from warm_interpreter import WarmInterpreter
 
 PREPARATION = """
 import langchain_core.callbacks.manager

@@ -3,8 +3,6 @@
 import json
 import re
 import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from openai_server import OpenAIServer
+from python_process import run_python
 from typer.testing import CliRunner
 
 from ragmeter import RagMeter
@@ -191,9 +190,7 @@ stats = meter.stats()
 assert answer and stats.captured == stats.exported == 1, stats
 assert not stats.internal_errors, stats
 """
-    done = subprocess.run(
-        [sys.executable, "-Ic", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_python("-Ic", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -401,7 +398,7 @@ def test_version_and_help_need_no_framework():
         "print([m for m in ('langchain_core', 'llama_index', 'opentelemetry.sdk', 'numpy')"
         " if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-Ic", code], capture_output=True, text=True, check=True)
+    done = run_python("-Ic", code, check=True)
     assert done.stdout.rstrip().endswith("[]")
 
 
@@ -420,19 +417,16 @@ def test_without_a_package_the_command_says_which_extra_brings_it(
     data = tmp_path / "data.jsonl"
     data.write_text('{"question": "q", "contexts": ["a"]}\n{"question": "r", "contexts": ["b"]}\n')
     code = f"import sys; sys.modules[{module!r}] = None; from ragmeter.cli.main import run; run()"
-    done = subprocess.run(
-        [sys.executable, "-Ic", code, *(str(data) if one == "DATA" else one for one in command)],
-        check=False, capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
+    done = run_python(
+        "-Ic", code, *(str(data) if one == "DATA" else one for one in command), cwd=tmp_path
+    )
     assert done.returncode == 2
     assert f"{package!r}: {install_command(extra)}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run(
-        [sys.executable, "-Im", "ragmeter", "--version"], check=True, capture_output=True, text=True
-    )
+    done = run_python("-Im", "ragmeter", "--version", check=True)
     assert done.stdout.startswith("ragmeter 0.")
 
 
@@ -443,12 +437,7 @@ def test_a_missing_framework_names_the_extra(framework):
         f"import sys; sys.modules[{package!r}] = None; "
         "sys.argv[0] = 'ragmeter'; from ragmeter.cli.main import run; run()"
     )
-    done = subprocess.run(
-        [sys.executable, "-Ic", code, "demo", "--framework", framework],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = run_python("-Ic", code, "demo", "--framework", framework)
     assert done.returncode == 2
     assert install_command(framework) in done.stderr
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from python_process import run_python
 
 from ragmeter.cli.demo._embedding import HashedNgramEmbedding, features
 from ragmeter.cli.demo._responders import (
@@ -82,20 +83,13 @@ def test_embedding_takes_any_text_and_gives_a_unit_or_zero_vector(text):
 
 def test_embedding_is_the_same_in_every_process():
     """Python's own hash differs between processes; ours must not."""
-    import subprocess
-    import sys
 
     code = (
         "from ragmeter.cli.demo._embedding import HashedNgramEmbedding as E;"
         "v = E(['one two', '二三']).embed('two 三');"
         "print([i for i, x in enumerate(v) if x])"
     )
-    runs = {
-        subprocess.run(
-            [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    }
+    runs = {run_python("-I", "-c", code, check=True).stdout for _ in range(2)}
     assert len(runs) == 1
 
 

@@ -1,14 +1,12 @@
 """``ragmeter doctor APP.py`` examines that very program: what is set up, what its requests became, what mends it."""
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from io import StringIO
 
 import pytest
 from otlp_receiver import OtlpReceiver
+from python_process import plain_environment, run_python
 
 from ragmeter.cli._console import Console
 from ragmeter.cli.doctor._findings import APPLICATION, REQUESTS
@@ -137,20 +135,7 @@ def examined(folder, parts, command=(*RAGMETER, "doctor", "app.py"), **environme
     (folder / "app.py").write_text(
         "\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end"))
     )
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("RAGMETER_", "OTEL_", "OPENAI_"))
-    }
-    ended = subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=folder,
-        env={**kept, **environment},
-    )
+    ended = run_python(*command, cwd=folder, env=plain_environment() | environment)
     assert (ended.stdout, ended.returncode) == ("out\n", 7), ended.stderr
     return ended.stderr[ended.stderr.index("ragmeter doctor: process") :]
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from python_process import run_python
 
 from ragmeter.cli.program import program_command
 from ragmeter.metrics import ConfigurationError
@@ -37,9 +38,7 @@ def run(*arguments, **given):
 
 
 def plainly(*arguments):
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_python(*arguments)
 
 
 PROGRAMS = {

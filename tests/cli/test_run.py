@@ -4,14 +4,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from functools import partial
 from itertools import product
 from urllib.request import urlopen
 
 import pytest
-from warm_interpreter import plain_environment
+from python_process import plain_environment, run_python
 
 LANGCHAIN = """
 import sys
@@ -138,14 +137,14 @@ def run_in_place(command, tmp_path):
 
 def run(folder, *arguments):
     """Run a program as a user does: in a fresh interpreter."""
-    return subprocess.run(
-        [sys.executable, "-Ic", "from ragmeter.cli.main import run; run()", "run", *arguments],
-        capture_output=True,
-        text=True,
+    return run_python(
+        "-Ic",
+        "from ragmeter.cli.main import run; run()",
+        "run",
+        *arguments,
         cwd=folder,
         env=plain_environment() | {"XDG_STATE_HOME": str(folder / "state")},
         timeout=200,
-        check=False,
     )
 
 

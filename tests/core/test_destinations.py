@@ -2,8 +2,6 @@
 
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
@@ -14,6 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from python_process import run_python
 
 from ragmeter import RagMeter, Sampling
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -76,13 +75,11 @@ def test_the_lines_that_are_said_can_be_pasted_and_fix_it(no_providers, caplog):
     lines = [line.strip() for line in message.splitlines() if line.startswith("    ")]
     program = [*lines, "from ragmeter.exporters.otel import OpenTelemetryExporter"]
     program.append("assert OpenTelemetryExporter().delivers()")
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(program)],
-        timeout=120,
-        check=False,
-        capture_output=True,
-        text=True,
+    done = run_python(
+        "-c",
+        "\n".join(program),
         env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+        timeout=120,
     )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -3,14 +3,13 @@
 import math
 import os
 import pickle
-import subprocess
-import sys
 import textwrap
 import threading
 
 import pytest
 from embedding_server import EmbeddingServer
 from fakes_embedder import WithKey, by_length, by_process
+from python_process import run_python
 
 from ragmeter import ConfigurationError, Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
@@ -59,10 +58,11 @@ def test_with_a_process_it_runs_there():
 
 def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded():
     [result] = scored(sample())
-    loaded = subprocess.run(
-        [sys.executable, "-c", "import sys, ragmeter; ragmeter.RagMeter(exporters=[]); print(*sys.modules)"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    loaded = run_python(
+        "-c",
+        "import sys, ragmeter; ragmeter.RagMeter(exporters=[]); print(*sys.modules)",
+        check=True,
+    ).stdout
 
     assert NAME not in result.scores
     assert "ragmeter.metrics.embedder" not in loaded
@@ -211,13 +211,7 @@ def test_a_forked_child_embeds_for_itself():
         assert memory.results[-1].scores["semantic_context_relevance"].status == "ok"
         sys.exit(os.waitstatus_to_exitcode(status))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python("-c", textwrap.dedent(code))
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -1,13 +1,12 @@
 """What the end of a process waits for: own work, and others as long as something comes of it."""
 
 import math
-import subprocess
-import sys
 import textwrap
 import time
 
 import pytest
 from openai_server import OpenAIServer
+from python_process import run_python
 
 from ragmeter.pipeline.ending import Patience, PipelineEnding, Signs
 
@@ -122,12 +121,10 @@ def test_flushing_twice_at_exit_takes_no_longer_than_once(monkeypatch, caplog, g
 
 def test_a_program_with_everything_dead_ends_and_says_so():
     """A judge that accepts and never answers, and an exporter that hangs."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            textwrap.dedent(
-                """
+    done = run_python(
+        "-c",
+        textwrap.dedent(
+            """
                 import socket, threading
                 from ragmeter import RagMeter, RagSample
                 from ragmeter.metrics.judge import OpenAIJudge
@@ -148,12 +145,7 @@ def test_a_program_with_everything_dead_ends_and_says_so():
                 meter.submit(RagSample(question="q", contexts=["c"], answer="a"))
                 print("the end")
                 """
-            ),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        ),
     )
 
     assert (done.returncode, done.stdout) == (0, "the end\n")
@@ -164,12 +156,10 @@ def test_a_program_with_everything_dead_ends_and_says_so():
 def test_a_judge_known_to_be_slow_is_waited_for():
     """It is given up where it never answered; its first answer says how long the next may take."""
     with OpenAIServer(latency_s=3.0) as server:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                textwrap.dedent(
-                    """
+        done = run_python(
+            "-c",
+            textwrap.dedent(
+                """
                     import sys
                     from ragmeter import RagMeter, RagSample
                     from ragmeter.metrics.judge import OpenAIJudge
@@ -180,13 +170,8 @@ def test_a_judge_known_to_be_slow_is_waited_for():
                     assert meter.flush(60)
                     meter.submit(RagSample(question="q", contexts=["c"], answer="Another answer."))
                     """
-                ),
-                server.url,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
+            ),
+            server.url,
         )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,7 +1,6 @@
 """What a meter without a judge must not load: everyone who imports ragmeter would pay for it."""
 
-import subprocess
-import sys
+from python_process import run_python
 
 METER = """
 import sys
@@ -15,9 +14,7 @@ print(*sys.modules)
 
 
 def modules_after(code):
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
-    )
+    done = run_python("-c", code, check=True)
     return set(done.stdout.split())
 
 

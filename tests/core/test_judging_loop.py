@@ -3,12 +3,11 @@
 import asyncio
 import json
 import socket
-import subprocess
-import sys
 import threading
 
 import pytest
 from openai_server import OpenAIServer
+from python_process import run_python
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter._runtime.loop import LastingLoop
@@ -34,10 +33,7 @@ def test_the_last_request_of_a_script_is_judged(tmp_path):
     path = tmp_path / "scores.jsonl"
     with OpenAIServer() as server:
         url = server.url.replace("127.0.0.1", "localhost")
-        done = subprocess.run(
-            [sys.executable, "-Ic", SCRIPT, url, str(path)],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = run_python("-Ic", SCRIPT, url, str(path))
 
     (line,) = path.read_text(encoding="utf-8").splitlines()
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,14 +2,13 @@
 
 import gc
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
 
 import pytest
 from fakes_core import context_tally
+from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
@@ -42,13 +41,7 @@ meter = RagMeter(metrics=[one], exporters=[Printing()], limits=Limits(shutdown_t
 
 
 def _python(body):
-    return subprocess.run(
-        [sys.executable, "-I", *FORKING_IS_MEANT, "-c", PREAMBLE + textwrap.dedent(body)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return run_python("-I", *FORKING_IS_MEANT, "-c", PREAMBLE + textwrap.dedent(body))
 
 
 def test_what_was_submitted_last_is_exported_before_the_process_exits():
@@ -152,10 +145,7 @@ def test_multiprocessing_children_flush_at_their_end(tmp_path, method):
         ),
         encoding="utf-8",
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script)],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = run_python("-W", "ignore", str(script))
 
     assert (done.returncode, done.stdout.count("exported"), done.stderr) == (0, 3, "")
 

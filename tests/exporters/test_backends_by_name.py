@@ -1,12 +1,11 @@
 """`exporters="phoenix"` and `"langfuse"`: set up by the variables that those tools read, and by nothing else."""
 
 import os
-import subprocess
-import sys
 from base64 import b64encode
 
 import pytest
 from otlp_receiver import attributes_of
+from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter.exporters.console import ConsoleExporter
@@ -69,13 +68,8 @@ def run(program, variables, tmp_path):
     script = tmp_path / "guide_bot.py"
     script.write_text(program)
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = subprocess.run(
-        [sys.executable, script],
-        env=clean | {"RAGMETER_SHUTDOWN_TIMEOUT_S": "60"} | variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_python(
+        script, env=clean | {"RAGMETER_SHUTDOWN_TIMEOUT_S": "60"} | variables, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "")
     return done.stderr

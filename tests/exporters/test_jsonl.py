@@ -3,11 +3,10 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -172,13 +171,7 @@ def test_a_full_disk_raises_and_leaves_no_half_line():
     exporter.export([scored])
     print(len([json.loads(line) for line in open(path)]))
     """
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-I", "-c", textwrap.dedent(code))
 
     assert done.stdout.splitlines() == ["True True", "2"], done.stderr
 

@@ -1,9 +1,9 @@
 """Global providers set late, no SDK at all, a disabled SDK: each in an interpreter of its own."""
 
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
+
+from python_process import run_python
 
 BUILDERS = Path(__file__).with_name("conftest.py")
 
@@ -12,13 +12,8 @@ def run(code, **environment):
     """Run `code` in a fresh interpreter; it prints what the test looks at."""
     import os
 
-    done = subprocess.run(
-        [sys.executable, "-I", "-W", "error", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env={**os.environ, **environment},
+    done = run_python(
+        "-I", "-W", "error", "-c", textwrap.dedent(code), env={**os.environ, **environment}
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr

@@ -7,8 +7,6 @@ For each: the application's answers are what they were, and the counts reconcile
 import gc
 import json
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from openai_server import OpenAIServer
+from python_process import run_python
 from rag_chain import ANSWER, QUESTION, rag_chain
 
 from ragmeter import Limits, RagMeter
@@ -117,11 +116,9 @@ def test_the_disk_is_full_for_the_judges_cache(tmp_path):
     """Answers are then kept in memory, which is said once; no score is lost or changed."""
     pytest.importorskip("resource")
     path = tmp_path / "cache.sqlite"
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = run_python(
+        "-c", textwrap.dedent(FULL_DISK), str(path), env={**os.environ, "PYTHONPATH": str(TESTS)}
+    )
 
     assert done.returncode == 0, done.stderr
     captured, exported, dropped, values = json.loads(done.stdout)
@@ -310,10 +307,8 @@ assert set(stats.dropped) <= {"queue_full"}, stats
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_forks_in_the_middle_of_scoring():
     """Five children, forked while three threads ask and the worker scores: each counts its own."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORKING)],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = run_python(
+        "-W", "ignore", "-c", textwrap.dedent(FORKING), env={**os.environ, "PYTHONPATH": str(TESTS)}
+    )
 
     assert (done.returncode, done.stderr) == (0, "")

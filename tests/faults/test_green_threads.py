@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from python_process import run_python
 
 TESTS = Path(__file__).resolve().parent.parent
 PATH = os.pathsep.join([str(TESTS), str(TESTS / "core"), str(TESTS / "faults")])
@@ -63,14 +64,16 @@ def scored(path):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_patched_script(tmp_path, library, scoring):
     path = tmp_path / "scores.jsonl"
-    done = subprocess.run(
-        [
-            sys.executable, "-W", "ignore", "-c", PATCH[library] + textwrap.dedent(SCRIPT),
-            str(path), scoring,
-        ],
+    done = run_python(
+        "-W",
+        "ignore",
+        "-c",
+        PATCH[library] + textwrap.dedent(SCRIPT),
+        str(path),
+        scoring,
         env={**os.environ, "PYTHONPATH": PATH},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        timeout=120,
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     rows = [row for row in scored(path) if not row.get("late")]

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
@@ -39,13 +38,12 @@ class Abandoned:
 
 
 def python(body, *arguments, timeout=90, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(body), *arguments],
+    return run_python(
+        "-c",
+        PREAMBLE + textwrap.dedent(body),
+        *arguments,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(HERE)]), **environment},
-        capture_output=True,
-        text=True,
         timeout=timeout,
-        check=False,
     )
 
 

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from fakes_worker import EchoJudge, question_length
+from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
@@ -53,11 +53,11 @@ meter.shutdown(60)
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource limits on this platform")
 def test_free_metrics_do_not_wait_for_a_judge_s_loop_that_cannot_start():
     """No file descriptors: judged scores are skipped, at once, and come back when there are some."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(NO_FILES)],
+    done = run_python(
+        "-c",
+        textwrap.dedent(NO_FILES),
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "core")])},
-        capture_output=True, text=True, timeout=90, check=False,
-    )  # fmt: skip
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -95,10 +95,7 @@ def test_a_meter_is_built_where_there_is_no_fork():
     """As on Windows: everything but the scoring process works there."""
     pytest.importorskip("langchain_core")
     pytest.importorskip("llama_index.core")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WINDOWS],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_python("-W", "ignore", "-c", WINDOWS, timeout=120)
 
     assert done.returncode == 0, done.stderr
 

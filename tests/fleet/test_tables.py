@@ -1,11 +1,11 @@
 """From Arrow table to Arrow table: what an engine of one's own calls."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 from ragmeter import MissingDependencyError, Scorer
 from ragmeter.metrics import RagSample, Reference
@@ -108,6 +108,6 @@ def test_the_documented_example_runs(capsys):
 def test_what_is_the_hosts_is_left_as_it_is():
     """How long a cell of CSV may be is a limit of the whole process."""
     code = "import csv; before = csv.field_size_limit(); import ragmeter.fleet.tables; print(csv.field_size_limit() == before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code, check=True)
 
     assert done.stdout.strip() == "True"

@@ -1,12 +1,11 @@
 """Names, defaults, prefixes, pass marks, and scoring outside a live run."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from python_process import run_python
 
 import ragmeter.metrics
 from ragmeter.metrics import (
@@ -235,9 +234,7 @@ def test_importing_costs_little():
         "heavy = {'nltk', 'numpy', 'rapidfuzz', 'rouge_score', 'snowballstemmer', 'jieba', 'openai'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = run_python("-I", "-c", code, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import subprocess
 import sys
 import types
 from html.parser import HTMLParser
@@ -10,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from python_process import run_python
 
 from ragmeter import RagMeter, Reference, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
@@ -281,9 +281,7 @@ def test_a_notebook_shows_a_bar_in_its_cell(at_once, monkeypatch):
 
 def test_pandas_is_not_loaded_before_it_is_asked_for():
     code = "import sys, ragmeter.metrics.evaluation, ragmeter.exporters.memory; print('pandas' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_python("-c", code, check=True)
 
     assert done.stdout == "False\n"
 

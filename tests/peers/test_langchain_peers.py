@@ -5,8 +5,6 @@ skipped and say so.  Each peer runs in a process of its own, as each wraps LangC
 """
 
 import json
-import subprocess
-import sys
 import textwrap
 from collections import Counter
 from importlib.util import find_spec
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from python_process import run_python
 
 PEERS = {
     "openinference": (
@@ -123,13 +122,7 @@ def run(peer: str, how: str, call: str, count: int = 1) -> dict[str, Any]:
     program = f"import sys; sys.path.append({fakes!r})\n" + textwrap.dedent(PROGRAM).format(
         peer=statement
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program, how, call, str(count)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    done = run_python("-I", "-c", program, how, call, str(count))
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result

@@ -1,11 +1,10 @@
 """Requests told by OpenInference's spans score as those told by our callback; with both, each counts once."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 HERE = Path(__file__).parent
 
@@ -20,13 +19,7 @@ def test_scores_of_spans_are_those_of_the_callback(framework):
         f"sys.path.append({str(HERE.parent / 'adapters')!r}); sys.argv[1:] = [{framework!r}]; "
         f"runpy.run_path({str(HERE / 'same_scores.py')!r})"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    done = run_python("-I", "-c", program)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.strip().splitlines()[-1])
 

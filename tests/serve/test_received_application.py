@@ -1,14 +1,13 @@
 """A LangChain application in a process of its own gets worse: the page, the API, a webhook and an event say so."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import httpx
 from otlp_endpoint import Endpoint
 from otlp_receiver import OtlpReceiver, attributes_of
+from python_process import run_python
 from received_traffic import HOUR_S, Traffic, Weeks
 from served import PATIENCE_S, until
 from stored import store
@@ -26,14 +25,7 @@ def _ask(url, count, quality, service):
     """Have the application ask, and wait for its end."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAGMETER_")}
     env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_SERVICE_NAME": service}
-    done = subprocess.run(
-        [sys.executable, str(APP), str(count), quality],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S * 2,
-        check=False,
-    )
+    done = run_python(str(APP), str(count), quality, env=env, timeout=PATIENCE_S * 2)
     assert done.returncode == 0, done.stderr
 
 

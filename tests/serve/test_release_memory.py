@@ -1,23 +1,16 @@
 """Memory that was freed is the system's again, and what nobody asked for is not loaded."""
 
 import platform
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from python_process import run_python
 
 from ragmeter.serve._release_memory import give_back_freed
 
 
 def said(code):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_python("-c", textwrap.dedent(code), timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
 

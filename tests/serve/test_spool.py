@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_process import run_python
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve._spool import FORWARDED, Entry, Spool, SpoolFullError
@@ -264,13 +265,7 @@ def test_a_folder_serves_one_process(tmp_path):
         from ragmeter.serve._spool import Spool
         Spool(Path(sys.argv[1]), max_bytes=1000)
     """
-    other = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    other = run_python("-c", script, str(tmp_path))
     assert "in use by another process" in other.stderr
     spool.append("traces", b"still mine")
     spool.close()
@@ -478,13 +473,7 @@ spool.close()
 )
 def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path):
     """A file may not grow beyond a limit: to SQLite that is a disk that takes no more."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_python("-c", LIMITED, str(tmp_path), timeout=120)
     assert done.returncode == 0, done.stderr
 
 

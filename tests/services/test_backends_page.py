@@ -2,11 +2,10 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 from ragmeter.settings.config import PREFIX, Settings
 
@@ -20,14 +19,7 @@ def test_every_snippet_runs(number):
     code = SNIPPETS[number].replace("9464", "0")
     code += "\nif 'meter' in globals():\n    meter.shutdown(60)\n"
     env = {**os.environ, "LANGFUSE_PUBLIC_KEY": "pk-lf-1", "LANGFUSE_SECRET_KEY": "sk-lf-1"}
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-I", "-c", code, env=env)
     assert done.returncode == 0, done.stderr
 
 

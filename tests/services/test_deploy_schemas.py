@@ -1,11 +1,11 @@
 """The files of examples are what Kubernetes, Compose, the Collector and GitHub take, by their own schemas and their own program."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from python_process import run_python
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 MANIFESTS = sorted(DEPLOY.glob("kubernetes-*.yaml"))
@@ -44,18 +44,8 @@ def test_the_workflow_is_githubs_own(tmp_path):
     bad = tmp_path / "bad.yml"
     bad.write_text(text.replace("runs-on:", "runs-in:"))
     for path, code in ((DEPLOY.parent / "ci" / "quality.yml", 0), (bad, 1)):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                checker.__name__,
-                "--builtin-schema",
-                "vendor.github-workflows",
-                str(path),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
+        done = run_python(
+            "-m", checker.__name__, "--builtin-schema", "vendor.github-workflows", str(path)
         )
         assert done.returncode == code, done.stdout
 

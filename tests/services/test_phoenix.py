@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from processes import wait_until
+from python_process import run_python
 from rag_apps import ANSWER, FRAMEWORKS, QUESTION, TEXTS, asking
 from typer.testing import CliRunner
 
@@ -252,14 +251,16 @@ callbacks.append(RagMeterCallbackHandler(RagMeter()))
 @pytest.mark.parametrize("meter", ["", METER], ids=["without a meter", "with a meter of its own"])
 def test_run_shows_the_scores_on_the_programs_trace(phoenix, tmp_path, meter):
     (tmp_path / "app.py").write_text(PROGRAM.format(meter=meter))
-    done = subprocess.run(
-        [sys.executable, "-m", "ragmeter", "run", "--phoenix", phoenix.url, "app.py"],
+    done = run_python(
+        "-m",
+        "ragmeter",
+        "run",
+        "--phoenix",
+        phoenix.url,
+        "app.py",
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     trace_id = done.stdout.strip()

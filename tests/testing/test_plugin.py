@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from python_process import run_python
 
 pytest_plugins = ["pytester"]
 
@@ -269,11 +268,15 @@ def test_it():
     assert "opentelemetry" not in sys.modules and "pydantic" not in sys.modules
 """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "ragmeter.testing.plugin"],
+    done = run_python(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "ragmeter.testing.plugin",
+        cwd=pytester.path,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        cwd=pytester.path, capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
+    )
     assert "1 passed" in done.stdout
     assert "ragmeter" not in done.stdout
 

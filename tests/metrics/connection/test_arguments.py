@@ -1,10 +1,10 @@
 """What cannot be connected to shows when judge or embedder is built, not with every score."""
 
-import subprocess
 import sys
 
 import pytest
 from judging_tools import judge_at
+from python_process import run_python
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._connection.wires import http_library
@@ -20,9 +20,7 @@ def test_a_module_missing_inside_the_client_shows_at_construction():
         "from ragmeter.metrics.judge import OpenAIJudge\n"
         "OpenAIJudge('m', 'http://127.0.0.1:1/v1')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = run_python("-c", code)
 
     last = done.stderr.splitlines()[-1]
     assert "MissingDependencyError" in last

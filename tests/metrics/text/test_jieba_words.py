@@ -1,10 +1,9 @@
 """jieba's dictionary comes from its package: the temporary folder is neither read nor written."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+from python_process import run_python
 
 PROGRAM = """
 from ragmeter.metrics.judged._quest_eval_scores import quest_tokenizer
@@ -20,9 +19,7 @@ def test_no_cache_in_the_temporary_folder(tmp_path, planted):
         (tmp_path / "jieba.cache").write_bytes(planted)
     before = sorted(tmp_path.iterdir())
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", PROGRAM, env=environment, check=True)
 
     assert done.stdout.strip() == "云南省人民政府|侨务办公室"
     assert sorted(tmp_path.iterdir()) == before
@@ -37,8 +34,6 @@ def test_a_crafted_dictionary_there_is_not_believed(tmp_path):
     words = {phrase[:end]: 0 for end in range(1, len(phrase))} | {phrase: 10**9}
     (tmp_path / "jieba.cache").write_bytes(marshal.dumps((words, 10**9)))
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", PROGRAM, env=environment, check=True)
 
     assert "|" in done.stdout

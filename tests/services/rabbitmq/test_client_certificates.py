@@ -1,11 +1,10 @@
 """A broker that demands a certificate of its clients: all who connect show theirs, and who has none is told what to write."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from fleet_of_workers import Fleet
+from python_process import run_python
 from rabbitmq_broker import Broker, installed
 from typer.testing import CliRunner
 
@@ -57,11 +56,15 @@ def test_who_shows_a_certificate_publishes_scores_and_looks(asking, url, tmp_pat
     [first, *_] = check_queue(env)
     assert (first.state, first.detail) == ("ok", "1 messages wait, 0 workers connected")
     out, kept = tmp_path / "scores.jsonl", {k: v for k, v in os.environ.items() if k[:4] != "OTEL"}
-    done = subprocess.run(
-        [sys.executable, "-m", "ragmeter", "worker", "--once", "--processes", "1"],
+    done = run_python(
+        "-m",
+        "ragmeter",
+        "worker",
+        "--once",
+        "--processes",
+        "1",
         env=kept | env | {"RAGMETER_JSONL": str(out)},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert len(out.read_text().splitlines()) == 1
     assert "0 messages wait" in CliRunner().invoke(app, ["queue", "status"], env=env).output

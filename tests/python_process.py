@@ -1,0 +1,34 @@
+"""Python run to its end in a process of its own, by the interpreter of the tests, and what it may be configured with."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from os import PathLike
+
+__all__ = ["plain_environment", "run_python"]
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment without what configures OpenTelemetry, a model, a backend or ragmeter."""
+    prefixes = ("OPENAI_", "OTEL_", "PHOENIX_", "RAGMETER_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+
+
+def run_python(
+    *arguments: "str | PathLike[str]",
+    cwd: "str | PathLike[str] | None" = None,
+    env: "Mapping[str, str] | None" = None,
+    check: bool = False,
+    timeout: "float | None" = None,
+) -> "subprocess.CompletedProcess[str]":
+    """Return what the process wrote, and how it ended."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=check,
+        cwd=cwd,
+        env=env,
+        timeout=timeout,
+    )
