@@ -165,7 +165,7 @@ class FusedContextMetrics(JudgedMetric):
             for chunk_id, own in statements.lines.items()
         )
         reference = (Passage("claims", lines=tuple(lines.items())),) if lines else ()
-        answer = () if live is None else live.answer_passage
+        answer = () if live is None else live.answer_passages
         return (*chunks, *passages_of(question=question), *reference, *answer)
 
     def _precision(

@@ -77,6 +77,8 @@ class LiveQuestions:
     answer: str
     """"": nothing is asked about the answer."""
     chunks: Chunks
+    carried: Mapping[str, str]
+    """Texts of earlier turns that an answer may rest on, by id: nothing is asked about them."""
     relevance: bool = True
     """Whether each chunk is asked about."""
     sufficiency: bool = True
@@ -86,10 +88,16 @@ class LiveQuestions:
     def of(cls, sample: RagSample, wanted: Collection[str]) -> LiveQuestions:
         """Return what must be asked to have the `wanted` scores, as far as `sample` allows them."""
         open_names = set(wanted).difference(obstacles(sample))
+        own = Chunks.of(sample.contexts or ())
         return cls(
             (sample.question or "").strip(),
             (sample.answer or "") if open_names.intersection(_ANSWER) else "",
-            Chunks.of(sample.contexts or ()),
+            own,
+            {
+                one: text
+                for one, text in Chunks.of(sample.support).texts.items()
+                if one not in own.texts
+            },
             relevance=bool(open_names.intersection(_RANKED)),
             sufficiency="context_sufficiency" in open_names,
         )
@@ -113,7 +121,8 @@ class LiveQuestions:
             for chunk_id, text in texts.items()
         )
         sufficient = (Item(_SUFFICIENT, (self.question, *texts.values())),) if texts else ()
-        depends_on = (self.question, self.answer, *self.chunks.texts.values())
+        told = (*self.chunks.texts.values(), *self.carried.values())
+        depends_on = (self.question, self.answer, *told)
         said = tuple(Item(line_id, (*depends_on, line)) for line_id, line in self.lines.items())
         return (
             Group(
@@ -133,12 +142,16 @@ class LiveQuestions:
         )
 
     @property
-    def answer_passage(self) -> tuple[Passage, ...]:
-        """The answer, line by line, if it is asked about."""
+    def answer_passages(self) -> tuple[Passage, ...]:
+        """The answer, line by line, if it is asked about, and what was carried over to it."""
         lines = self.lines
         if not lines:
             return ()
-        return (Passage("answer", lines=tuple(lines.items()), only_for=frozenset(lines)),)
+        carried = (
+            Passage(f"chunk {chunk_id}", text, only_for=frozenset(lines))
+            for chunk_id, text in self.carried.items()
+        )
+        return (*carried, Passage("answer", lines=tuple(lines.items()), only_for=frozenset(lines)))
 
     @property
     def about_all_chunks(self) -> frozenset[str]:
@@ -220,7 +233,7 @@ class LiveJudged(JudgedMetric):
             Passage(f"chunk {chunk_id}", text, only_for=asked.about_all_chunks | {chunk_id})
             for chunk_id, text in asked.chunks.texts.items()
         )
-        passages += passages_of(question=sample.question) + asked.answer_passage
+        passages += passages_of(question=sample.question) + asked.answer_passages
         found = {score.name: score for score in self._unjudgeable(sample)}
         wanted = set(self.score_names) - found.keys()
         answers: Mapping[str, Answer] = {}
@@ -249,7 +262,7 @@ class LiveJudged(JudgedMetric):
             yield from self._ranking_scores(asked.chunks, answers)
         if not wanted.isdisjoint(_ANSWER):
             said = support_evidence("sentence", asked.lines, answers)
-            yield self._faithfulness(asked.chunks, said)
+            yield self._faithfulness(said, is_empty=not (asked.chunks.texts or asked.carried))
             yield self._refusal(said)
 
     def _sufficiency(self, chunks: Chunks, answers: Mapping[str, Answer]) -> Score:
@@ -303,8 +316,8 @@ class LiveJudged(JudgedMetric):
         said += f", {unknown} unknown"
         return self.score(name, value, "partial", named=items, bounds=bounds, said=said)
 
-    def _faithfulness(self, chunks: Chunks, said: Sequence[ScoreItem]) -> Score:
-        if chunks.texts:
+    def _faithfulness(self, said: Sequence[ScoreItem], *, is_empty: bool) -> Score:
+        if not is_empty:
             return support_score(self, said)
         claims = [
             item

@@ -69,6 +69,17 @@ def test_one_call_gives_all_scores(server):
     ]
 
 
+@pytest.mark.parametrize("contexts", [THREE[:1], []])
+def test_what_earlier_turns_found_is_read_for_the_answer_alone(server, contexts):
+    server.answer = saying(c1=True, e1="yes", a1="supported")
+    given = live(contexts=contexts, carried=[THREE[2]], answer="It was lit in 1846.")
+    scores = score(server, LiveJudged(), given)
+    [request] = server.requests
+    assert request.ids == (["c1", "e1", "a1"] if contexts else ["a1"])
+    assert THREE[2] in request.user
+    assert scores["faithfulness"].value == 1.0
+
+
 def test_every_score_says_what_it_saw_with_and_without_texts(server):
     server.answer = saying(c1=True, c2=False, c3=True, e1="partly", a1="supported", a2="refusal")
     given = live(answer="It is 31 metres tall. The keeper is not known.")
