@@ -78,7 +78,8 @@ class Moments(ABC):
     def add(self, values: Sequence[float] | array[float]) -> None:
         """Add other sums, in the order of `names`."""
         for name, value in zip(self.names, values, strict=True):
-            setattr(self, name, getattr(self, name) + value)
+            if value:
+                setattr(self, name, getattr(self, name) + value)
 
     def follow(
         self, weight: float, value: float, earlier: float, total: float, *, is_turn: bool = True

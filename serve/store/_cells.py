@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS
@@ -31,7 +31,7 @@ from ._names import ToldApart
 from ._parts import Kind
 from ._rows import kinds_of, segments_of
 
-__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey"]
+__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey", "Keep"]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
@@ -61,6 +61,10 @@ class CellKey(NamedTuple):
     score: str
     measurement: str = ""
     """Names formula and judge, as `Kind.measurement`; empty: not told, as nobody measured it."""
+
+
+Keep: TypeAlias = Callable[[CellKey], bool]
+"""Chooses scores."""
 
 
 class Cell:
@@ -93,10 +97,16 @@ class Cell:
             fresh = Cell(other.kind)
             fresh.statuses = self.statuses
             self.kind, self.moments = fresh.kind, fresh.moments
-        self.statuses.update(other.statuses)
+        _add_counts(self.statuses, other.statuses)
         self.bins = [one + two for one, two in zip(self.bins, other.bins, strict=True)]
         if type(self.moments) is type(other.moments):
             self.moments.add(other.moments.values())
+
+
+def _add_counts(to: Counter[str], more: Mapping[str, int]) -> None:
+    # Many times faster than `Counter.update`, of which a page would need tens of thousands.
+    for name, n in more.items():
+        to[name] = to.get(name, 0) + n
 
 
 Home = dict[tuple[str, str], Cell]
@@ -126,11 +136,13 @@ class Cells:
         self.groups: dict[GroupKey, Counter[str]] = {}
         self.scores: dict[CellKey, Cell] = {}
 
-    def add(self, other: Cells) -> None:
-        """Add what was counted elsewhere."""
-        for group, counts in other.groups.items():
-            self.groups.setdefault(group, Counter()).update(counts)
+    def add(self, other: Cells, keep: Keep | None = None) -> None:
+        """Add what was counted elsewhere; with `keep`, the scores that it chooses alone."""
+        for group, counts in other.groups.items() if keep is None else ():
+            _add_counts(self.groups.setdefault(group, Counter()), counts)
         for key, cell in other.scores.items():
+            if keep is not None and not keep(key):
+                continue
             mine = self.scores.get(key)
             if mine is None:
                 mine = self.scores[key] = Cell(cell.kind)

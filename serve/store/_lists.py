@@ -265,8 +265,9 @@ def means_before(
     for number, kind in kinds_of(database).items():
         numbers.setdefault(MeasuredScore(kind.name, kind.measurement), []).append(number)
     found: dict[tuple[str, int], float] = {}
-    for cells in (sums.between(database, from_ms, until_ms), sums.day_before(database, from_ms)):
-        for workflow in {key.workflow for key in cells.groups}:
+    now = sums.between(database, from_ms, until_ms, keep=lambda key: not key.segment)
+    for cells in (now, sums.day_before(database, from_ms)):
+        for workflow in {key.workflow for key in cells.scores}:
             scores = Selection(cells, Filters(workflow=workflow)).scores()
             for name, cell in scores.items():
                 mean = estimate_of(cell)

@@ -130,7 +130,7 @@ class Selection:
         """Return the scores by name and measurement, over all that is looked at."""
         found: dict[MeasuredScore, Cell] = {}
         for key, cell in settle(
-            each for each in self._cells.scores.items() if self._is_chosen(GroupKey(*each[0][:3]))
+            each for each in self._cells.scores.items() if self._is_chosen(each[0])
         ):
             place = MeasuredScore(key.score, key.measurement)
             found.setdefault(place, Cell(cell.kind)).add(cell)
@@ -154,8 +154,7 @@ class Selection:
         for each, cell in settle(
             one
             for one in self._cells.scores.items()
-            if (one[0].workflow, one[0].segment) in requests
-            and self._is_of_workflow(GroupKey(*one[0][:3]))
+            if (one[0].workflow, one[0].segment) in requests and self._is_of_workflow(one[0])
         ):
             place = (each.workflow, each.segment)
             measured = MeasuredScore(each.score, each.measurement)
@@ -241,10 +240,10 @@ class Selection:
                 found.setdefault(name, Counter())[value] += counts["requests"]
         return {name: dict(values.most_common()) for name, values in sorted(found.items())}
 
-    def _is_chosen(self, key: GroupKey) -> bool:
-        return self._is_of_workflow(key) and key.segment == (self._filters.segment or "")
+    def _is_chosen(self, key: GroupKey | CellKey) -> bool:
+        return key.segment == (self._filters.segment or "") and self._is_of_workflow(key)
 
-    def _is_of_workflow(self, key: GroupKey) -> bool:
+    def _is_of_workflow(self, key: GroupKey | CellKey) -> bool:
         wanted = self._filters
         return wanted.service in (None, key.service) and wanted.workflow in (None, key.workflow)
 

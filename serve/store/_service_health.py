@@ -17,7 +17,7 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.version_comparison import detectable_fall
 
 from ._appearances import deployments_in
-from ._cells import Cells
+from ._cells import CellKey, Cells
 from ._database import Database
 from ._deployment_effects import (
     SUPPORT,
@@ -51,6 +51,7 @@ SIGNALS = (
     ("refusals", ("refusal",)),
     ("nothing_found", ("empty_retrieval",)),
 )
+_SHOWN = frozenset(score for _, scores in SIGNALS for score in scores)
 NEGLIGIBLE = 0.005
 """A share below it, now and before, is no signal."""
 MOST_BINS = 48
@@ -111,7 +112,15 @@ class ServiceHealth:
         )
         start = from_ms // (step * 1000) * step * 1000
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
-        between = cache(partial(self._sums.between, database))
+        named = "" if by in ("service", "workflow") else f"{by}:"
+        chosen = ("", filters.segment or "")
+
+        def keep(key: CellKey) -> bool:
+            if key.score not in _SHOWN:
+                return False
+            return key.segment in chosen or bool(named and key.segment.startswith(named))
+
+        between = cache(partial(self._sums.between, database, keep=keep))
         cells = between(*bounds)
         counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
         deployed: dict[str, list[int]] = defaultdict(list)

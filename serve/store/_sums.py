@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import overload
 
-from ._cells import Cells
+from ._cells import Cells, Keep
 from ._database import Database
 from ._forgetting import Known, known_names
 from ._keeping import HOUR_MS, SLOTS
@@ -25,6 +25,8 @@ _REMEMBERED = 400
 """Slots, hours and days whose sums are remembered."""
 _MOST_CELLS = 40_000
 """Scores of groups in all of them together, 1 KB each."""
+_TOGETHER = 3
+"""Hours from which on they are remembered as one, too."""
 _DAY_MS = 24 * HOUR_MS
 
 
@@ -33,15 +35,57 @@ class Sums:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], Cells]] = OrderedDict()
+        self._known: OrderedDict[Hashable, tuple[tuple[object, ...], Cells]] = OrderedDict()
         self._cells = 0
 
-    def between(self, database: Database, from_ms: int, until_ms: int) -> Cells:
-        """Return the sums between two moments, the second not included."""
+    def between(
+        self, database: Database, from_ms: int, until_ms: int, keep: Keep | None = None
+    ) -> Cells:
+        """Return the sums between two moments, the second not included.
+
+        The hours before the newest one are remembered together.
+
+        Args:
+            database: A connection that reads.
+            from_ms: The first moment.
+            until_ms: The second one.
+            keep: Of which scores; None: of all, and the counts of requests.
+        """
         whole = Cells()
+        hours = self._settled_hours(database, from_ms, until_ms)
+        if hours is not None:
+            slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
+            state = database.execute(
+                "SELECT count(*), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
+                slots,
+            ).fetchone()
+            (archived,) = database.execute(
+                "SELECT count(*) FROM archive WHERE hour >= ? AND hour < ?",
+                (hours[0] // HOUR_MS, hours[1] // HOUR_MS),
+            ).fetchone()
+            names = known_names(database) if archived else None
+            known = self._cached(
+                ("hours", *hours),
+                (*state, archived, names),
+                lambda: _together(self.parts(database, *hours)),
+            )
+            for _, _, cells in self.parts(database, from_ms, hours[0]):
+                whole.add(cells, keep)
+            whole.add(known, keep)
+            from_ms = hours[1]
         for _, _, cells in self.parts(database, from_ms, until_ms):
-            whole.add(cells)
+            whole.add(cells, keep)
         return whole
+
+    def _settled_hours(
+        self, database: Database, from_ms: int, until_ms: int
+    ) -> tuple[int, int] | None:
+        """Return where the whole hours before the newest one begin and end; None: there are but few."""
+        (newest,) = database.execute(
+            "SELECT max(slot) FROM slot WHERE slot < ?", (-(-until_ms // SLOT_MS),)
+        ).fetchone()
+        first, end = -(-from_ms // HOUR_MS), min((newest or 0) // SLOTS, until_ms // HOUR_MS)
+        return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
     def day_before(self, database: Database, at_ms: int) -> Cells:
         """Return the sums of the day before a moment, which begins with an hour and ends with a slot."""
@@ -52,46 +96,60 @@ class Sums:
             (since // SLOT_MS, until // SLOT_MS),
         ).fetchone()
         return self._cached(
-            ("day", until), (generation,), lambda: self.between(database, since, until)
+            ("day", until), (generation,), lambda: _together(self.parts(database, since, until))
         )
 
     def parts(
         self, database: Database, from_ms: int, until_ms: int
     ) -> Iterator[tuple[int, int, Cells]]:
         """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
-        told_apart, names = segments_told_apart(database), known_names(database)
+        names = known_names(database)
+        generations, archived = self._states(database, from_ms, until_ms)
         at = from_ms
         while at < until_ms:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
-                found = self._hour(database, hour, names)
+                found = self._hour(database, hour, generations.get(hour), names, hour in archived)
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
                     continue
-            slot_end = (at // SLOT_MS + 1) * SLOT_MS
-            if at % SLOT_MS == 0 and slot_end <= until_ms:
-                cells = self._slot(database, at // SLOT_MS)
-            else:
-                slot_end = min(slot_end, until_ms)
-                cells = Cells.between(database, at, slot_end, told_apart)
+            slot_end = min((at // SLOT_MS + 1) * SLOT_MS, until_ms)
+            cells = self._slot(database, at, slot_end)
             yield at, slot_end, cells
             at = slot_end
 
-    def _hour(self, database: Database, hour: int, names: Known) -> Cells | None:
+    def _states(
+        self, database: Database, from_ms: int, until_ms: int
+    ) -> tuple[dict[int, int], frozenset[int]]:
+        """Return how often hours with requests were written to, and of which hours some were deleted."""
+        first, end = from_ms // HOUR_MS, -(-until_ms // HOUR_MS)
+        written = database.execute(
+            f"SELECT slot / {SLOTS}, CAST(sum(generation) AS BIGINT) FROM slot "
+            "WHERE slot >= ? AND slot < ? GROUP BY 1",
+            (first * SLOTS, end * SLOTS),
+        )
+        archived = database.execute(
+            "SELECT hour FROM archive WHERE hour >= ? AND hour < ?", (first, end)
+        )
+        return dict(written.fetchall()), frozenset(hour for (hour,) in archived.fetchall())
+
+    def _hour(
+        self,
+        database: Database,
+        hour: int,
+        generation: int | None,
+        names: Known,
+        is_archived: bool,
+    ) -> Cells | None:
         """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
-        slots = (hour * SLOTS, (hour + 1) * SLOTS)
-        (generation,) = database.execute(
-            "SELECT CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?", slots
-        ).fetchone()
-        archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
-        if generation is None and archived is None:
+        if generation is None and not is_archived:
             return Cells()
         return self._cached(
             ("hour", hour),
-            (generation, None if archived is None else names),
-            lambda: self._stored_sums(database, hour, generation, archived, names),
+            (generation, names if is_archived else None),
+            lambda: self._stored_sums(database, hour, generation, names),
         )
 
     def _stored_sums(
@@ -99,9 +157,9 @@ class Sums:
         database: Database,
         hour: int,
         generation: int | None,
-        archived: tuple[bytes] | None,
         names: Known,
     ) -> Cells | None:
+        archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         summed = database.execute(
             "SELECT cells FROM rollup WHERE hour = ? AND generation = ?", (hour, generation)
         ).fetchone()
@@ -110,38 +168,39 @@ class Sums:
                 return None
             # What was deleted is in no slot.
             cells = Cells()
-            for slot in range(hour * SLOTS, (hour + 1) * SLOTS):
-                cells.add(self._slot(database, slot))
+            for at in range(hour * HOUR_MS, (hour + 1) * HOUR_MS, SLOT_MS):
+                cells.add(self._slot(database, at, at + SLOT_MS))
         else:
             cells = Cells.unpack(summed[0])
         if archived is not None:
             cells.add(Cells.unpack(archived[0]).known(names))
         return cells
 
-    def _slot(self, database: Database, slot: int) -> Cells:
-        row = database.execute("SELECT generation FROM slot WHERE slot = ?", (slot,)).fetchone()
+    def _slot(self, database: Database, from_ms: int, until_ms: int) -> Cells:
+        """Return the sums of a slot, or of a part of one."""
+        row = database.execute(
+            "SELECT generation FROM slot WHERE slot = ?", (from_ms // SLOT_MS,)
+        ).fetchone()
         if row is None:
             return Cells()
         return self._cached(
-            ("slot", slot),
+            ("slot", from_ms, until_ms),
             tuple(row),
-            lambda: Cells.between(
-                database, slot * SLOT_MS, (slot + 1) * SLOT_MS, segments_told_apart(database)
-            ),
+            lambda: Cells.between(database, from_ms, until_ms, segments_told_apart(database)),
         )
 
     @overload
     def _cached(
-        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells]
+        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells]
     ) -> Cells: ...
 
     @overload
     def _cached(
-        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
+        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None: ...
 
     def _cached(
-        self, key: tuple[str, int], state: tuple[object, ...], count: Callable[[], Cells | None]
+        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None:
         """Return sums from memory where what they are of is as it was, else counted and remembered.
 
@@ -165,7 +224,14 @@ class Sums:
                 self._forget(next(iter(self._known)))
         return cells
 
-    def _forget(self, key: tuple[str, int]) -> None:
+    def _forget(self, key: Hashable) -> None:
         known = self._known.pop(key, None)
         if known is not None:
             self._cells -= len(known[1].scores)
+
+
+def _together(parts: Iterable[tuple[int, int, Cells]]) -> Cells:
+    whole = Cells()
+    for _, _, cells in parts:
+        whole.add(cells)
+    return whole

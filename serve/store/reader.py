@@ -57,6 +57,8 @@ _AHEAD_MS = 3_600_000
 _DAY_MS = 86_400_000
 _SLOW_S = 60.0
 """Seconds for which what takes long to read is kept."""
+_STEPS = 288
+"""Moments at which a stretch of time begins, in its length: a day's begins with five minutes added up."""
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
 
@@ -108,7 +110,11 @@ class Reader:
             added = list(self._sums.parts(database, from_ms, until_ms))
             parts = with_part(database, added, wanted, told_apart)
             objectives = Objectives(self._objectives())
-            whole = Selection.of([cells for _, _, cells in parts], wanted, objectives)
+            whole = (
+                Selection(self._sums.between(database, from_ms, until_ms), wanted, objectives)
+                if parts is added
+                else Selection.of([cells for _, _, cells in parts], wanted, objectives)
+            )
             # What was usual before; where nothing was before, what is now.
             before = Selection(self._sums.day_before(database, from_ms), wanted).scores()
             counts = whole.counts()
@@ -383,7 +389,12 @@ class Reader:
         """Return the stretch of time that is looked at, in milliseconds; it may be empty."""
         now = self._now_ms()
         end = now if filters.until_ms is None else filters.until_ms
-        since = end - int(filters.range_s * 1000) if filters.since_ms is None else filters.since_ms
+        since = filters.since_ms
+        if since is None:
+            # Those who look within a moment look at the same: what is added up for one serves all.
+            long = int(filters.range_s * 1000)
+            step = 1 if filters.until_ms is not None else max(1, min(SLOT_MS, long // _STEPS))
+            since = (end - long) // step * step
         until = max(0, since, now + _AHEAD_MS if filters.until_ms is None else end)
         return max(0, since, until - int(LONGEST_RANGE_S * 1000)), until
 
