@@ -133,7 +133,7 @@ def earlier_version(path, version):
         "INSERT INTO workflow SELECT name FROM name WHERE sort = 'workflow';"
         "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
         "ALTER TABLE score DROP COLUMN asked_with; ALTER TABLE request DROP COLUMN stages;"
-        "DROP TABLE appearance;"
+        "DROP TABLE appearance; DROP TABLE gap_state;"
         "DROP INDEX request_home; DROP INDEX request_homeless; DROP INDEX request_conversation;"
         "ALTER TABLE request DROP COLUMN home;"
         f"PRAGMA user_version = {version};"
