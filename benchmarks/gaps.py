@@ -357,13 +357,14 @@ def full_memory(stream: Stream) -> Iterator[tuple[Asked, bool]]:
     for day in range(14):
         for number in range(2_500):
             asked, _ = stream.requests[number % len(stream.requests)]
-            copied = str(asked.question) + " " if asked.question else None
+            is_bad_one = number % 3 == 0
+            copied = f"{asked.question} " if is_bad_one else None
             yield (
                 asked._replace(
                     rank=rank_of(f"{day}-{number}"), at=START + day * 86_400.0, question=copied,
                     terms=topic_hashes(asked.question or ""),
                 ),
-                number % 3 == 0,
+                is_bad_one,
             )  # fmt: skip
 
 

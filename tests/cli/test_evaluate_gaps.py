@@ -80,4 +80,4 @@ def test_where_nothing_is_listed_it_says_why(tmp_path, data, why):
 def test_what_it_cannot_read_it_refuses(tmp_path):
     refused = evaluated(tmp_path, rows(), "--out", tmp_path / "scores")
     assert refused.exit_code == 2
-    assert "--gaps reads each question" in refused.output
+    assert "--gaps and --compare read each question" in refused.output

@@ -130,7 +130,10 @@ def _spread(n, bad):
     [
         ([], "no_requests"),
         ([(one, False) for one, _ in _traffic()], "nothing_stands_out"),
-        ([(one._replace(terms=(), question=None), bad) for one, bad in _traffic()], "no_questions"),
+        (
+            [(one._replace(terms=b"", question=None), bad) for one, bad in _traffic()],
+            "no_questions",
+        ),
         (_spread(100, int(100 * TOO_MANY)), "too_many_bad"),
         ([(one, n % 7 == 0) for n, (one, _) in enumerate(_spread(280, 0))], "nothing_stands_out"),
     ],
@@ -142,7 +145,7 @@ def test_a_list_that_is_empty_says_why(traffic, why):
 
 
 def test_requests_without_topic_words_are_counted():
-    greetings = [(_asked(900 + n, "")._replace(terms=()), True) for n in range(3)]
+    greetings = [(_asked(900 + n, "")._replace(terms=b""), True) for n in range(3)]
 
     assert _memory(_traffic() + greetings).gaps().without_topic == 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain, combinations
+from itertools import combinations
 from typing import NamedTuple
 
 from ragmeter.quality.gaps.chunks import ChunkTerms
@@ -95,7 +95,7 @@ def _conflict(
 
 def overlap(one: ChunkTerms, other: ChunkTerms) -> float:
     """Return the share of the words of the one with fewer that the other has."""
-    words = [frozenset(chain.from_iterable(chunk.sentences)) for chunk in (one, other)]
+    words = [chunk.words for chunk in (one, other)]
     least = min(map(len, words))
     return len(words[0] & words[1]) / least if least else 0.0
 

@@ -8,6 +8,7 @@ English or Russian are words.
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from collections.abc import Iterator
 from functools import lru_cache
@@ -74,7 +75,7 @@ def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
     for token in line_tokens(_SPACED.sub(_joined, plain)):
         figure = _FIGURE.match(token)
         if figure is not None:
-            figures.append(_value(figure[0]))
+            figures.append(sys.intern(_value(figure[0])))
             words += filter(None, [token[figure.end() :]])
         elif month := _month(token):
             figures.append(f"month {month}")

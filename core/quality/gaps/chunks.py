@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 from zlib import crc32
@@ -24,6 +24,7 @@ from .sample import rank_of
 
 __all__ = ["ChunkSearch", "ChunkTerms", "hash_of", "read_chunk", "topic_hashes"]
 
+_END = 0
 _MOST_TERMS = 2_000
 """Terms that are kept of a chunk."""
 _NEAREST = 8
@@ -31,13 +32,13 @@ _NEAREST = 8
 
 
 def hash_of(term: str) -> int:
-    """Return what stands for a term: 32 bits, in every process the same."""
-    return crc32(term.encode("utf-8", "replace"))
+    """Return what stands for a term: 32 bits and never 0, in every process the same."""
+    return crc32(term.encode("utf-8", "replace")) or 1
 
 
-def topic_hashes(question: str) -> array[int]:
-    """Return the hashes of the words that name a question's topic, in order."""
-    return array("I", sorted(set(map(hash_of, analyse(question).memoize(topic_terms)))))
+def topic_hashes(question: str) -> bytes:
+    """Return the hashes of the words that name a question's topic, in order, four bytes each."""
+    return array("I", sorted(set(map(hash_of, analyse(question).memoize(topic_terms))))).tobytes()
 
 
 class ChunkTerms(NamedTuple):
@@ -45,25 +46,39 @@ class ChunkTerms(NamedTuple):
 
     rank: int
     """`rank_of` its text."""
-    sentences: tuple[array[int], ...]
-    """The hashes of the terms of each sentence, and of its single Han characters."""
+    terms: array[int]
+    """The hashes of the terms of each sentence, and of its single Han characters; `_END` after each."""
     figured: tuple[FiguredSentence, ...] = ()
     """The sentences that state a number or a month."""
+
+    @property
+    def words(self) -> frozenset[int]:
+        """The distinct terms."""
+        return frozenset(self.terms) - {_END}
+
+    @property
+    def sentences(self) -> Iterator[frozenset[int]]:
+        """The distinct terms of each sentence."""
+        begun = 0
+        for at, term in enumerate(self.terms):
+            if term == _END:
+                yield frozenset(self.terms[begun:at])
+                begun = at + 1
 
 
 def read_chunk(text: str) -> ChunkTerms:
     """Return what is kept of a chunk."""
-    kept: list[array[int]] = []
+    kept = array("I")
     left = _MOST_TERMS
     for terms in analyse(text).memoize(sentence_terms):
         pairs = filter(is_han, terms[:left])
         hashes = dict.fromkeys(map(hash_of, chain(terms[:left], chain.from_iterable(pairs))))
         left -= len(hashes)
         if hashes:
-            kept.append(array("I", hashes))
+            kept.extend((*hashes, _END))
         if left <= 0:
             break
-    return ChunkTerms(rank_of(text), tuple(kept), figured_sentences(text))
+    return ChunkTerms(rank_of(text), kept, figured_sentences(text))
 
 
 class ChunkSearch:
@@ -77,7 +92,7 @@ class ChunkSearch:
         self._chunks = sorted(chunks, key=lambda chunk: chunk.rank)
         places: defaultdict[int, list[int]] = defaultdict(list)
         for place, chunk in enumerate(self._chunks):
-            for term in frozenset(chain.from_iterable(chunk.sentences)):
+            for term in chunk.words:
                 places[term].append(place)
         self._places = dict(places)
 

@@ -134,7 +134,7 @@ def list_gaps(
     if n_bad >= TOO_MANY * (n_bad + n_good):
         return empty._replace(why_empty="too_many_bad")
     groups = find_groups(
-        [one.terms for one in sides[0]], [one.terms for one in sides[1]],
+        [one.topic for one in sides[0]], [one.topic for one in sides[1]],
         bad_weight=weights[0], good_weight=weights[1],
     )  # fmt: skip
     knows_all = chunks is not None and chunks.limit == WHOLE
@@ -180,7 +180,7 @@ def _gap(
     order = {term: at for at, term in enumerate(group.profile)}
     typical = sorted(
         (one for one in members if one.question),
-        key=lambda one: (-sum(1.0 / (1 + order[t]) for t in one.terms if t in order), one.rank),
+        key=lambda one: (-sum(1.0 / (1 + order[t]) for t in one.topic if t in order), one.rank),
     )
     return Gap(
         id=f"{group.seed:08x}",

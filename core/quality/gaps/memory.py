@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score
@@ -110,6 +111,8 @@ class GapMemory:
                 return
             here = self._days.get(day)
             if here is None:
+                for side in chain.from_iterable(self._days.values()):
+                    side.shrink()
                 here = self._days[day] = (Sample(self._requests), Sample(self._requests))
                 for old in [one for one in self._days if one <= day - DAYS]:
                     del self._days[old]

@@ -7,7 +7,8 @@ requests and one of the others for each day.  Not locked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from itertools import chain
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -39,8 +40,8 @@ class Asked(NamedTuple):
     """`rank_of` its id."""
     at: float
     """When it came, in seconds since the epoch."""
-    terms: Sequence[int]
-    """The hashes of its question's topic words, in order; none: no topic word is known."""
+    terms: bytes
+    """The hashes of its question's topic words, in order, four bytes each; none: no topic word is known."""
     question: str | None = None
     """The question; None: texts are not kept, and neither name nor examples show it."""
     language: str | None = None
@@ -51,6 +52,11 @@ class Asked(NamedTuple):
     """Of its best chunk, 0 to 1; None: not known."""
     workflow: str = ""
     """What it ran in."""
+
+    @property
+    def topic(self) -> array[int]:
+        """The hashes of its question's topic words, in order."""
+        return array("I", self.terms)
 
 
 T = TypeVar("T", bound=Ranked)
@@ -73,7 +79,7 @@ class Sample(Generic[T]):
     @property
     def limit(self) -> int:
         """All that was added with a rank below it is here, and nothing else: limit / `WHOLE` of all."""
-        self._shrink()
+        self.shrink()
         return self._limit
 
     def add(self, item: T) -> None:
@@ -81,7 +87,7 @@ class Sample(Generic[T]):
         if item.rank < self._limit and item.rank not in self._kept:
             self._kept[item.rank] = item
             if len(self._kept) > self._size * 5 // 4:
-                self._shrink()
+                self.shrink()
 
     def discard(self, rank: int) -> T | None:
         """Take out the item with a rank and return it; None: it is not here."""
@@ -93,10 +99,11 @@ class Sample(Generic[T]):
 
     def items(self) -> Collection[T]:
         """Return what is kept."""
-        self._shrink()
+        self.shrink()
         return self._kept.values()
 
-    def _shrink(self) -> None:
+    def shrink(self) -> None:
+        """Let go of what is beyond the size."""
         # Late, so that most items cost a comparison: how late plays no part in what stays.
         if len(self._kept) > self._size:
             ranks = sorted(self._kept)
