@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -219,58 +219,43 @@ def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[Cont
     )
 
 
-def _scores(database: Database, number: int, usual: Any) -> list[ScoreView]:
-    rows = database.execute(
-        "SELECT s.name, s.value, coalesce(s.status, 'ok'), s.label, s.lower, s.upper, s.error_type, "
-        "s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, k.judge, k.endpoint, "
-        "k.direction, k.method, k.target, k.definition, k.lowest, k.highest, e.summary, e.explanation, "
-        "e.items FROM score s "
-        "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
-        "WHERE s.request = ? ORDER BY s.name",
-        (number,),
-    )
-    found: list[ScoreView] = []
-    for (name, value, status, label, lower, upper, error_type, calls, sent, written, hits, cost, judge,
-         endpoint, direction, method, target, definition, lowest, highest, summary, explanation,
-         items) in rows:  # fmt: skip
+_SCORE = {
+    **{
+        name: f"s.{name}"
+        for name in ("name", "value", "label", "lower", "upper", "error_type", "cost")
+    },
+    "status": "coalesce(s.status, 'ok')",
+    **{
+        name: f"coalesce(s.{name}, 0)"
+        for name in ("judge_calls", "input_tokens", "output_tokens", "cache_hits")
+    },
+    **{name: f"k.{name}" for name in ("direction", "method", "target", "definition")},
+    **{name: f"nullif(k.{name}, '')" for name in ("judge", "endpoint")},
+    **{name: f"e.{name}" for name in ("summary", "explanation")},
+}
+"""The fields of a `ScoreView` that are read as they are."""
+_SCORES = (
+    f"SELECT e.items, k.lowest, k.highest, {', '.join(_SCORE.values())} FROM score s "
+    "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
+    "WHERE s.request = ? ORDER BY s.name"
+)
+
+
+def _scores(
+    database: Database, number: int, usual: Mapping[MeasuredScore, Cell]
+) -> Iterator[ScoreView]:
+    for items, lowest, highest, *row in database.execute(_SCORES, (number,)):
+        known = dict(zip(_SCORE, row, strict=True))
         pieces, left_out = _items(items)
-        found.append(
-            ScoreView(
-                name=name,
-                value=value,
-                status=status,
-                label=label,
-                lower=lower,
-                upper=upper,
-                direction=direction,
-                method=method,
-                target=target,
-                definition=definition,
-                range=(lowest, highest),
-                error_type=error_type,
-                summary=summary,
-                explanation=explanation,
-                items=pieces,
-                items_left_out=left_out,
-                judge_calls=calls or 0,
-                input_tokens=sent or 0,
-                output_tokens=written or 0,
-                cache_hits=hits or 0,
-                cost=cost,
-                judge=judge or None,
-                endpoint=endpoint or None,
-                usual=_narrow(
-                    usual_of(
-                        usual.get(
-                            MeasuredScore(name, measurement_of(name, definition or "", judge or ""))
-                        )
-                    ),
-                    lowest,
-                    highest,
-                ),
-            )
+        name, definition, judge = known["name"], known["definition"] or "", known["judge"] or ""
+        cell = usual.get(MeasuredScore(name, measurement_of(name, definition, judge)))
+        yield ScoreView(
+            range=(lowest, highest),
+            items=pieces,
+            items_left_out=left_out,
+            usual=_narrow(usual_of(cell), lowest, highest),
+            **known,
         )
-    return found
 
 
 def _narrow(

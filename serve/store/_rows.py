@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -44,18 +44,21 @@ _PUT_REQUEST = (
     f"VALUES (?, ?, ?, ?, {', '.join('?' * len(_REQUEST))}) ON CONFLICT (run_id) DO UPDATE SET "
     f"{', '.join(f'{name} = excluded.{name}' for name in ('at', *_REQUEST))}"
 )
+_SAME = tuple(name for name in _REQUEST if name in {one.name for one in fields(RequestPart)} - {
+    "trace_id", "verdict", "question", "answer", "received", "alarms", "segments", "metadata",
+})  # fmt: skip
+"""Columns that are fields of a `RequestPart` as they are."""
+_NAMED = ("framework", "status", "environment")
+"""Those of them of which only so many values are kept."""
+_EVIDENCE = ("summary", "explanation", "items")
+_DETAILS = tuple(name for name in Details._fields if name not in ("at_ns", "kind", *_EVIDENCE))
+_SCORE = ("value", "status", "label", "told_ns", "kind", "turned", "details_ns", *_DETAILS)
 _KNOWN_SCORES = (
-    "SELECT s.request, s.name, s.value, s.status, s.label, s.told_ns, s.kind, s.lower, s.upper, s.error_type, "
-    "s.details_ns, s.judge_calls, s.input_tokens, s.output_tokens, s.cache_hits, s.cost, s.asked_with, "
-    "e.summary, e.explanation, e.items FROM score s "
+    f"SELECT s.request, s.name, {', '.join(f's.{name}' for name in _SCORE)}, "
+    f"{', '.join(f'e.{name}' for name in _EVIDENCE)} FROM score s "
     "LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
     "WHERE s.request IN (these)"
 )
-_SCORE = (
-    "value", "status", "label", "told_ns", "kind", "turned", "lower", "upper", "error_type", "details_ns",
-    "judge_calls", "input_tokens", "output_tokens", "cache_hits", "cost", "asked_with",
-)  # fmt: skip
-_EVIDENCE = ("summary", "explanation", "items")
 
 
 def _put_by_name(table: str, columns: Sequence[str]) -> str:
@@ -283,69 +286,41 @@ class Rows:
     def _columns(self, part: RequestPart, texts: Mapping[str, int]) -> tuple[Any, ...]:
         verdict, names = part.verdict, self._names
         service, workflow = names.place(part.service, part.workflow)
-        return (
-            None if part.trace_id is None else bytes.fromhex(part.trace_id),
-            None if part.place is None else bytes.fromhex(part.place[1]),
-            None if part.place is None else part.place[0],
-            part.started_ns,
-            part.ended_ns,
-            part.noted_ns,
-            service,
-            workflow,
-            names.of("framework", part.framework),
-            names.of("status", part.status),
-            verdict and verdict.word,
-            verdict and verdict.at_ns,
-            json.dumps(verdict.codes) if verdict else None,
-            json.dumps(verdict.reasons) if verdict else None,
-            None if part.question is None else texts[part.question],
-            None if part.answer is None else texts[part.answer],
-            part.language,
-            part.retriever,
-            part.conversation_id,
-            part.user_id,
-            part.sample_rate,
-            part.judge_sample_rate,
-            part.selection,
-            part.judge_selection,
-            part.missing,
-            names.of("environment", part.environment),
-            None if part.received is None else int(part.received),
-            None if part.alarms is None else int(part.alarms),
-            part.stages,
-            json.dumps(part.segments, sort_keys=True) if part.segments else None,
-            json.dumps(part.metadata, sort_keys=True) if part.metadata else None,
-        )
+        span_rank, span_id = (None, None) if part.place is None else part.place
+        row = {
+            **{name: getattr(part, name) for name in _SAME},
+            "trace_id": part.trace_id and bytes.fromhex(part.trace_id),
+            "span_id": span_id and bytes.fromhex(span_id),
+            "span_rank": span_rank,
+            "service": service,
+            "workflow": workflow,
+            **{name: names.of(name, getattr(part, name)) for name in _NAMED},
+            "verdict": verdict and verdict.word,
+            "verdict_ns": verdict and verdict.at_ns,
+            "codes": verdict and json.dumps(verdict.codes),
+            "reasons": verdict and json.dumps(verdict.reasons),
+            "question": None if part.question is None else texts[part.question],
+            "answer": None if part.answer is None else texts[part.answer],
+            "received": None if part.received is None else int(part.received),
+            "alarms": None if part.alarms is None else int(part.alarms),
+            "segments": json.dumps(part.segments, sort_keys=True) if part.segments else None,
+            "metadata": json.dumps(part.metadata, sort_keys=True) if part.metadata else None,
+        }
+        return tuple([row[name] for name in _REQUEST])
 
     def _score_columns(self, score: ScorePart) -> tuple[Any, ...]:
         told, details = score.told, score.details
-        number, kind = self._kind(details.kind) if details else (None, None)
-        value = told.value if told else None
-        usable = value if told and told.status == "ok" else None
-        return (
-            value,
-            told and self._names.of("score_status", told.status),
-            told and told.label,
-            told and told.at_ns,
-            number,
-            kind.turned(usable) if kind else None,
-            *(
-                (None,) * 10
-                if details is None
-                else (
-                    details.lower,
-                    details.upper,
-                    self._names.of("error", details.error_type),
-                    details.at_ns,
-                    details.judge_calls,
-                    details.input_tokens,
-                    details.output_tokens,
-                    details.cache_hits,
-                    details.cost,
-                    details.asked_with,
-                )
-            ),
-        )
+        row: dict[str, Any] = dict.fromkeys(_SCORE)
+        if told:
+            row["value"], row["label"], row["told_ns"] = told.value, told.label, told.at_ns
+            row["status"] = self._names.of("score_status", told.status)
+        if details:
+            row.update({name: getattr(details, name) for name in _DETAILS})
+            row["error_type"] = self._names.of("error", details.error_type)
+            row["kind"], kind = self._kind(details.kind)
+            row["turned"] = kind.turned(told.value if told and told.status == "ok" else None)
+            row["details_ns"] = details.at_ns
+        return tuple(row.values())
 
     def _put_loose(self, loose: Sequence[StoredRetrieval], now_ms: int) -> list[RequestPart]:
         """Keep what retrievals tell of requests that they know by their spans alone.
@@ -418,15 +393,13 @@ class Rows:
         )
 
     def _score_part(self, *row: Any) -> ScorePart:
-        (value, status, label, told_ns, kind, lower, upper, error_type, details_ns,
-         calls, sent, written, hits, cost, asked_with, summary, explanation, items) = row  # fmt: skip
-        told = None if told_ns is None else Value(told_ns, value, status, label)
-        details = None
-        if details_ns is not None:
-            details = Details(
-                details_ns, self._kind_at(kind), lower, upper, error_type, summary, explanation, items,
-                calls, sent, written, hits, cost, asked_with,
-            )  # fmt: skip
+        known = dict(zip((*_SCORE, *_EVIDENCE), row, strict=True))
+        told = details = None
+        if known["told_ns"] is not None:
+            told = Value(known["told_ns"], known["value"], known["status"], known["label"])
+        if known["details_ns"] is not None:
+            more = {name: known[name] for name in (*_DETAILS, *_EVIDENCE)}
+            details = Details(known["details_ns"], self._kind_at(known["kind"]), **more)
         return ScorePart(told=told, details=details)
 
     def _kind(self, kind: Kind) -> tuple[int, Kind]:
@@ -518,12 +491,5 @@ def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> R
         metadata=json.loads(kept["metadata"] or "{}"),
         verdict=verdict,
         scores=scores,
-        **{
-            name: kept[name]
-            for name in (
-                "started_ns", "ended_ns", "noted_ns", "service", "workflow", "framework", "status",
-                "language", "retriever", "conversation_id", "user_id", "sample_rate",
-                "judge_sample_rate", "selection", "judge_selection", "missing", "environment", "stages",
-            )
-        },
-    )  # fmt: skip
+        **{name: kept[name] for name in _SAME},
+    )
