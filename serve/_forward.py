@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf, received_in
-from ragmeter.metrics._process.retry import pause_before
 
 from ._endpoint import Endpoint
 from ._otlp_outbox import names_of
@@ -239,8 +238,12 @@ class _Lane:
 
     def _pass_on(self, several: Sequence[_QueuedBody]) -> bool:
         """Send these until they are settled; return whether there is time for others."""
-        answer = self._send(b"".join(waiting.body for waiting in several))
-        if answer is None:
+        answer = Answer("error")
+        with self._guard:
+            answer = self._sender.send_patiently(
+                b"".join(waiting.body for waiting in several), self._rest, longest_s=LONGEST_PAUSE_S
+            )
+        if answer.passing:
             return False
         if len(several) > 1 and answer.problem is not None and answer.problem not in _OF_ALL:
             # One of them may be what it does not like.
@@ -248,23 +251,9 @@ class _Lane:
         self._settle(several, answer)
         return True
 
-    def _send(self, body: bytes) -> Answer | None:
-        """Send until it is taken or refused for good; None: there was no time for that."""
-        retry = 0
-        while True:
-            answer = Answer("error")
-            with self._guard:
-                answer = self._sender.send(body)
-            if answer.problem is None or not answer.passing:
-                return answer
-            self._say(f"waits ({answer.problem}) and is tried again")
-            pause_s = pause_before(retry, answer.pause_s, longest_s=LONGEST_PAUSE_S)
-            if not self._rest(pause_s):
-                return None
-            retry += 1
-
-    def _rest(self, seconds: float) -> bool:
+    def _rest(self, seconds: float, answer: Answer) -> bool:
         """Wait so long; return whether there is time for another attempt."""
+        self._say(f"waits ({answer.problem}) and is tried again")
         until = time.monotonic() + seconds
         with self._changed:
             while (left_s := until - time.monotonic()) > 0:

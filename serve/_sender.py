@@ -1,7 +1,7 @@
-"""`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC, once; says what came of it.
+"""`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC; says what came of it.
 
 It tells what may pass (no answer, too many requests, a key that is not accepted and may be put right) from
-what is refused for good, as OTLP's specification does.  Whether and when to try again is the caller's.
+what is refused for good, as OTLP's specification does.  How long to try again is the caller's.
 No key, address or text gets into what it says.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import ssl
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.exporters._bounded_http import BoundedClient
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics._process.retry import asked_pause_s
+from ragmeter.metrics._process.retry import asked_pause_s, pause_before
 from ragmeter.metrics.errors import loggable
 
 from ._endpoint import Endpoint
@@ -93,12 +94,30 @@ class OtlpSender:
     send: Callable[[bytes], Answer]
     """Send a serialised export request once, and return what came of it."""
 
+    def send_patiently(
+        self, body: bytes, rest: Callable[[float, Answer], bool], *, longest_s: float
+    ) -> Answer:
+        """Send until it is taken, or refused for good, or time is over: then the last answer is a passing one.
+
+        Args:
+            body: A serialised export request.
+            rest: Waits for so many seconds after an answer; returns whether there is time for another attempt.
+            longest_s: Between two attempts, unless the endpoint asks for more.
+        """
+        for retry in count():
+            answer = self.send(body)
+            if not answer.passing or not rest(
+                pause_before(retry, answer.pause_s, longest_s=longest_s), answer
+            ):
+                return answer
+        raise AssertionError  # it counts for ever
+
     def close(self) -> None:
         """Release the connections."""
         self._close()
 
     def _over_http(self) -> Callable[[bytes], Answer]:
-        # Some 15 MB, which only a server that passes requests on over HTTP has a use for.
+        # Some 15 MB, which only a server that sends over HTTP has a use for.
         import httpx  # noqa: PLC0415
 
         endpoint = self._endpoint

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
@@ -26,12 +26,14 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from ragmeter.adapters.opentelemetry.otlp import Signal
+from ragmeter.exporters._session import own_session
 from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 
 from ._endpoint import Endpoint, endpoint_of
-from ._otlp_outbox import Outbox, watch_grpc, watched_session
+from ._otlp_outbox import Outbox
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
@@ -43,11 +45,6 @@ _MAX_SERVICES = 64
 """Services that are told apart; those of any others bear the server's name."""
 _QUEUE = 65_536
 """Items that the SDK's processors may hold; the server takes nothing more in long before."""
-_EXPORTERS: Mapping[str, tuple[str, str]] = {
-    "traces": ("trace_exporter", "OTLPSpanExporter"),
-    "logs": ("_log_exporter", "OTLPLogExporter"),
-    "metrics": ("metric_exporter", "OTLPMetricExporter"),
-}
 
 
 def endpoints(
@@ -74,52 +71,38 @@ def endpoints(
     return found
 
 
-def _exporter(signal: str, endpoint: Endpoint) -> Any:
+def _metric_exporter(endpoint: Endpoint) -> Any:
     """Return the SDK's exporter; headers, certificates and the like it reads from the variables itself."""
     way = "grpc" if endpoint.protocol == "grpc" else "http"
-    module, name = _EXPORTERS[signal]
-    kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name)
+    module: Any = import_module(f"opentelemetry.exporter.otlp.proto.{way}.metric_exporter")
     if way == "grpc":
-        watch_grpc()
-        return kind(endpoint=endpoint.url, insecure=not endpoint.secure)
-    return kind(endpoint=endpoint.url, session=watched_session())
+        return module.OTLPMetricExporter(endpoint=endpoint.url, insecure=not endpoint.secure)
+    return module.OTLPMetricExporter(endpoint=endpoint.url, session=own_session())
 
 
-class _CountedSpans(SpanProcessor):
+class _CountedSpans(BatchSpanProcessor):
     """The SDK's batch processor, and how much it was given."""
 
     def __init__(self, outbox: Any) -> None:
+        super().__init__(outbox, max_queue_size=_QUEUE)
         self._outbox: Outbox = outbox
-        self._inner: Any = BatchSpanProcessor(outbox, max_queue_size=_QUEUE)
 
     def on_end(self, span: ReadableSpan) -> None:
         if span.context is not None and span.context.trace_flags.sampled:
             self._outbox.written()
-            self._inner.on_end(span)
-
-    def shutdown(self) -> None:
-        self._inner.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return bool(self._inner.force_flush(timeout_millis))
+            super().on_end(span)
 
 
-class _CountedRecords(LogRecordProcessor):
+class _CountedRecords(BatchLogRecordProcessor):
     """Likewise, of log records."""
 
     def __init__(self, outbox: Any) -> None:
+        super().__init__(outbox, max_queue_size=_QUEUE)
         self._outbox: Outbox = outbox
-        self._inner: Any = BatchLogRecordProcessor(outbox, max_queue_size=_QUEUE)
 
     def on_emit(self, log_record: Any) -> None:
         self._outbox.written()
-        self._inner.on_emit(log_record)
-
-    def shutdown(self) -> None:
-        self._inner.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return bool(self._inner.force_flush(timeout_millis))
+        super().on_emit(log_record)
 
 
 class _Service:
@@ -187,9 +170,9 @@ class Telemetry:
     ) -> None:
         self.endpoints = endpoints(url, protocol, signals)
         self._modes: dict[str, Any] = {"span_mode": span_mode, "events": events}
-        self._outboxes: dict[str, Outbox] = {
-            signal: Outbox(signal, _exporter(signal, self.endpoints[signal]))
-            for signal in ("traces", "logs")
+        self._outboxes: dict[Signal, Outbox] = {
+            signal: Outbox(signal, self.endpoints[signal])
+            for signal in get_args(Signal)
             if signal in self.endpoints
         }
         self._spans = (
@@ -198,6 +181,7 @@ class Telemetry:
         self._records = (
             _CountedRecords(self._outboxes["logs"]) if "logs" in self._outboxes else None
         )
+        self._processors: list[Any] = [one for one in (self._spans, self._records) if one]
         named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
@@ -296,17 +280,15 @@ class Telemetry:
         ending.join(max(0.1, deadline - time.monotonic()))
 
     def _flush_all(self) -> None:
-        for processor in (self._spans, self._records):
-            if processor is not None:
-                processor.force_flush()
+        for processor in self._processors:
+            processor.force_flush()
         for service in self._all():
             with suppress(MetricsTimeoutError):
                 service.meters.force_flush()
 
     def _shut_down_all(self) -> None:
-        for processor in (self._spans, self._records):
-            if processor is not None:
-                processor.shutdown()
+        for processor in self._processors:
+            processor.shutdown()
         for service in self._all():
             service.meters.shutdown()
 
@@ -325,7 +307,7 @@ class Telemetry:
                 reader = None
                 if "metrics" in self.endpoints:
                     reader = PeriodicExportingMetricReader(
-                        _exporter("metrics", self.endpoints["metrics"])
+                        _metric_exporter(self.endpoints["metrics"])
                     )
                 known = self._services[key] = _Service(
                     self._resource.merge(Resource(dict(resource))),

@@ -21,7 +21,6 @@ from ragmeter.watch.change import Change
 pytest.importorskip("uvicorn")
 
 from ragmeter.serve._endpoint import Endpoint
-from ragmeter.serve._otlp_outbox import watched_session
 from ragmeter.serve._sender import OtlpSender
 
 KEY = "sk-very-secret-key"
@@ -182,10 +181,7 @@ def test_a_redirect_is_a_refusal_and_leads_nowhere(status):
                 with pytest.raises(DeliveryError):
                     way.send()
                 way.provider.shutdown()
-                with watched_session() as session:
-                    answer = session.post(server.url, b"secret", headers={"api-key": KEY})
-                assert (answer.ok, f"status {status} points" in answer.reason) == (False, True)
-                assert len(server.requests) == 6
+                assert len(server.requests) == 5
         assert other.requests == []
 
 

@@ -41,7 +41,7 @@ def test_elsewhere_nothing_happens():
 
 
 def test_clients_that_nothing_is_sent_with_are_not_loaded():
-    """Some 20 MB: httpx passes requests on, requests sends scores."""
+    """Some 20 MB: httpx sends spans and log records, requests sends metrics."""
     [loaded] = said(
         """
         import sys

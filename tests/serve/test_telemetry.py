@@ -8,10 +8,12 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (
 )
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otlp_bodies import spans_of
+from otlp_endpoint import Endpoint
 from otlp_receiver import attributes_of
 from served import PATIENCE_S, until
 
@@ -194,6 +196,27 @@ def test_what_an_endpoint_cannot_take_now_it_gets_later(server, backend):
     assert server.stop(PATIENCE_S)
     assert spans_by_service(backend)["shop"]
     assert server.stats()["unsent"] == {}
+
+
+@pytest.mark.contains_errors
+def test_what_an_endpoint_takes_without_a_part_is_counted_and_named(caplog):
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = 1
+    with Endpoint(answer_body=answer.SerializeToString()) as endpoint:
+        server = Server(
+            ServeOptions(
+                http_port=0,
+                grpc_port=0,
+                grace_s=0.0,
+                otlp=f"http://127.0.0.1:{endpoint.port}",
+                signals=("traces",),
+            )
+        )
+        server.start()
+        request, _ = ask(over_http(server))
+        until(lambda: server.stats()["unsent"] == {"traces": 1})
+        assert server.stop(PATIENCE_S)
+    assert f"1 of the scores of {request.trace_id:032x}" in caplog.text
 
 
 @pytest.mark.contains_errors
