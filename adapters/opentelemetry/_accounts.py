@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
+from ragmeter.adapters._unseen import MOST_GIVEN, GaveOut, suspects_in
+from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step, Unknown
+from ragmeter.adapters.reading.values import opened
 from ragmeter.quality.segments import OTHER
 
 from ._contexts import Read
@@ -91,6 +95,8 @@ class Unheard(NamedTuple):
     """Tools that were called, some of which may retrieve."""
     spans: tuple[str, ...] = ()
     """The same of spans that gave something out."""
+    suspects: tuple[str, ...] = ()
+    """Tools whose texts a model was sent; where there are any, they are the ``tools``."""
     convention: str = ""
     """Name of the convention of its spans."""
     is_request: bool = False
@@ -107,7 +113,8 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     """
     models = [read for read in reads if read.role == "model"]
     tools = [read for read in reads if read.role == "tool"]
-    names = tuple(dict.fromkeys(read.reader.tool_name(read.span) for read in tools))[:_MOST_TOOLS]
+    suspects = _names_in_prompts(tools, calls)
+    names = suspects or tuple(dict.fromkeys(read.reader.tool_name(read.span) for read in tools))
     first = (models or tools or reads)[0]
     if not models:
         fills = not tools and any(is_indexing(read.span) for read in reads)
@@ -126,7 +133,23 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     else:
         reason = "tool_not_shown" if tools else "no_retrieval_seen"
     spans = () if tools else _steps_that_gave(reads)
-    return Unheard(_service(first.span), first.span.scope, reason, names, spans, first.reader.name)
+    return Unheard(
+        _service(first.span), first.span.scope, reason, names[:_MOST_TOOLS], spans, suspects,
+        first.reader.name,
+    )  # fmt: skip
+
+
+def _names_in_prompts(tools: Sequence[Read], calls: Sequence[Step]) -> tuple[str, ...]:
+    """Return the names of tools that gave out a text that a model was sent, and none had said."""
+    given: list[GaveOut] = []
+    for read in sorted(tools, key=lambda read: read.span.ended_ns)[:MOST_GIVEN]:
+        result = read.reader.result(read.span)
+        held = [item.text for item in strings_in(opened(result))][:MOST_GIVEN]
+        texts = dict.fromkeys([*([result] if isinstance(result, str) else []), *held])
+        given.append(GaveOut("tool", read.reader.tool_name(read.span), tuple(texts)))
+    prompts = [text for call in calls for _, text in call.sent]
+    found = suspects_in(given, prompts, [call.words for call in calls]) if given else []
+    return tuple(dict.fromkeys(one.name for one in found))
 
 
 def _steps_that_gave(reads: Sequence[Read]) -> tuple[str, ...]:
@@ -189,9 +212,14 @@ class Account:
 
 
 class Accounts:
-    """Counts what was heard. Not locked: one thread adds, and any may read."""
+    """Counts what was heard. Not locked: one thread adds, and any may read.
 
-    def __init__(self) -> None:
+    Args:
+        in_process: Whether what is to add is an argument of the processor rather than an option of the server.
+    """
+
+    def __init__(self, *, in_process: bool = False) -> None:
+        self._in_process = in_process
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._requests: Counter[tuple[str, str]] = Counter()
         self._notes: dict[tuple[str, str, str], Unheard] = {}
@@ -222,7 +250,9 @@ class Accounts:
                 self._requests[service, scope],
                 counts[_SCORED],
                 tuple(
-                    UnscoredReason(reason, count, note.tools, line_of(note))
+                    UnscoredReason(
+                        reason, count, note.tools, line_of(note, in_process=self._in_process)
+                    )
                     for reason, count in counts.most_common()
                     if reason != _SCORED
                     for note in [self._notes[service, scope, reason]]
@@ -235,18 +265,27 @@ class Accounts:
 _SCORED = ""
 
 
-def line_of(note: Unheard) -> str:
+PROCESSOR_LINE = "RagMeterSpanProcessor(meter, {})"
+"""What to change in the process itself."""
+
+
+def line_of(note: Unheard, *, in_process: bool = False) -> str:
     """Return what to add so that this is scored."""
     line = REMEDIES.get(note.reason) or _SWITCHES.get(note.convention, "")
     if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
         switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
         line = next(switches, _NO_SWITCH)
     fields = ":text=…,id=…" if note.reason == "unreadable_result" else ""
-    option = " ".join(
-        f"--retrieval-{kind} {name + fields!r}"
+    named = [
+        (kind, [name + fields for name in names])
         for kind, names in (("tool", note.tools), ("span", note.spans))
-        for name in names
-    )
+        if names
+    ]
+    if in_process and named:
+        rules = ", ".join(f"retrieval_{kind}s={json.dumps(names)}" for kind, names in named)
+        option = PROCESSOR_LINE.format(rules)
+    else:
+        option = " ".join(f"--retrieval-{kind} {name!r}" for kind, names in named for name in names)
     if note.reason == "content_off" and option:
         line = f"{line}; then {REMEDIES['tool_not_shown']}"
     return line.format(option).removesuffix(": ")
@@ -260,7 +299,7 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
     spans = tuple(one.span.name for one in unread if one.role != "tool")
     return Unheard(
-        _service(first), found.scope, reason, tools, spans, found.convention, is_request=True
+        _service(first), found.scope, reason, tools, spans, (), found.convention, is_request=True
     )
 
 

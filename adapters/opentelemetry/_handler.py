@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 from opentelemetry import baggage, trace
 
@@ -21,6 +22,7 @@ from ragmeter.adapters.reading.results import RetrievalTool, as_tools
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
+from ._accounts import Account
 from ._sdk import join, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
@@ -49,6 +51,10 @@ _MAX_WAITING = 50_000
 
 _AT_A_TIME = 256
 """Spans that are handed to the assembler at once."""
+
+
+processors: WeakSet[RagMeterSpanProcessor] = WeakSet()
+"""All of this process, for ``ragmeter doctor``."""
 
 
 class _Waiting(NamedTuple):
@@ -104,6 +110,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._running = False
         self._stopped = False
         captured.watch()
+        processors.add(self)
         fork.forget(self._begin_child)
         meter.port.expect_requests("opentelemetry", self._drain)
 
@@ -125,6 +132,10 @@ class RagMeterSpanProcessor(SpanProcessor):
     def missing(self) -> Mapping[Missing, int]:
         """Requests that could not be scored in full, by convention, instrumentation and reason."""
         return self._reporter.missing
+
+    def accounts(self) -> Sequence[Account]:
+        """Return what was heard by service and instrumentation: scored, why not the rest, what to add."""
+        return self._reporter.accounts()
 
     def assembly(self) -> AssemblyStats:
         """Return how many spans came, and what became of them."""

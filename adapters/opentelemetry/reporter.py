@@ -13,13 +13,14 @@ from pydantic import ConfigDict
 
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
-from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.results import RetrievalTool
+from ragmeter.exporters.protocol import Suspects
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
 from ._accounts import (
     NO_REQUESTS,
+    PROCESSOR_LINE,
     Account,
     Accounts,
     Unheard,
@@ -31,7 +32,6 @@ from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable
 from .requests import OWN_SCOPE, FoundRequest, Reason, read_trace
-from .unseen import unseen_in
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -110,9 +110,8 @@ class Reporter:
         self._once = ReportedOnce()
         self._missing: Counter[Missing] = Counter()
         self._traces: Counter[str] = Counter()
-        self._accounts = Accounts()
+        self._accounts = Accounts(in_process=not remote)
         self._wholeness = Wholeness()
-        self._lookout = Lookout(meter, "spans", "RagMeterSpanProcessor(meter, {})")
         self.partial = 0
         """Requests of which only a part came from other processes: offered, and not measured."""
         self.captured = 0
@@ -149,9 +148,7 @@ class Reporter:
         requests, unheard = read_trace(trace.spans, trace.logs, self._tools)
         # Handlers note their own; of other processes' requests the server tells.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
-        if alone and not requests and not trace.late:
-            self._note_unseen(trace)
-        if self._remote:
+        if alone or self._remote:
             self._note_heard(trace, unheard, any_request=bool(requests))
         for found in requests:
             before = self.captured
@@ -193,20 +190,22 @@ class Reporter:
         for name in {one.resource.get("service.name", "") for one in others}:
             known = name in self._traces or len(self._traces) < _MAX_MISSING
             self._traces[name if known else OTHER] += 1
-        if others and not any_request and not unheard and trace.scored is None:
+        silent = not any_request and not unheard and trace.scored is None
+        if self._remote and others and silent:
             unheard = [silence_of(others[0])]
         for one in unheard:
-            if self._accounts.add(one) and one.reason not in NO_REQUESTS:
+            is_new = self._accounts.add(one)
+            if one.reason in NO_REQUESTS:
+                continue
+            if not self._remote:
+                if not any_request and one.reason != "no_model_call":
+                    look = partial(Suspects, PROCESSOR_LINE, one.suspects)
+                    self._meter.port.retrieval_unseen("spans", "no_retrieval", look)
+            elif is_new:
                 _log.warning(
                     "calls traced by %s of %s are no requests: %s; %s (said once)",
                     one.scope or "spans", one.service or "a service", one.reason, line_of(one),
                 )  # fmt: skip
-
-    def _note_unseen(self, trace: AssembledTrace) -> None:
-        """Note a trace of this process in which a model was called and nothing is known to retrieve."""
-        unseen = unseen_in(trace.spans)
-        if unseen.calls:
-            self._lookout.note(unseen.calls, unseen.given, None, unseen.said)
 
     def _is_known(self, found: FoundRequest, trace: AssembledTrace) -> bool:
         """Return whether the request was reported before, here or by a callback."""
@@ -235,7 +234,7 @@ class Reporter:
         self._missing[missing] += 1
         if self._missing[missing] > 1 or reason == "retrieval_error":
             return
-        fix = line_of(account_of(found, scored=False))
+        fix = line_of(account_of(found, scored=False), in_process=not self._remote)
         _log.warning(
             "requests traced by %s are %s: %s; %s (said once)",
             missing.scope or found.convention,

@@ -21,6 +21,7 @@ from ._report import NOT_SCORED, print_findings, write_findings
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
+    from ragmeter.adapters.opentelemetry._accounts import Account
 
 __all__ = ["examine_application", "report"]
 
@@ -52,6 +53,7 @@ _VENDORS = (
 )
 _ATTACH = "from ragmeter.adapters import instrument; instrument()   # before the first request"
 _SPANS = "RagMeterSpanProcessor(meter).attach(provider), from ragmeter.adapters.opentelemetry"
+_PROCESSORS = "ragmeter.adapters.opentelemetry._handler"
 _QUERY = re.compile(r"\?[^\s'\")]+")
 """Of an address, where a key may stand."""
 _WHY: Mapping[str, tuple[str, str]] = {
@@ -138,6 +140,9 @@ def examine_application(
     yield from check_addresses(pipelines)
     if not meters:
         yield _no_meter()
+    processors = getattr(sys.modules.get(_PROCESSORS), "processors", ())
+    for account in [one for processor in processors for one in processor.accounts()]:
+        yield from _heard(account)
     for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
         what = "requests" if len(meters) == 1 else f"requests of meter {number}"
         yield from _requests(what, meter, counted, said)
@@ -198,6 +203,15 @@ def _no_meter() -> Finding:
         "ragmeter is not attached: no meter was made in this process, and no request is scored",
         _ATTACH if traced else f"{_ATTACH}; or, where spans tell of retrievals: {_SPANS}",
     )
+
+
+def _heard(account: Account) -> Iterator[Finding]:
+    """Yield what came of an instrumentation's spans, as the server accounts for them."""
+    what = f"spans of {account.scope or 'no instrumentation'}"
+    yield REQUESTS.ok(what, f"{account.heard} heard, {account.scored} scored")
+    for cause in account.causes:
+        told = f"{cause.count} of {account.heard} not scored: {cause.reason}"
+        yield REQUESTS.warning(what, told, cause.line)
 
 
 def _requests(

@@ -61,6 +61,20 @@ PARTS = {
             request.retrieved(["A private text of the user's."])
             request.answered("A private answer.")
         """,
+    "agent of spans": """
+        from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
+        processor = RagMeterSpanProcessor(meter).attach(provider)
+        tracer = provider.get_tracer("openinference.instrumentation.agents")
+        asked = {"llm.input_messages.0.message.role": "user"}
+        asked["llm.input_messages.0.message.content"] = "Use 14 days and 9 francs for q?"
+        for _ in range(2):
+            with tracer.start_as_current_span("run", attributes={"openinference.span.kind": "AGENT"}):
+                for one, of, told in [("find", "TOOL", {"output.value": "[14]"}), ("call", "LLM", asked)]:
+                    told = {"openinference.span.kind": of, **told}
+                    with tracer.start_as_current_span(one, attributes=told):
+                        pass
+        processor.force_flush()
+        """,
     "wait": "meter.flush(10)",
     "meter": "import ragmeter; meter = ragmeter.RagMeter(metrics=['retrieval_health'])",
     "handler": """
@@ -94,6 +108,15 @@ CASES = {
         ["chain", "provider", "meter", "handler"],
         {},
         ['RagMeterCallbackHandler(meter, retrieval_functions=["find_texts"])', "3 called a model"],
+    ),
+    "an agent of spans, and a tool that no one named": (
+        ["provider", "meter", "agent of spans"],
+        {},
+        [
+            "spans of openinference.instrumentation.agents: 2 heard, 0 scored",
+            "2 of 2 not scored: tool_not_shown",
+            'name it: RagMeterSpanProcessor(meter, retrieval_tools=["find"])',
+        ],
     ),
     "no provider": (["by hand"], {}, [NO_PROVIDER, "2 dropped (no_provider)"]),
     "a provider after the first requests": (
