@@ -142,7 +142,7 @@ def examine_application(
         yield _no_meter()
     processors = getattr(sys.modules.get(_PROCESSORS), "processors", ())
     for account in [one for processor in processors for one in processor.accounts()]:
-        yield from _heard(account)
+        yield from _findings_of(account)
     for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
         what = "requests" if len(meters) == 1 else f"requests of meter {number}"
         yield from _requests(what, meter, counted, said)
@@ -205,7 +205,7 @@ def _no_meter() -> Finding:
     )
 
 
-def _heard(account: Account) -> Iterator[Finding]:
+def _findings_of(account: Account) -> Iterator[Finding]:
     """Yield what came of an instrumentation's spans, as the server accounts for them."""
     what = f"spans of {account.scope or 'no instrumentation'}"
     yield REQUESTS.ok(what, f"{account.heard} heard, {account.scored} scored")
