@@ -360,7 +360,9 @@ class _Reading:
             "carried": self._contexts,
             "stages": lambda those: None if those is None else self._parts(RetrievalStage, those),
             "retrievals": lambda those: self._parts(Retrieval, those),
-            "reference": lambda one: None if one is None else Reference(**_known(Reference, one)),
+            "reference": lambda one: (
+                None if one is None else Reference(**_known_fields(Reference, one))
+            ),
             "parent": _read_span,
             "target": _read_span,
             "inputs": _tuple,
@@ -381,7 +383,7 @@ class _Reading:
         return sent
 
     def _part(self, kind: Any, one: Any, **more: Any) -> Any:
-        for name, value in _known(kind, one).items():
+        for name, value in _known_fields(kind, one).items():
             more[name] = self._readers[name](value) if name in self._readers else value
         if issubclass(kind, BaseModel):
             return kind.model_validate(more, strict=True)
@@ -402,7 +404,7 @@ class _Reading:
         return tuple(self._chunks[place] for place in at)
 
 
-def _known(kind: type, one: Any) -> dict[str, Any]:
+def _known_fields(kind: type, one: Any) -> dict[str, Any]:
     """Return those fields of a part that this version knows, by their names."""
     there = _MAPPING.validate_python(one)
     return {name: there[key] for name, key in _keys(kind).items() if key in there}

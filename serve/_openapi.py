@@ -75,33 +75,33 @@ def description() -> Mapping[str, Any]:
     del request["properties"]["row"]
     request["properties"] = {**schemas["RequestRow"]["properties"], **request["properties"]}
     components = _WRITTEN["components"]
-    schemas = _merged(schemas, components["schemas"])
+    schemas = _merge(schemas, components["schemas"])
     for schema in schemas.values():
         # Every field is in every answer, and no other is.
         schema["required"] = list(schema["properties"])
         schema["additionalProperties"] = False
         _in_the_words_of_json(schema)
     ways = {"schemas": schemas, "securitySchemes": components["securitySchemes"]}
-    return {**_WRITTEN, "paths": _resolved(_WRITTEN["paths"]), "components": ways}
+    return {**_WRITTEN, "paths": _resolve(_WRITTEN["paths"]), "components": ways}
 
 
-def _merged(one: Any, other: Any) -> Any:
+def _merge(one: Any, other: Any) -> Any:
     """Return an object with what another one adds or says instead."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
-    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
+    return {**one, **{key: _merge(one.get(key), value) for key, value in other.items()}}
 
 
-def _resolved(node: Any) -> Any:
+def _resolve(node: Any) -> Any:
     """Return a part of the document with what it refers to in its place, but for schemas."""
     if isinstance(node, list):
-        return [_resolved(one) for one in node]
+        return [_resolve(one) for one in node]
     if not isinstance(node, dict):
         return node
     _, _, kind, name = f"{node.get('$ref', '')}///".split("/")[:4]
     if kind in ("parameters", "responses"):
         return _WRITTEN["components"][kind][name]
-    return {key: _resolved(value) for key, value in node.items()}
+    return {key: _resolve(value) for key, value in node.items()}
 
 
 def _in_the_words_of_json(schema: dict[str, Any]) -> None:
