@@ -34,6 +34,8 @@ from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalContextRelevance"]
 
+_FEW_TERMS = 40
+"""Topic words up to which it costs less to stem only those words of a chunk that begin as one of them does."""
 _MOST_WORK = 2_000_000
 """Topic words of a Chinese question times sentences of a chunk: half a second."""
 
@@ -90,6 +92,8 @@ class LexicalContextRelevance(ComputedMetric):
             return (self._without_value("question and chunks are in different scripts"),)
         for context in contexts:
             context.cut_by_sentence()
+            if len(topic) > _FEW_TERMS:
+                _ = context.stems
         looked_for = search_terms(topic)
         each = [
             find_terms(context, looked_for)
