@@ -8,7 +8,8 @@ contexts is decided in `_contexts`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
@@ -169,21 +170,15 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
 
 def strings_of(payload: object) -> tuple[str, ...]:
     """Return the strings of a payload that may hold documents: itself, a list's, those under its keys."""
-    if type(payload) is str:
-        return (payload,) if len(payload) >= MIN_LENGTH else ()
-    if type(payload) is list or type(payload) is tuple:
-        return tuple(text for text in payload if type(text) is str and len(text) >= MIN_LENGTH)
-    if type(payload) is not dict:
-        return ()
-    found: list[str] = []
-    for value in payload.values():
-        kind = type(value)
-        if kind is str:
-            if len(value) >= MIN_LENGTH:
-                found.append(value)
-        elif (kind is list or kind is tuple) and value and type(value[0]) is str:
-            found += strings_of(value)
-    return tuple(found)
+    kind = type(payload)
+    values: Iterable[object] = payload if kind in _LISTS else (payload,)  # type: ignore[assignment]
+    if type(payload) is dict:
+        lists = [one if type(one) in _LISTS else (one,) for one in payload.values()]
+        values = chain.from_iterable(lists)
+    return tuple([one for one in values if type(one) is str and len(one) >= MIN_LENGTH])
+
+
+_LISTS = frozenset({list, tuple})
 
 
 def _flat(lists: Mapping[str, Sequence[Any]]) -> list[Any]:
