@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import os
 import random
 import secrets
@@ -51,6 +52,11 @@ class _Bytes:
         if os.getpid() != self._process:
             return _urandom(size)
         return self._random.randbytes(size)
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of garbage collection: tests that collect pay for their own objects only."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
