@@ -7,31 +7,20 @@ How often requests of a band go badly is known from the user's own labels, or no
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from ragmeter.metrics import LexicalContextRelevance, RagSample, VerdictRules
-from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.requests.inputs import as_context, as_contexts
 
-from .labels import Label, labelled_requests, probability_sample, read_labels
-from .verdict_rates import GOOD_FROM, LEAST_LABELS
+from .labels import Label, read_labels
+from .verdict_rates import LEAST_LABELS, VerdictRate, rates_of
 
-__all__ = ["BandRate", "Look", "RetrievalLook", "band_rates"]
+__all__ = ["Look", "RetrievalLook", "band_rates"]
 
 Band = Literal["nothing_retrieved", "off_topic", "unclear", "on_topic", "unknown"]
-
-
-class BandRate(NamedTuple):
-    """P(people: bad | band), with its 95 % interval (Wilson's)."""
-
-    share: float
-    lower: float
-    upper: float
-    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +49,14 @@ def band_of(relevance: float | None, rules: VerdictRules) -> Band:
     return "on_topic" if relevance >= rules.on_topic_from else "unclear"
 
 
-def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[Band, BandRate]:
-    """Return the rate of each band, of the score that most was said of; empty below `LEAST_LABELS`.
-
-    Requests count with how each was drawn; those that were picked, and labels without a relevance, do not.
-    """
-    by_score: dict[str, list[Label]] = defaultdict(list)
-    for one in labels:
-        if one.relevance is not None:
-            by_score[one.score].append(one)
-    chosen = max(by_score.values(), key=len, default=[])
-    relevance = {(one.source, one.request): one.relevance for one in chosen}
-    said: dict[Band, list[tuple[float, bool]]] = defaultdict(list)
-    for source in {one.source for one in chosen}:
-        drawn = probability_sample(labelled_requests(one for one in chosen if one.source == source))
-        for request in drawn:
-            if request.mean is not None:
-                band = band_of(relevance[source, request.request], rules)
-                said[band].append((1 / (request.probability or 1.0), request.mean < GOOD_FROM))
-    if sum(map(len, said.values())) < LEAST_LABELS:
-        return {}
-    found: dict[Band, BandRate] = {}
-    for band, cases in said.items():
-        weight = sum(each for each, _ in cases)
-        share = sum(each for each, is_bad in cases if is_bad) / weight
-        effective = weight**2 / sum(each * each for each, _ in cases)
-        found[band] = BandRate(share, *wilson_interval(share, effective), len(cases))
-    return found
+def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[str, VerdictRate]:
+    """Return the rate of each band, as `rates_of` verdicts; labels without a relevance do not count."""
+    banded = (
+        replace(one, verdict=band_of(one.relevance, rules))
+        for one in labels
+        if one.relevance is not None
+    )
+    return rates_of(banded, get_args(Band))
 
 
 class RetrievalLook:

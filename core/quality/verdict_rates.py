@@ -7,7 +7,7 @@ do not count.  Read by `ragmeter label` and `agreement`, by the meter and by the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,23 +16,32 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.metrics.verdict import Verdict, VerdictRules, VerdictWord
+from ragmeter.metrics.verdict import Verdict, VerdictRules
 
 from .labels import Label, labelled_requests, probability_sample, read_labels
 
-__all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "sentences", "verdict_rates"]
+__all__ = [
+    "LEAST_LABELS",
+    "VerdictRate",
+    "rated_rules",
+    "rates_in",
+    "rates_of",
+    "sentences",
+    "verdict_rates",
+]
 
 LEAST_LABELS = 50
 """Labelled requests with a verdict from which on these rates stand in the place of the defaults."""
 GOOD_FROM = 0.75
 """People call a request good from here on: grade 4 of 5."""
-_WORDS: tuple[VerdictWord, ...] = ("good", "suspect", "bad")
+_WORDS = ("good", "suspect", "bad")
 
 
 class VerdictRate(NamedTuple):
     """P(people: bad | word), with its 95 % interval (Wilson's, 1927)."""
 
-    word: VerdictWord
+    word: str
+    """The verdict's, or another name of a part of the requests."""
     share: float
     """Of the requests with this word, those that people call bad, 0 to 1."""
     lower: float
@@ -41,24 +50,27 @@ class VerdictRate(NamedTuple):
     """Labelled requests with this word."""
 
 
-def verdict_rates(labels: Iterable[Label], good_from: float = GOOD_FROM) -> tuple[VerdictRate, ...]:
+def verdict_rates(
+    labels: Iterable[Label], good_from: float = GOOD_FROM, words: Sequence[str] = _WORDS
+) -> tuple[VerdictRate, ...]:
     """Return the rate of each word that labelled requests have, weighted by how each was drawn.
 
     Args:
         labels: Of one score; those that were volunteered, have no verdict or no value do not count.
         good_from: The mean of a request's raters from which on people call it good.
+        words: What a verdict may say, in the order of the rates.
     """
     by_word: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     for one in probability_sample(labelled_requests(labels)):
         if one.mean is not None:
             by_word[one.verdict].append((1 / (one.probability or 1.0), one.mean < good_from))
     found = []
-    for word in _WORDS:
-        if said := by_word.get(word):
-            weight = sum(each for each, _ in said)
-            share = sum(each for each, is_bad in said if is_bad) / weight
-            n_eff = weight**2 / sum(each * each for each, _ in said)
-            found.append(VerdictRate(word, share, *wilson_interval(share, n_eff), len(said)))
+    for word in filter(by_word.__contains__, words):
+        said = by_word[word]
+        weight = sum(each for each, _ in said)
+        share = sum(each for each, is_bad in said if is_bad) / weight
+        n_eff = weight**2 / sum(each * each for each, _ in said)
+        found.append(VerdictRate(word, share, *wilson_interval(share, n_eff), len(said)))
     return tuple(found)
 
 
@@ -71,10 +83,15 @@ def rates_in(path: Path) -> Mapping[str, VerdictRate]:
     labels, bad = read_labels(path)
     if bad and not labels:
         raise ConfigurationError(f"{str(path)!r}, line {bad[0].line}: {bad[0].reason}")
+    return rates_of(labels)
+
+
+def rates_of(labels: Iterable[Label], words: Sequence[str] = _WORDS) -> Mapping[str, VerdictRate]:
+    """Return the rates by word of the score that most was said of; empty below `LEAST_LABELS`."""
     by_score: dict[str, list[Label]] = defaultdict(list)
     for one in labels:
         by_score[one.score].append(one)
-    every = [verdict_rates(found) for found in by_score.values()]
+    every = [verdict_rates(found, words=words) for found in by_score.values()]
     most = max(every, key=lambda rates: sum(one.n for one in rates), default=())
     if sum(one.n for one in most) < LEAST_LABELS:
         return {}
