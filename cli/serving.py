@@ -141,7 +141,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="daily|weekly",
-            help="Print what fell, gaps, worst questions and what is not scored, as Markdown.",
+            help="Print, and post to --webhook, what fell, gaps, worst questions and what is not scored.",
         ),
     ] = None,
     kafka: Annotated[

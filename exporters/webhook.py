@@ -48,8 +48,20 @@ class ChangeWebhook:
             DeliveryError: It was refused.
         """
         del resource  # the change names the service
+        self._post(change_body(change, said))
+
+    def digest(self, text: str) -> None:
+        """Post what happened in a day or a week, as Markdown under ``text``.
+
+        Raises:
+            NotTakenError: As `changed`.
+            DeliveryError: As `changed`.
+        """
+        self._post({"text": text})
+
+    def _post(self, body: Mapping[str, Any]) -> None:
         try:
-            self._delivery.post_once("", change_body(change, said))
+            self._delivery.post_once("", body)
         except NotYetError as error:
             raise NotTakenError(str(error), error.pause_s) from error
 

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.exporters.changes import NotTakenError
+from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.config import read_settings
 from ragmeter.watch.change import Change
 from ragmeter.watch.wording import moment, word_change
 
+from .options import ServeOptions
 from .store import DeploymentView, Filters, Reader
 
 __all__ = ["Digest", "digest_of", "digests"]
@@ -20,10 +24,12 @@ PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
 _MONDAY_S = 4 * 86_400.0
 """The first Monday after the epoch: weeks begin there."""
 MOST_LINES = 5
+_PAUSE_S = 60.0
+"""Seconds after which what was not taken is posted again."""
 
 
 class Digest:
-    """Prints a digest whenever a day or a week is over, in UTC.
+    """Prints a digest whenever a day or a week is over, in UTC, and posts it.
 
     Args:
         period: Of `PERIODS`.
@@ -32,6 +38,7 @@ class Digest:
         changes: The changes of quality.
         clock: Seconds since the epoch.
         say: Is given the text; None: it is printed.
+        post: Is given it, too, and again after a while where it raises NotTakenError; None: it is not posted.
     """
 
     def __init__(
@@ -43,6 +50,7 @@ class Digest:
         *,
         clock: Callable[[], float] = time.time,
         say: Callable[[str], object] | None = None,
+        post: Callable[[str], object] | None = None,
     ) -> None:
         self._length_s = PERIODS[period]
         self._reader = reader
@@ -50,10 +58,17 @@ class Digest:
         self._changes = changes
         self._clock = clock
         self._say = say or _print
+        self._post = post
+        self._waiting: str | None = None
+        self._due = 0.0
         self._told = self._number()
 
     def look(self) -> bool:
-        """Print it if it is time; return False: there is never more to do at once."""
+        """Print and post it if it is time; return False: there is never more to do at once.
+
+        Raises:
+            DeliveryError: It was refused for good.
+        """
         number = self._number()
         if number > self._told:
             end = number * self._length_s + _MONDAY_S
@@ -62,6 +77,13 @@ class Digest:
             )
             self._told = number
             self._say(text)
+            self._waiting, self._due = text, 0.0
+        if self._post is not None and self._waiting is not None and self._clock() >= self._due:
+            text, self._waiting = self._waiting, None
+            try:
+                self._post(text)
+            except NotTakenError as error:
+                self._waiting, self._due = text, self._clock() + (error.pause_s or _PAUSE_S)
         return False
 
     def _number(self) -> int:
@@ -69,7 +91,7 @@ class Digest:
 
 
 def digests(
-    period: str | None,
+    options: ServeOptions,
     reader: Reader | None,
     heard: Callable[[], Sequence[HeardService]],
     changes: Callable[[], Sequence[Change]],
@@ -79,12 +101,16 @@ def digests(
     Raises:
         ConfigurationError: There is no such period, or no store.
     """
+    period, url = options.digest, options.webhook
     if period is None:
         return []
     if period not in PERIODS or reader is None:
         why = "needs a store" if period in PERIODS else f"is one of {', '.join(PERIODS)}"
         raise ConfigurationError(f"digest={period!r}: it {why}")
-    return [Digest(period, reader, heard, changes).look]
+    if url is None and (secret := read_settings().change_webhook) is not None:
+        url = secret.get_secret_value()
+    post = None if url is None else ChangeWebhook(url).digest
+    return [Digest(period, reader, heard, changes, post=post).look]
 
 
 def digest_of(

@@ -71,7 +71,7 @@ class ServeOptions:
     max_forward_bytes: int = 64 * MIB
     """Bytes that may wait to be passed on, of each of the two."""
     digest: str | None = None
-    """``daily`` or ``weekly``: how often what happened is printed as Markdown; None: never."""
+    """``daily`` or ``weekly``: how often what happened is printed, and posted to `webhook`; None: never."""
     kafka: KafkaOptions | None = None
     """A topic that spans are read from, beside what is sent here; None: none."""
     store: StoreOptions | None = None

@@ -79,6 +79,8 @@ STATES = {
         "is worse than",
     ),
     "change": State({}, ("/", "/requests", ONE, "/scoring", "/golden"), "got worse since"),
+    "gaps": State({}, ("/gaps", "/corpus"), "no document answers"),
+    "conversations": State({}, ("/conversations", "/conversations?conversation=c-1"), "first bad: turn"),
     "segment": State(
         {},
         (f"/?seg=language:zh&workflow=library-qa&since={CHANGE_MS}", "/requests?verdict=bad&sort=faithfulness"),

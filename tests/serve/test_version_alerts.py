@@ -1,10 +1,16 @@
 """A version that makes a service worse is told by the meter's way of telling, once."""
 
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 from deployed_traffic import requests
 from stored import store
 
 from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._digest import Digest
@@ -52,12 +58,39 @@ def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
     assert "service.version 2.6.0 after 2.5.0; bad answers" in said
 
 
+@contextmanager
+def busy_chat():
+    """The address of a server that asks for five seconds once, and the texts that were posted there."""
+    posted = []
+
+    class Chat(BaseHTTPRequestHandler):
+        def do_POST(self):
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            self.send_response(503 if len(posted) == 1 else 200)
+            self.send_header("Retry-After", "5")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook", posted
+        server.shutdown()
+        thread.join()
+
+
 def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_path):
     clock, said = [NOW_MS / 1000], []
     deaf = HeardService(
         service="bot", traces=64, reasons={"no_retrieval_step": 64}, fix="name the tool"
     )
-    with store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept:
+    with (
+        store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept,
+        busy_chat() as (url, posted),
+    ):
         kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
         kept.export(
             requests(
@@ -65,15 +98,21 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
             )
         )
         digest = Digest(
-            "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append
-        )
+            "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append,
+            post=ChangeWebhook(url).digest,
+        )  # fmt: skip
         digest.look()
         assert said == []
         clock[0] += 7 * 86_400
         digest.look()
         digest.look()
+        assert posted == said, "the address was busy, and asked for five seconds"
+        clock[0] += 5
+        digest.look()
+        digest.look()
 
     (text,) = said
+    assert posted == [text, text]
     assert "- shop 2.6.0 is worse than 2.4.1 since 2026-11-22 12:05 UTC: support 0.8" in text
     assert "- bot: 64 traces, no_retrieval_step; name the tool" in text
     assert "## Knowledge gaps" in text

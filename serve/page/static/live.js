@@ -61,13 +61,14 @@
     if (held) { sign.dataset.was = sign.textContent; sign.textContent = sign.dataset.paused; }
     else { sign.textContent = sign.dataset.was; if (wanted) refresh(); }
   };
-  const keys = { j: () => move(1), k: () => move(-1), p: pause };
+  const search = (event) => { event.preventDefault(); document.querySelector("[type=search]:enabled")?.focus(); };
+  const keys = { j: () => move(1), k: () => move(-1), p: pause, "/": search };
   for (const number of [1, 2, 3, 4]) keys[number] = () => go(`header nav a:nth-child(${number})`);
 
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
-    keys[event.key]?.();
+    keys[event.key]?.(event);
   });
 
   // Times are written by the server, in the zone that this cookie names: the same on the page, in drawings, in files.
