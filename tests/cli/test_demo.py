@@ -3,12 +3,11 @@
 import json
 import re
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer
 from python_process import run_python
 from typer.testing import CliRunner
@@ -273,7 +272,7 @@ def test_a_wrong_url_is_explained_before_anything_runs(url):
         choose_protocol(url, None)
 
 
-class _Endpoint(BaseHTTPRequestHandler):
+class _Endpoint(QuietHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.bodies.append(body)
@@ -294,19 +293,13 @@ class _Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def endpoint():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
-    server.bodies, server.status = [], 200
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    yield server
-    server.shutdown()
-    server.server_close()
+    with loopback_server(_Endpoint) as server:
+        server.bodies, server.status = [], 200
+        server.url += "/v1"
+        yield server
 
 
 def test_a_configured_endpoint_writes_the_answers(demo, endpoint):

@@ -2,14 +2,13 @@
 
 import json
 import os
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 from embedding_server import EmbeddingServer
+from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer, error, well_formed
 from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
@@ -64,27 +63,12 @@ def about(findings, *words):
 def http_server(accepts, refusal=405):
     """A server that answers 200 to the given paths and a status to others."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200 if self.path in accepts else refusal)
-            self.send_header("Content-Length", "0")
-            self.send_header("Location", "/elsewhere")
-            self.end_headers()
+            self.answer(200 if self.path in accepts else refusal, Location="/elsewhere")
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with loopback_server(Handler) as server:
+        yield server.url
 
 
 def test_without_configuration_both_frameworks_are_scored_and_the_missing_endpoint_is_named():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import stat
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback_server import QuietHandler, loopback_server
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -67,7 +66,7 @@ GOOD = ("1.0", "0.8", "0.9", "0.7", "1.0", "0.8", "0.9", "0.7")
 BAD = ("0.2", "0.0", "0.3", "0.1", "0.2", "0.0", "0.3", "0.1")
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(QuietHandler):
     """Refuses the first time, as a server does that is just being restarted; takes what comes then."""
 
     bodies: list[dict[str, Any]]
@@ -75,8 +74,8 @@ class Hook(BaseHTTPRequestHandler):
     statuses: list[int]
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.statuses.pop(0) if self.statuses else 200
+        body = self.rfile.read(int(self.headers["Content-Length"]))
         if status == 200:
             self.bodies.append(json.loads(body))
             self.paths.append(self.path)
@@ -85,20 +84,12 @@ class Hook(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
 def hook() -> Iterator[tuple[str, type[Hook]]]:
     Own = type("Own", (Hook,), {"bodies": [], "paths": [], "statuses": [503]})  # noqa: N806 -- a class
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/services/secret/path", Own
-    server.shutdown()
-    server.server_close()
-    thread.join(30)
+    with loopback_server(Own) as server:
+        yield f"{server.url}/services/secret/path", Own
 
 
 def _telemetry() -> tuple[OpenTelemetryExporter, InMemoryLogRecordExporter, InMemoryMetricReader]:

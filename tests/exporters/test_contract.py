@@ -1,10 +1,10 @@
 """What the meter relies on in every exporter; a new one is added to `EXPORTERS` and that is all."""
 
 import copy
-import http.server
 import threading
 
 import pytest
+from loopback_server import QuietHandler, loopback_server
 
 from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -34,26 +34,15 @@ EXPORTERS = {
 }
 
 
-class _TakesAll(http.server.BaseHTTPRequestHandler):
+class _TakesAll(QuietHandler):
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
+        self.answer(200)
 
 
 @pytest.fixture
 def url():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TakesAll)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join(60)
+    with loopback_server(_TakesAll) as server:
+        yield server.url
 
 
 @pytest.fixture(params=list(EXPORTERS))

@@ -12,10 +12,10 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer
 from python_process import run_python
 from rag_chain import ANSWER, QUESTION, rag_chain
@@ -51,17 +51,11 @@ def check(meter, answers):
     return stats
 
 
-class Refusing(BaseHTTPRequestHandler):
+class Refusing(QuietHandler):
     """A backend that takes nothing."""
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(422)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Keep quiet."""
+        self.answer(422)
 
 
 @pytest.mark.contains_errors
@@ -69,20 +63,12 @@ def test_a_backend_rejects_everything():
     """Its losses are counted run by run; what goes elsewhere arrives."""
     from opentelemetry.sdk.trace import TracerProvider
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     memory = InMemoryExporter()
     spans = OpenTelemetryExporter(tracer_provider=TracerProvider())
-    sink = PhoenixAnnotations(f"http://127.0.0.1:{server.server_port}", spans=spans)
-    meter = RagMeter(exporters=[spans, sink, memory])
-    try:
-        stats = check(meter, ask(meter, 12))
-    finally:
-        meter.shutdown(60)
-        server.shutdown()
-        thread.join(60)
-        server.server_close()
+    with loopback_server(Refusing) as server:
+        sink = PhoenixAnnotations(server.url, spans=spans)
+        with RagMeter(exporters=[spans, sink, memory]) as meter:
+            stats = check(meter, ask(meter, 12))
 
     assert stats.export_errors == {"PhoenixAnnotations": 12}
     assert len(memory.results) == stats.exported == 12
