@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .quality.turns import Conversation, ConversationExporter
     from .watch.alarming import Alarming
     from .watch.change import Change
-    from .watch.watch import WatchedSeries
+    from .watch.watch import Watch
 
 __all__ = ["QualityVerbs"]
 
@@ -214,53 +214,14 @@ class QualityVerbs:
         self._watching("on_change").on_change(callback)
         return callback
 
-    def changes(self, *, on: bool = False) -> tuple[Change, ...]:
-        """Return the changes of quality that are on, then the last others, each newest first.
-
-        Args:
-            on: Only those that are on.
-        """
-        return () if self._alarming is None else self._alarming.watch.changes(on=on)
-
-    def watching(self) -> tuple[WatchedSeries, ...]:
-        """Return how the watch over each score stands: by service, workflow, score and segment."""
-        return () if self._alarming is None else self._alarming.watch.series()
-
-    def accept(
-        self,
-        score: str | None = None,
-        *,
-        workflow: str | None = None,
-        segment: str | None = None,
-        service: str | None = None,
-    ) -> int:
-        """Accept the current level as the new baseline, which ends a change. Return the number of series reset.
-
-        Args:
-            score: Of this score; None: of all.
-            workflow: Of this workflow; None: of all.
-            segment: Of this segment, empty for all requests; None: of all.
-            service: Of this service; None: of all.
+    @property
+    def watch(self) -> Watch:
+        """The watch over the scores: `changes` that it saw, how each score stands (`series`), `accept`, `mark`.
 
         Raises:
             ConfigurationError: The meter does not watch.
         """
-        return self._watching("accept").watch.accept(
-            score, workflow=workflow, segment=segment, service=service
-        )
-
-    def mark(self, service: str | None = None) -> int:
-        """Note a deployment: learn a new baseline. Return the number of series reset.
-
-        What a deployment made worse is no change then: `objective` sees it.
-
-        Args:
-            service: Of this service; None: of all.
-
-        Raises:
-            ConfigurationError: The meter does not watch.
-        """
-        return self._watching("mark").watch.mark(service)
+        return self._watching("watch").watch
 
     def _watching(self, verb: str) -> Alarming:
         if self._alarming is None:

@@ -140,7 +140,7 @@ def api_routes(
 
     Args:
         reader: Reads the store.
-        changes: Returns what has changed in quality, as `RagMeter.changes`.
+        changes: Returns what has changed in quality, as `Watch.changes`.
         overloads: Returns when senders were told to come again.
         guard: Contains errors of ours.
         rate: Returns how often people call requests with a verdict's word bad.

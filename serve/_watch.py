@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,7 +22,7 @@ from starlette.routing import Route
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.sums import SLOT_S
-from ragmeter.watch.alarming import ElsewhereSlot
+from ragmeter.watch.alarming import Alarming, ElsewhereSlot
 from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change
 
@@ -30,7 +30,7 @@ from ._api import NoSuchMethod
 from .page import Standing
 from .store import Reader, resource_of
 
-__all__ = ["ScoredElsewhere", "standing_of", "watch_routes"]
+__all__ = ["ScoredElsewhere", "changes_of", "standing_of", "watch_routes"]
 
 MAX_BYTES = 16_384
 """Of a body: it holds a few names."""
@@ -98,10 +98,10 @@ def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[R
     """
 
     def mark(names: Mapping[str, str]) -> int:
-        return meter.mark(**names)
+        return meter.watch.mark(**names)
 
     def accept(names: Mapping[str, str]) -> int:
-        return meter.accept(**names)
+        return meter.watch.accept(**names)
 
     return [
         Route("/api/marks", _endpoint(mark, ("service",), guard), methods=["POST"]),
@@ -114,9 +114,14 @@ def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[R
     ]
 
 
-def standing_of(meter: RagMeter) -> Standing:
+def changes_of(alarming: Alarming | None) -> Callable[..., Sequence[Change]]:
+    """Return what lists the changes of a meter's scores; None: it does not watch, and there are none."""
+    return (lambda **_: ()) if alarming is None else alarming.watch.changes
+
+
+def standing_of(alarming: Alarming | None) -> Standing:
     """Return what the detectors know, for the page's first sentence."""
-    series = meter.watching()
+    series = () if alarming is None else alarming.watch.series()
     watched = [one for one in series if one.status != "learning"]
     known = max((one.scores for one in series), default=0)
     return Standing(

@@ -50,7 +50,7 @@ from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._tls import certificate_of
 from ._upkeep import Upkeep
 from ._version_alerts import version_alerts
-from ._watch import ScoredElsewhere, standing_of, watch_routes
+from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
 from .options import ServeOptions
 from .page import Pages
 from .store import Reader, Store
@@ -142,7 +142,7 @@ class Server:
             self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
             self._page = self._page_of_store()
-            heard, changes = self._scoring.reporter.heard, self.meter.changes
+            heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [
                 *version_alerts(self.reader, self.meter.port.alarming),
                 *digests(self.options, self.reader, heard, changes),
@@ -406,7 +406,7 @@ class Server:
         if self.reader is not None and self._page is not None:
             routes += api_routes(
                 self.reader,
-                self.meter.changes,
+                changes_of(self.meter.port.alarming),
                 self._counts.overloads,
                 guard,
                 self._page.rate,
@@ -428,8 +428,8 @@ class Server:
             references=options.references,
             trace_urls=options.trace_urls,
             addresses=self._addresses(),
-            changes=self.meter.changes,
-            standing=lambda: standing_of(self.meter),
+            changes=changes_of(self.meter.port.alarming),
+            standing=lambda: standing_of(self.meter.port.alarming),
             health=self.health,
             heard=self._scoring.reporter.heard,
             ended=lambda: self._state not in ("starting", "ok"),

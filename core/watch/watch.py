@@ -236,7 +236,7 @@ class Watch:
         segment: str | None = None,
         service: str | None = None,
     ) -> int:
-        """Accept the current level as the new baseline; return the number of series reset.
+        """Accept the current level as the new baseline, which ends a change. Return the number of series reset.
 
         Args:
             score: Of this score; None: of all.
@@ -258,6 +258,8 @@ class Watch:
 
     def mark(self, service: str | None = None) -> int:
         """Note a deployment: learn a new baseline. Return the number of series reset.
+
+        What a deployment made worse is no change then: `RagMeter.objective` sees it.
 
         Args:
             service: Of this service; None: of all.

@@ -127,7 +127,7 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
     assert meter.on_change(told.append) is not None
 
     _live(meter, clock, GOOD, USUAL_H)
-    assert (told, meter.changes(), received.bodies) == ([], (), [])
+    assert (told, meter.watch.changes(), received.bodies) == ([], (), [])
     assert _evidence(reader)["goodness"] < 1.0
     with caplog.at_level(logging.WARNING, "ragmeter"):
         _live(meter, clock, BAD, 4)
@@ -136,7 +136,7 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
     assert (change.score, change.workflow, change.kind) == ("goodness", "qa", "fell")
     assert change.before.mean == pytest.approx(0.85, abs=0.01)
     assert change.now.mean == pytest.approx(0.15, abs=0.1)
-    assert meter.changes() == meter.changes(on=True) == (change,)
+    assert meter.watch.changes() == meter.watch.changes(on=True) == (change,)
     assert _evidence(reader)["goodness"] > 1.0
     (event,) = [
         item.log_record
@@ -151,8 +151,8 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
     assert body["before"]["mean"] == change.before.mean
     assert body["since"].startswith("2023-11-16T")
 
-    assert meter.accept("goodness") == 1
-    assert meter.changes(on=True) == ()
+    assert meter.watch.accept("goodness") == 1
+    assert meter.watch.changes(on=True) == ()
     assert not any(value > 1.0 for value in _evidence(reader).values())
     meter.shutdown(60)
 
@@ -181,9 +181,8 @@ def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from
 
 def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:
     with RagMeter([goodness], exporters=[]) as meter:
-        assert (meter.changes(), meter.watching()) == ((), ())
         asked: tuple[Callable[[], object], ...] = (
-            lambda: meter.on_change(print), meter.accept, meter.mark
+            lambda: meter.on_change(print), lambda: meter.watch
         )  # fmt: skip
         for ask in asked:
             with pytest.raises(ConfigurationError, match="alarms=True"):
@@ -195,17 +194,17 @@ def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:
     with RagMeter([goodness], exporters=[], alarms=Alarms()) as meter:
         with pytest.raises(ConfigurationError, match="on_change"):
             meter.on_change("print")  # type: ignore[type-var]
-        assert meter.mark() == 0
+        assert meter.watch.mark() == 0
 
 
 def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Clock) -> None:
     meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms())
     _live(meter, clock, GOOD, 3)
-    (series,) = meter.watching()
+    (series,) = meter.watch.series()
     assert (series.score, series.workflow, series.status) == ("goodness", "qa", "learning")
     assert series.scores == 2 * len(GOOD)
-    assert meter.mark() == 1
-    assert meter.watching()[0].scores == 0
+    assert meter.watch.mark() == 1
+    assert meter.watch.series()[0].scores == 0
     meter.shutdown(60)
 
 
@@ -221,13 +220,13 @@ def test_a_restart_goes_on_where_it_was(clock: Clock, tmp_path: Path) -> None:
     meter.shutdown(60)
     assert stat.S_IMODE((tmp_path / "watch.json").stat().st_mode) == 0o600
     meter = RagMeter(**given)
-    assert [one.status for one in meter.watching()] == ["watching"]
+    assert [one.status for one in meter.watch.series()] == ["watching"]
     _live(meter, clock, BAD, 4)
-    assert [change.kind for change in meter.changes()] == ["fell"]
-    told = meter.changes()
+    assert [change.kind for change in meter.watch.changes()] == ["fell"]
+    told = meter.watch.changes()
     meter.shutdown(60)
     meter = RagMeter(**given)
-    assert meter.changes(on=True) == told
+    assert meter.watch.changes(on=True) == told
     meter.shutdown(60)
 
 
@@ -238,7 +237,7 @@ def test_a_file_that_cannot_be_read_is_said_and_learned_anew(
     path = tmp_path / "watch.json"
     path.write_text(content, encoding="utf-8")
     with RagMeter([goodness], exporters=[], alarms=Alarms(state=path)) as meter:
-        assert meter.watching() == ()
+        assert meter.watch.series() == ()
     assert "learned again" in caplog.text
 
 

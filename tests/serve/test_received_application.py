@@ -65,7 +65,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
         server.start()
         try:
             url = f"http://127.0.0.1:{server.http_port}"
-            until(lambda: {one.status for one in server.meter.watching()} == {"watching"})
+            until(lambda: {one.status for one in server.meter.watch.series()} == {"watching"})
             _ask(url, 40, "bad", "shop")
             _ask(url, 40, "good", "bank")
             # What came in the last minutes is looked at when these are over.

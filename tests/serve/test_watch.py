@@ -87,8 +87,8 @@ def test_a_restart_learns_nothing_anew_and_a_change_that_is_on_stays_on(backend,
     kept.write_text(json.dumps(watch.state()), encoding="utf-8")
     server = _server(spool=kept.parent)
     server.start()
-    assert server.meter.changes(on=True) == (change,)
-    assert [one.status for one in server.meter.watching()] == ["fallen"]
+    assert server.meter.watch.changes(on=True) == (change,)
+    assert [one.status for one in server.meter.watch.series()] == ["fallen"]
     _ask(server)
     until(lambda: server.stats()["requests"] == {"scored": 1})
     assert server.stop(PATIENCE_S)
@@ -142,16 +142,16 @@ def watching():
 def test_what_is_now_can_be_accepted_over_http(watching):
     post = watching.client.post
     assert post("/api/changes/accept", json={"service": "bank"}).json() == {"series": 0}
-    assert watching.meter.changes(on=True) == (watching.change,)
+    assert watching.meter.watch.changes(on=True) == (watching.change,)
     answer = post("/api/changes/accept", json={"service": "shop", "score": "goodness"})
     assert (answer.status_code, answer.json()) == (200, {"series": 1})
-    assert watching.meter.changes(on=True) == ()
+    assert watching.meter.watch.changes(on=True) == ()
 
 
 def test_a_deployment_can_be_marked_over_http(watching):
     answer = watching.client.post("/api/marks", json={"service": "shop"})
     assert (answer.status_code, answer.json()) == (200, {"series": 1})
-    assert [one.status for one in watching.meter.watching()] == ["learning"]
+    assert [one.status for one in watching.meter.watch.series()] == ["learning"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_is_no_such_request_is_refused_and_changes_nothing(watching, sent, 
     answer = watching.client.post("/api/marks", **sent)
     assert answer.status_code == status
     assert answer.json()["error"]
-    assert watching.meter.changes(on=True) == (watching.change,)
+    assert watching.meter.watch.changes(on=True) == (watching.change,)
 
 
 def test_other_sites_may_not_ask_and_nothing_is_done_by_looking(watching):
@@ -177,12 +177,12 @@ def test_other_sites_may_not_ask_and_nothing_is_done_by_looking(watching):
     refused = watching.client.post("/api/marks", json={}, headers=elsewhere)
     assert refused.status_code == 403
     assert watching.client.get("/api/marks").status_code == 405
-    assert watching.meter.changes(on=True) == (watching.change,)
+    assert watching.meter.watch.changes(on=True) == (watching.change,)
 
 
 def test_the_page_is_told_how_far_the_watch_is(watching):
     assert standing_of(watching.meter) == Standing(1, None)
-    watching.meter.mark()
+    watching.meter.watch.mark()
     assert standing_of(watching.meter) == Standing(0, (0, 500))
 
 
@@ -194,7 +194,7 @@ def test_the_page_is_told_of_an_hour_of_which_nothing_is_known():
         counted = QualitySums(score="goodness", workflow="qa", resource=SHOP, sums=sums)
         watch.take([SlotSums(at, counted)])
         at += 300.0
-        standings[at] = standing_of(SimpleNamespace(watching=watch.series))
+        standings[at] = standing_of(SimpleNamespace(watch=watch))
     assert standings[MONDAY + 5 * DAY] == Standing(1, None)
     assert standings[at] == Standing(1, None, 1)
 
