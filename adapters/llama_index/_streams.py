@@ -13,7 +13,7 @@ import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import wrapt
@@ -187,38 +187,38 @@ class _Stream(_Proxy):
         self._self_text.drop()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
-        text = self._self_text
-        text.around = _heard_by.get()
-        heard = _heard_by.set(text)
-        token = _reading(text)
-        try:
+        with _Step(self._self_text):
             item = step(*args)
-        except StopIteration:
-            self._self_text.end("ok")
-            raise
-        except BaseException as error:
-            self._self_text.fail(error)
-            raise
-        finally:
-            text.around = None
-            _read(_heard_by, heard)
-            if token is not None:
-                _read(being_read, token)
         self._self_text.add(item)
         return item
 
 
-def _reading(text: StreamedText) -> Token[StreamedText | None] | None:
-    """Say whose first item is being read from here on; None for all later ones."""
-    if text.begun:
-        return None
-    text.begun = True
-    return being_read.set(text)
+class _Step:
+    """One step of a stream: whose item is read while it lasts, and whether it ended the stream."""
 
+    __slots__ = ("_first", "_heard", "_text")
 
-def _read(variable: ContextVar[StreamedText | None], token: Token[StreamedText | None]) -> None:
-    with suppress(ValueError):  # an abandoned coroutine may be closed in another context
-        variable.reset(token)
+    def __init__(self, text: StreamedText) -> None:
+        self._text = text
+
+    def __enter__(self) -> None:
+        text = self._text
+        text.around = _heard_by.get()
+        self._heard = _heard_by.set(text)
+        self._first = None if text.begun else being_read.set(text)
+        text.begun = True
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._text.around = None
+        with suppress(ValueError):  # an abandoned coroutine may be closed in another context
+            _heard_by.reset(self._heard)
+        if self._first is not None:
+            with suppress(ValueError):
+                being_read.reset(self._first)
+        if isinstance(error, (StopIteration, StopAsyncIteration)):
+            self._text.end("ok")
+        elif error is not None:
+            self._text.fail(error)
 
 
 class _AsyncStream(_Proxy):
@@ -249,22 +249,7 @@ class _AsyncStream(_Proxy):
         self._self_text.drop()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
-        text = self._self_text
-        text.around = _heard_by.get()
-        heard = _heard_by.set(text)
-        token = _reading(text)
-        try:
+        with _Step(self._self_text):
             item = await step
-        except StopAsyncIteration:
-            self._self_text.end("ok")
-            raise
-        except BaseException as error:
-            self._self_text.fail(error)
-            raise
-        finally:
-            text.around = None
-            _read(_heard_by, heard)
-            if token is not None:
-                _read(being_read, token)
         self._self_text.add(item)
         return item
