@@ -26,6 +26,7 @@ from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
 from ragmeter.adapters.reading.results import (
+    ANY_TOOL,
     RetrievalTool,
     as_tools,
     cut,
@@ -139,11 +140,10 @@ def shaped_documents(
         )
         for call in calls
     ]
-    rule = RetrievalTool("*")
     shaped: list[tuple[ContextSnapshot, ...]] = []
     for order, result in results:
         is_read = not lists_only or is_list(result)
-        found = (documents_of(result, rule) if is_read else None) or ()
+        found = (documents_of(result, ANY_TOOL) if is_read else None) or ()
         head = (reads_as_retrieved(found) or "")[:_HEAD]  # type: ignore[arg-type]  # they have its fields
         is_sent = head and any(began >= order and head in sent for began, sent, _ in pages)
         is_said = any(began < order and head in said for began, _, said in pages)

@@ -18,12 +18,12 @@ from ragmeter.quality.segments import OTHER
 
 from ._contexts import Read
 from ._found import FoundRequest
-from .conventions import READERS, is_indexing
+from .conventions import READERS, is_indexing, is_writing
 from .record import SpanRecord
 
 __all__ = [
-    "NO_REQUESTS", "Account", "Accounts", "Unheard", "account_of", "evaluation_of", "line_of", "silence_of",
-    "unheard_of",
+    "NO_REQUESTS", "Account", "Accounts", "Unheard", "account_of", "evaluation_of", "is_evaluation",
+    "line_of", "silence_of", "unheard_of",
 ]  # fmt: skip
 
 REMEDIES: Mapping[str, str] = {
@@ -116,9 +116,12 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     suspects = _names_in_prompts(tools, calls)
     names = suspects or tuple(dict.fromkeys(read.reader.tool_name(read.span) for read in tools))
     first = (models or tools or reads)[0]
-    if not models:
-        fills = not tools and any(is_indexing(read.span) for read in reads)
-        reason = "indexing" if fills else "no_model_call"
+    # Who embeds and asks a model may search; who writes into a store does not.
+    fills = is_writing if models else is_indexing
+    if not tools and any(fills(read.span) for read in reads):
+        reason = "indexing"
+    elif not models:
+        reason = "no_model_call"
     elif is_divided is False:
         reason = "prompt_not_divided"
     elif not any(call.sent for call in calls):
@@ -306,6 +309,16 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
 def silence_of(span: SpanRecord) -> Unheard:
     """Return the note of a trace in which no span is of a model or a retrieval."""
     return Unheard(_service(span), span.scope, "no_model_call")
+
+
+_EVALUATES = re.compile(
+    r"(?:(?<![A-Za-z])e|E)val(?:s|uat\w*)?(?![a-z])|(?:(?<![A-Za-z])j|J)udge|[a-z]Metric\b|\bragas\b"
+)
+
+
+def is_evaluation(span: SpanRecord) -> bool:
+    """Return whether a span in which nothing was retrieved judges, by its name."""
+    return _EVALUATES.search(span.name) is not None
 
 
 def evaluation_of(span: SpanRecord) -> Unheard:

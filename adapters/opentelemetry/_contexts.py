@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ragmeter.adapters.reading.results import RetrievalTool, cut, tool_for
+from ragmeter.adapters.reading.results import ANY_TOOL, RetrievalTool, cut, tool_for
 from ragmeter.adapters.reading.values import Document, is_hidden
 
 from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading
@@ -64,9 +64,6 @@ class Seen:
         return self.from_spans or (self.read,)
 
 
-_ANY = RetrievalTool("*")
-
-
 def _documents_of(read: Read) -> Documents:
     if read.tool is None or (read.tool.is_span and not read.tool.names_fields):
         told = read.reader.documents(read.span)
@@ -79,7 +76,7 @@ def _documents_of(read: Read) -> Documents:
         if read.role != "retrieval" or read.span.failed or not silent:
             return told
         # What the convention finds no document in is empty only if it says so.
-        found = cut(given, read.tool or _ANY)
+        found = cut(given, read.tool or ANY_TOOL)
         return Documents(missing="unreadable_result") if found is None else Documents(found)
     result = read.reader.result(read.span)
     if result is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ragmeter.adapters._unseen import ShapedResult, shaped_documents
 from ragmeter.adapters.reading.layout import place_in
 from ragmeter.adapters.reading.letters import letters_of
-from ragmeter.adapters.reading.prompts import MAX_PROMPTS
-from ragmeter.adapters.reading.results import RetrievalTool, cut, reads_as_retrieved
-from ragmeter.adapters.reading.step import Message
+from ragmeter.adapters.reading.results import ANY_TOOL
+from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.adapters.reading.values import documents_in
 
 from ._contexts import Read
@@ -16,7 +16,6 @@ from ._tree import SpanTree
 
 __all__ = ["with_shapes"]
 
-_ANY = RetrievalTool("*")
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages")
 _BEGINNING = 64
 """So many letters of a passage are looked for in prompts."""
@@ -35,34 +34,35 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     ]
     if not tools or any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return dict(reads)
-    models = sorted(
-        (read for read in reads.values() if read.role == "model"),
-        key=lambda read: read.span.started_ns,
-    )
+    models = [read for read in reads.values() if read.role == "model"]
     busy = _above(models, tree)
-    prompts: list[tuple[int, str]] = []
-    size = 0
-    for read in models:
-        texts = [text for _, text in read.reader.prompt(read.span)]
-        # What tools gave back stands in parts of messages, which are no texts of theirs.
-        raw = (read.span.attributes.get(key) for key in {read.reader.input_key, *_INPUTS})
-        texts += [value for value in raw if isinstance(value, str)]
-        size += sum(map(len, texts))
-        if size > MAX_PROMPTS:
-            return dict(reads)
-        prompts.append((read.span.started_ns, "\0".join(map(letters_of, texts))))
-    found = dict(reads)
-    for read in tools:
-        span = read.span
-        if span.span_id in busy:
-            continue
-        passage = reads_as_retrieved(cut(read.reader.result(span), _ANY) or ())
-        if passage is not None and any(
-            started >= span.started_ns and passage[:_BEGINNING] in prompt
-            for started, prompt in prompts
-        ):
-            found[span.span_id] = Read(span, read.reader, read.role, _ANY)
-    return found
+    tools = [read for read in tools if read.span.span_id not in busy]
+    shaped = shaped_documents(
+        [ShapedResult(read.span.started_ns, read.reader.result(read.span)) for read in tools],
+        [_page_of(read) for read in models],
+    )
+    return {
+        **reads,
+        **{
+            read.span.span_id: Read(read.span, read.reader, read.role, ANY_TOOL)
+            for read, documents in zip(tools, shaped, strict=True)
+            if documents
+        },
+    }
+
+
+def _page_of(read: Read) -> Step:
+    """Return a model's call with everything that it was sent: parts of messages, too, that are no texts."""
+    span = read.span
+    raw = (span.attributes.get(key) for key in {read.reader.input_key, *_INPUTS})
+    sent = [*read.reader.prompt(span), *(("tool", item) for item in raw if isinstance(item, str))]
+    return Step(
+        id=span.span_id,
+        started_ns=span.started_ns,
+        ended_ns=span.ended_ns,
+        messages=tuple(Message(role, text) for role, text in sent),
+        said=read.reader.said(span),
+    )
 
 
 def _gives(read: Read) -> bool:

@@ -20,7 +20,7 @@ from ragmeter.adapters.reading.values import (
     has_context,
 )
 
-from ._accounts import Unheard, evaluation_of, unheard_of
+from ._accounts import Unheard, evaluation_of, is_evaluation, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
@@ -466,6 +466,10 @@ class _Finder:
             read.role in ("model", "tool") or is_indexing(read.span) for read in members
         )
         if not calls_any and (own is None or not _hands_on(members)):
+            return None
+        top = self._tree.spans[self._tops.get(first.span_id) or first.span_id]
+        if is_evaluation(first) or is_evaluation(top):
+            self.unheard.append(evaluation_of(first))
             return None
         answer, answer_hidden = self._answer(span, models)
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)

@@ -12,13 +12,11 @@ from .calls import authors_of, is_grade
 from .layout import place_in, question_in_prompt
 from .letters import letters_of
 from .prompts import MAX_PROMPTS, turn_in
-from .results import RetrievalTool, cut, reads_as_retrieved
+from .results import ANY_TOOL, cut, reads_as_retrieved
 from .step import Message, Step
 from .values import Document
 
 __all__ = ["PromptContexts", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
-
-_ANY = RetrievalTool("*")
 
 
 class PromptContexts(NamedTuple):
@@ -59,7 +57,7 @@ def contexts_in_prompts(
     found = tuple(
         item
         for message in _of_tools(sent)
-        for told in [cut(message.text, _ANY) or ()]
+        for told in [cut(message.text, ANY_TOOL) or ()]
         if reads_as_retrieved(told)
         for item in told
     )
@@ -85,7 +83,7 @@ def carried_in(
         for message in earlier:
             told: tuple[Document, ...] = ()
             if message.role == "tool":
-                told = cut(message.text, _ANY) or ()
+                told = cut(message.text, ANY_TOOL) or ()
             elif message.role == "user" and (place := place_in([message])) is not None:
                 told = tuple(Document(piece.text, piece.id) for piece in place.pieces)
             if reads_as_retrieved(told):

@@ -19,7 +19,9 @@ from .layout import pieces_of
 from .letters import letters_of, weight_of
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
-__all__ = ["RetrievalTool", "as_tools", "cut", "is_list", "reads_as_retrieved", "tool_for"]
+__all__ = [
+    "ANY_TOOL", "RetrievalTool", "as_tools", "cut", "is_list", "reads_as_retrieved", "tool_for"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class RetrievalTool:
                 ) from None
 
 
+ANY_TOOL = RetrievalTool("*")
+"""Any tool, whose results are read by their shape."""
 _FIELDS = frozenset(("text", "id", "score"))
 
 

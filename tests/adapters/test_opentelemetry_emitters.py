@@ -111,3 +111,50 @@ def test_a_span_of_no_convention_retrieves_if_the_user_says_so():
 
     assert [item.text for item in request.contexts] == ["14 days", "9 francs"]
     assert read_trace(spans, (), as_tools(["*:text=label"])).requests == []
+
+
+def _model(number, parent, said="yes"):
+    """A judge's or an indexer's call of a model."""
+    sent = f"Context: {FIRST}\nAnswer: {ANSWER}\nIs it supported?"
+    prompt = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": sent,
+    }
+    return openinference(number, parent, "LLM", output=said, **prompt)
+
+
+ROW = {"user_input": QUESTION, "response": ANSWER, "retrieved_contexts": [FIRST]}
+OPERATION = "gen_ai.operation.name"
+NO_REQUESTS = {
+    "evaluator": [openinference(1, None, "EVALUATOR", "faithful", input=ROW, output="1", end=9)],
+    "chain": [openinference(1, None, "CHAIN", "run_evaluation", input=ROW, output="1", end=9)],
+    "rows": [
+        openinference(1, None, "CHAIN", "ragas", input=[ROW], output=[1], end=9),
+        openinference(4, 1, "CHAIN", "row 0", input=ROW, output="1", start=1, end=9),
+    ],
+    "operation": [span(1, None, "evaluate answers", attributes={OPERATION: "evaluate"}, end=9)],
+    "metric": [span(1, None, "FaithfulnessMetric.measure", attributes={"input": QUESTION}, end=9)],
+    "index": [
+        openinference(1, None, "CHAIN", "ingest", input="files", output="nodes", end=9),
+        span(4, 1, "collection.add", attributes={"db.system": "chroma", "db.operation": "add"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", NO_REQUESTS)
+def test_what_judges_or_fills_a_store_is_no_request(name):
+    """Though it calls a model, and documents stand in its prompt."""
+    requests, unheard = read_trace([*NO_REQUESTS[name], _model(2, 1)])
+
+    wanted = "indexing" if name == "index" else "evaluation"
+    assert (requests, {one.reason for one in unheard}) == ([], {wanted})
+
+
+def test_a_question_about_an_evaluation_is_one():
+    name = "answer_evaluation_question"
+    spans = [openinference(1, None, "CHAIN", name, input=QUESTION, output=ANSWER, end=9)]
+    retriever = openinference(3, 1, "RETRIEVER", input=QUESTION, output=[FIRST, SECOND])
+
+    [request] = read_trace([*spans, retriever, _model(4, 1)]).requests
+
+    assert request.question == QUESTION

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 
-from ._any import AnySpan, is_indexing
+from ._any import AnySpan, is_indexing, is_writing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
 from ._langfuse import Langfuse
@@ -25,6 +25,7 @@ __all__ = [
     "Reader",
     "Role",
     "is_indexing",
+    "is_writing",
     "reading",
     "tells_content",
 ]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.results import RetrievalTool, cut
+from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
@@ -29,7 +29,7 @@ from ragmeter.adapters.reading.values import (
 from ._messages import said_in, sent_in
 from ._reader import Documents, Reader, Role
 
-__all__ = ["AnySpan", "is_indexing"]
+__all__ = ["AnySpan", "is_indexing", "is_writing"]
 
 _FOREIGN = re.compile(
     r"(?:http|url|rpc|net|network|server|client|messaging|exception|code|thread|user_agent|telemetry|otel|process|"
@@ -141,21 +141,21 @@ def _role_of(value: Any) -> Role | None:
     return "step" if found == "join" else found
 
 
+_OPERATIONS = (
+    "gen_ai.operation.name", "openinference.span.kind", "db.operation", "db.operation.name"
+)  # fmt: skip
+
+
 def is_indexing(span: SpanRecord) -> bool:
     """Return whether a span embeds, or writes into a store: neither asks for anything."""
-    attributes = span.attributes
-    told = " ".join(
-        str(attributes.get(key, ""))
-        for key in (
-            "gen_ai.operation.name",
-            "openinference.span.kind",
-            "db.operation",
-            "db.operation.name",
-        )
-    )
-    return "embed" in f"{told} {span.name}".lower() or (
-        _is_store(span) and _WRITES.search(f"{told} {span.name}") is not None
-    )
+    told = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
+    return "embed" in f"{told} {span.name}".lower() or is_writing(span)
+
+
+def is_writing(span: SpanRecord) -> bool:
+    """Return whether a span writes into a vector store."""
+    told = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
+    return _is_store(span) and _WRITES.search(f"{told} {span.name}") is not None
 
 
 def _is_store(span: SpanRecord) -> bool:
@@ -265,7 +265,7 @@ class AnySpan(Reader):
         if found is None:
             if is_broken(value):
                 return Documents(missing="truncated")
-            found = cut(value, RetrievalTool("*"))
+            found = cut(value, ANY_TOOL)
             return Documents(missing="unreadable_result") if found is None else Documents(found)
         if any(item.hidden for item in found):
             return Documents(found, "redacted")
