@@ -66,7 +66,8 @@ class RetrievalTool:
             ConfigurationError: A field is none of these.
         """
         name, _, said = rule.rpartition(":") if type(rule) is str else ("", "", "")
-        fields = dict(one.partition("=")[::2] for one in said.split(",")) if name else {}
+        pairs = [one.partition("=") for one in said.split(",")] if name else []
+        fields = {field: value for field, _, value in pairs}
         if not any(fields.values()):
             return cls(rule)
         if not all(fields.values()) or fields.keys() - _FIELDS:
