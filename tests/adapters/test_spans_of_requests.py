@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("llama_index.core")
+
+from langchain_core.runnables import RunnableLambda
+from langchain_fakes import FixedRetriever, docs, lcel
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, ListRetriever, llm, nodes
 from opentelemetry import trace
@@ -16,22 +22,24 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from ragmeter import RagMeter
+from ragmeter.adapters import instrument, uninstrument
 from ragmeter.adapters._other_spans import SeenSpan, choose_spans, seen_span
-from ragmeter.adapters.llama_index import RagMeterHandler
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 
 
 class App:
-    """An application with an OpenTelemetry SDK of its own, and our handler attached."""
+    """An application with an OpenTelemetry SDK of its own, and our meter in it."""
 
     def __init__(self) -> None:
         self.spans = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self.spans))
         self.tracer = self.provider.get_tracer("app")
+        self.memory = InMemoryExporter()
         exporter = OpenTelemetryExporter(tracer_provider=self.provider, metrics=False, events="off")
-        self.meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter])
-        self.handler = RagMeterHandler(self.meter).attach()
+        self.meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter, self.memory])
+        instrument(self.meter)
 
     def finished(self) -> dict[str, ReadableSpan]:
         """Finished spans by their first word, once all scores are out."""
@@ -41,41 +49,57 @@ class App:
 
 @pytest.fixture
 def app() -> Iterator[App]:
+    """A running application."""
     made = App()
     yield made
-    made.handler.detach()
+    uninstrument()
     made.meter.shutdown(60)
     made.provider.shutdown()
 
 
+def chain() -> Any:
+    return lcel(FixedRetriever(found=docs("a")))
+
+
 def engine(**options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm(), **options)
+    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:1]), llm=llm(), **options)
+
+
+REQUESTS: dict[str, Callable[[], object]] = {
+    "invoke": lambda: chain().invoke("who?"),
+    "ainvoke": lambda: asyncio.run(chain().ainvoke("who?")),
+    "chain's stream": lambda: list(chain().stream("who?")),
+    "batch": lambda: chain().batch(["who?"]),
+    "query": lambda: engine().query(QUESTION),
+    "aquery": lambda: asyncio.run(engine().aquery(QUESTION)),
+    "engine's stream": lambda: list(engine(streaming=True).query(QUESTION).response_gen),
+}
+BOTH = pytest.mark.parametrize("way", ["invoke", "query"])
+
+
+def id_of(span: Any) -> int:
+    return int(span.get_span_context().span_id)
 
 
 def parent_of(span: ReadableSpan) -> int | None:
     return None if span.parent is None else span.parent.span_id
 
 
-@pytest.mark.parametrize("way", ["query", "aquery", "stream"])
+@pytest.mark.parametrize("way", REQUESTS)
 def test_spans_sit_in_the_applications_trace(app: App, way: str) -> None:
     """Workflow below the application's span, retrieval below the workflow; nothing made current."""
     with app.tracer.start_as_current_span("handle") as outer:
-        if way == "query":
-            engine().query(QUESTION)
-        elif way == "aquery":
-            asyncio.run(engine().aquery(QUESTION))
-        else:
-            list(engine(streaming=True).query(QUESTION).response_gen)
+        REQUESTS[way]()
         assert trace.get_current_span() is outer
     spans = app.finished()
     workflow, retrieval, handle = spans["invoke_workflow"], spans["retrieval"], spans["handle"]
 
-    assert workflow.name == "invoke_workflow RetrieverQueryEngine"
-    assert parent_of(workflow) == outer.get_span_context().span_id
-    assert parent_of(retrieval) == workflow.get_span_context().span_id
+    assert (parent_of(workflow), parent_of(retrieval)) == (id_of(outer), id_of(workflow))
+    assert workflow.name == f"invoke_workflow {app.memory.results[0].sample.name}"
     times = [handle.start_time, workflow.start_time, retrieval.start_time]
     times += [retrieval.end_time, workflow.end_time, handle.end_time]
     assert times == sorted(time or 0 for time in times)
+    assert (retrieval.attributes or {})["ragmeter.score.context_count"] == 1.0
 
 
 def test_stream_read_after_the_enclosing_span_closed(app: App) -> None:
@@ -87,16 +111,56 @@ def test_stream_read_after_the_enclosing_span_closed(app: App) -> None:
     spans = app.finished()
     workflow = spans["invoke_workflow"]
 
-    assert parent_of(workflow) == outer.get_span_context().span_id
+    assert parent_of(workflow) == id_of(outer)
     assert (workflow.end_time or 0) > (spans["handle"].end_time or 0)
 
 
-def test_request_without_any_span_around_it(app: App) -> None:
+@BOTH
+def test_request_without_any_span_around_it(app: App, way: str) -> None:
     """A trace of its own."""
-    engine().query(QUESTION)
+    REQUESTS[way]()
+
+    assert parent_of(app.finished()["invoke_workflow"]) is None
+
+
+@BOTH
+def test_an_ended_span_left_current_is_no_parent(app: App, way: str) -> None:
+    """Some instrumentations leave their own ended span current; the next request is not its child."""
+    with app.tracer.start_as_current_span("left behind", end_on_exit=False) as span:
+        span.end()
+        REQUESTS[way]()
+
+    assert parent_of(app.finished()["invoke_workflow"]) is None
+
+
+def test_a_workflow_span_of_others_is_judged_in_its_place(app: App) -> None:
+    """A span marked as a workflow by another instrumentation takes the scores on an evaluation span."""
+    attributes = {"gen_ai.operation.name": "invoke_workflow"}
+    with app.tracer.start_as_current_span("theirs", attributes=attributes) as theirs:
+        chain().invoke("who?")
     spans = app.finished()
 
-    assert parent_of(spans["invoke_workflow"]) is None
+    evaluation = spans["evaluation"].parent
+    assert evaluation is not None
+    assert evaluation.trace_id == theirs.get_span_context().trace_id
+    assert "invoke_workflow" not in spans
+
+
+def test_a_retrieval_span_of_others_is_found(app: App) -> None:
+    """The span that is current while the retriever ends, and says that it is a retrieval."""
+
+    def search(question: str) -> Any:
+        attributes = {"gen_ai.operation.name": "retrieval"}
+        with app.tracer.start_as_current_span("theirs", attributes=attributes):
+            return FixedRetriever(found=docs("a")).invoke(question)
+
+    lcel(RunnableLambda(search)).invoke("who?")
+    theirs = app.finished()["theirs"]
+
+    (result,) = app.memory.results
+    target = result.run.retrievals[0].target
+    assert target is not None
+    assert target.span_id == id_of(theirs)
 
 
 def seen(number: int, parent: int | None = None, library: str = "lib") -> SeenSpan:
@@ -128,15 +192,6 @@ def test_which_span_is_the_calls_own(
 
     assert (chosen.target.span_id if chosen.target else None) == target
     assert (chosen.parent.span_id if chosen.parent else None) == parent
-
-
-def test_ended_span_that_was_left_current_is_not_taken() -> None:
-    """What another instrumentation leaves behind must not adopt the next request."""
-    span = TracerProvider().get_tracer("x").start_span("dead")
-    with trace.use_span(span):
-        span.end()
-        assert seen_span() is None
-    assert seen_span() is None
 
 
 def test_remote_parent_is_a_parent_never_a_target() -> None:
