@@ -186,7 +186,7 @@ def test_interleaved_requests_never_mix(watch: Watch, seed: int) -> None:
             assert (sample.status, sample.answer) == ("ok", "saw " + ",".join(wanted))
 
 
-def test_nothing_is_left_after_thousands_of_requests_of_all_endings() -> None:
+def test_nothing_is_left_after_hundreds_of_requests_of_all_endings() -> None:
     """openllmetry#2790, langsmith-sdk#2097: the handler's own state is zero at the end."""
     from ragmeter import RagMeter
     from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -199,9 +199,9 @@ def test_nothing_is_left_after_thousands_of_requests_of_all_endings() -> None:
     chain = retriever | RunnableLambda(lambda found: fail_if_asked(found[0].page_content[4:]))
     config = watch.config
     hundred = [f"{'fail' if i % 3 == 0 else 'q'}{i}" for i in range(100)]
-    for _ in range(20):
+    for _ in range(3):
         chain.batch(hundred, config=config, return_exceptions=True)
-    for i in range(800):
+    for i in range(100):
         stream = chain.stream(f"q{i}", config=config)
         if i % 2:
             next(stream)
@@ -220,9 +220,8 @@ def test_nothing_is_left_after_thousands_of_requests_of_all_endings() -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-        for start in range(0, 300, 100):
-            await asyncio.gather(*(left(i) for i in range(start, start + 100)))
-            await asyncio.gather(*(cancelled() for _ in range(100)))
+        await asyncio.gather(*(left(i) for i in range(100)))
+        await asyncio.gather(*(cancelled() for _ in range(100)))
         gc.collect()
         await asyncio.sleep(0.05)
 
@@ -231,5 +230,5 @@ def test_nothing_is_left_after_thousands_of_requests_of_all_endings() -> None:
 
     assert watch.state == 0
     assert watch.handler.open_requests == 0
-    assert watch.meter.stats().captured >= 2700
+    assert watch.meter.stats().captured >= 500
     watch.close()
