@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -205,19 +204,24 @@ class _Step:
         text = self._text
         text.around = _heard_by.get()
         self._heard = _heard_by.set(text)
-        self._first = None if text.begun else being_read.set(text)
-        text.begun = True
+        self._first = None
+        if not text.begun:
+            text.begun = True
+            self._first = being_read.set(text)
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._text.around = None
-        with suppress(ValueError):  # an abandoned coroutine may be closed in another context
+        try:
             _heard_by.reset(self._heard)
-        if self._first is not None:
-            with suppress(ValueError):
+            if self._first is not None:
                 being_read.reset(self._first)
+        except ValueError:  # an abandoned coroutine may be closed in another context
+            pass
+        if error is None:
+            return
         if isinstance(error, (StopIteration, StopAsyncIteration)):
             self._text.end("ok")
-        elif error is not None:
+        else:
             self._text.fail(error)
 
 
