@@ -30,7 +30,7 @@ __all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
-_TRACE_BYTES = 1_000
+_TRACE_BYTES = 700
 """Bytes that a trace takes up beside its spans, about: sets, lists and tables of its own."""
 _OWN_BYTES = 200
 """Bytes that the note of one of ragmeter's own spans takes, about."""

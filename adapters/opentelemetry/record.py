@@ -15,7 +15,7 @@ __all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
 UNREAD = object()
 """No one has asked yet what a span is about."""
 
-_BESIDE_TEXTS = 400
+_BESIDE_TEXTS = 700
 """Bytes that a record takes beside its texts, about."""
 _BESIDE_A_VALUE = 140
 """Bytes that an attribute takes beside the text that is its value, about."""

@@ -1,12 +1,17 @@
 """Traces put together from pieces: when they are complete, what is given up, and that all is counted."""
 
+import gc
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_spans import documents, openinference, span
 
 from ragmeter.adapters.opentelemetry._tree import SpanTree
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
+from ragmeter.adapters.opentelemetry.otlp import parse_protobuf, received_in
 from ragmeter.adapters.opentelemetry.requests import find_requests
 
 
@@ -132,6 +137,34 @@ def test_large_spans_take_a_bounded_room():
         assembler.add(_of(number, openinference(1, None, "CHAIN", input="x" * 50_000)))
 
         assert assembler.stats().bytes <= 1_000_000
+
+
+@pytest.mark.parametrize("in_a_trace", [1, 5, 50])
+@pytest.mark.parametrize("texts", [0, 3])
+def test_what_it_says_that_spans_take_is_what_they_take(in_a_trace, texts):
+    """Else a bound in bytes bounds something else."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number in range(2_000):
+        one = spans.add(name="GET", start_time_unix_nano=number + 10**18)
+        one.trace_id = (number // in_a_trace + 1).to_bytes(16, "big")
+        one.span_id = (number + 1).to_bytes(8, "big")
+        one.end_time_unix_nano = one.start_time_unix_nano + 1
+        one.attributes.add(key="openinference.span.kind").value.string_value = "RETRIEVER"
+        for text in range(texts):
+            told = one.attributes.add(key=f"retrieval.documents.{text}.document.content")
+            told.value.string_value = f"chunk {number}.{text}, " * 20
+    body = request.SerializeToString()
+    assembler, _, _ = _assembler()
+    received_in(parse_protobuf("traces", body))  # what is made once
+    tracemalloc.start()
+    try:
+        assembler.add(received_in(parse_protobuf("traces", body)).spans)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.8 * taken < assembler.stats().bytes < 1.7 * taken  # two bytes a character
 
 
 def test_what_nobody_reads_is_not_kept():
