@@ -148,8 +148,8 @@ def _names_in_prompts(tools: Sequence[Read], calls: Sequence[Step]) -> tuple[str
     for read in sorted(tools, key=lambda read: read.span.ended_ns)[:MOST_GIVEN]:
         result = read.reader.result(read.span)
         held = [item.text for item in strings_in(opened(result))][:MOST_GIVEN]
-        texts = dict.fromkeys([*([result] if isinstance(result, str) else []), *held])
-        given.append(GaveOut("tool", read.reader.tool_name(read.span), tuple(texts)))
+        texts = [result, *held] if isinstance(result, str) else held
+        given.append(GaveOut("tool", read.reader.tool_name(read.span), tuple(dict.fromkeys(texts))))
     prompts = [text for call in calls for _, text in call.sent]
     found = suspects_in(given, prompts, [call.words for call in calls]) if given else []
     return tuple(dict.fromkeys(one.name for one in found))

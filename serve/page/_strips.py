@@ -33,7 +33,7 @@ def strip(
         said: What is said of a stretch that is pointed at; None: nothing.
     """
     most = max([sum(one) for one in bins] + [1])
-    paths = dict.fromkeys((*_WORDS, "volume"), "")
+    paths: dict[str, str] = dict.fromkeys((*_WORDS, "volume"), "")
     hovers: list[str] = []
     for at, counts in enumerate(bins):
         if not sum(counts):
@@ -111,7 +111,7 @@ def bar(share: float, *, is_bad: bool = False) -> Markup:
 def histogram(bins: Bins, *, label: str) -> Markup:
     """Draw counts over time, stretched to the width there is: bad, suspect, good, and without a verdict."""
     most = max((sum(one) for one in bins), default=0) or 1
-    paths = dict.fromkeys((*_WORDS, "volume"), "")
+    paths: dict[str, str] = dict.fromkeys((*_WORDS, "volume"), "")
     for at, one in enumerate(bins):
         y = float(_ALL)
         for kind, n in zip(paths, one, strict=True):

@@ -468,7 +468,7 @@ def _where(trace_id: str | None, place: tuple[int, str] | None) -> tuple[bytes, 
 
 def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> RequestPart:
     """Return what is kept of a request."""
-    kept = dict(zip(_REQUEST, row, strict=False))
+    kept: dict[str, Any] = dict(zip(_REQUEST, row, strict=False))
     question, answer = row[-2:]
     verdict = None
     if kept["verdict"] is not None:
