@@ -1,6 +1,6 @@
-"""Runs the watch over scores: a look at every five minutes that are over, and telling of what changed.
+"""Runs the watch over scores: a look at every five minutes that are over, and word of what changed.
 
-A thread of its own, for a meter that was asked to watch; another one tells (`telling`).  The request's
+A thread of its own, for a meter that was asked to watch; another one tells (`notify`).  The request's
 path has no part in it.
 """
 
@@ -115,7 +115,7 @@ class Alarming:
         # What is as old as that was told by the process before, if it was to be told.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
-        self._telling = Notifier(observers, self._guard, self._clock, webhook)
+        self._notifier = Notifier(observers, self._guard, self._clock, webhook)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -128,12 +128,12 @@ class Alarming:
 
     def on_change(self, callback: OnChange) -> None:
         """Call `callback` with every change from now on, on ragmeter's own thread."""
-        self._telling.on_change(callback)
+        self._notifier.on_change(callback)
 
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
         """Tell of a change that was found elsewhere. Never blocks."""
         self.watch.keep(change)
-        self._telling.put(ChangeNotice(change, resource or {}))
+        self._notifier.put(ChangeNotice(change, resource or {}))
 
     def look_elsewhere(
         self, elsewhere: Elsewhere | None, claims: NoticeClaims | None = None
@@ -146,11 +146,11 @@ class Alarming:
         Of several processes that look at the same, `claims` says who tells; None: there is one.
         """
         self._elsewhere = elsewhere
-        self._telling.claim_by(claims)
-        self._telling.explain_by(None if elsewhere is None else elsewhere.explained)
+        self._notifier.claim_by(claims)
+        self._notifier.explain_by(None if elsewhere is None else elsewhere.explained)
         if elsewhere is not None:
             self._looking.start()
-            self._telling.start()
+            self._notifier.start()
 
     def look(self) -> None:
         """Look at what was counted since the last look, and notify people of what changed."""
@@ -161,7 +161,7 @@ class Alarming:
             for at, slots in self._slots_with(elsewhere):
                 self._take(slots, silently=at < self._silent_before)
             self._silent_before = 0.0
-        self._telling.take_up()
+        self._notifier.take_up()
         # After what was found is claimed: who is killed in between finds it again.
         if self._file is not None:
             self._file.save_if_due()
@@ -171,7 +171,7 @@ class Alarming:
         for told in self.watch.take(slots):
             # Where the application tells of its changes itself, people have been told.
             if not (silently or (elsewhere is not None and elsewhere.tells_itself(told.resource))):
-                self._telling.put_claimed(told)
+                self._notifier.put_claimed(told)
 
     def _slots_with(self, elsewhere: Elsewhere) -> Iterator[tuple[float, list[SlotSums]]]:
         """Yield what was counted here and elsewhere, by when it began, oldest first."""
@@ -197,7 +197,7 @@ class Alarming:
     def start(self) -> None:
         """Start the threads. To be called below no lock."""
         self._looking.start()
-        self._telling.start()
+        self._notifier.start()
         if self._check is not None:
             self._check.start()
 
@@ -207,36 +207,36 @@ class Alarming:
             return True  # nothing was captured
         self._looking.put(None)
         looked = self._looking.flush(remaining(deadline))
-        return self._telling.flush(deadline) and looked
+        return self._notifier.flush(deadline) and looked
 
     def close(self, deadline: float) -> None:
         """Look and tell a last time, until `deadline` (monotonic), and stop."""
         if self._check is not None:
             self._check.close()
         self.flush(deadline)
-        self._telling.take_up(last=True)
-        self._telling.flush(deadline)
+        self._notifier.take_up(last=True)
+        self._notifier.flush(deadline)
         self._looking.close(0.0)
         if self._file is not None:
             with self._guard:
                 self._file.save()
         if self._webhook is not None:
             self._webhook.close()
-        self._telling.close()
+        self._notifier.close()
 
     def before_fork(self, deadline: float) -> None:
         """Let no thread of these be in the middle of something, if that is so before `deadline`."""
         self._looking.before_fork(deadline)
-        self._telling.before_fork(deadline)
+        self._notifier.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
         """Let them go on."""
-        self._telling.after_fork_in_parent()
+        self._notifier.after_fork_in_parent()
         self._looking.after_fork_in_parent()
 
     def deliveries(self) -> Deliveries | None:
         """Return what became of the changes that were posted; None: there is no webhook."""
-        return None if self._webhook is None else self._telling.deliveries()
+        return None if self._webhook is None else self._notifier.deliveries()
 
     def _tick(self) -> float:
         with self._guard:

@@ -1,6 +1,6 @@
 """`WebhookRetry`: a change that a webhook did not take is offered to it again, with backoff, for an hour.
 
-`Telling` calls it on its thread, between two changes.  Log, exporters and callbacks heard of the change at once
+`Notifier` calls it on its thread, between two changes.  Log, exporters and callbacks heard of it at once
 and hear nothing twice.  While a change waits its claim is kept, so that of several servers none but this one
 tells it, and another takes over should this one be killed.
 """
