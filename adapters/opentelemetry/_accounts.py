@@ -33,7 +33,7 @@ REMEDIES: Mapping[str, str] = {
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
     "no_model_call": "send the spans of the model and of the retriever, too: instrument both",
     "indexing": "nothing to add: it fills a store",
-    "evaluation": "nothing to add: it judges other requests",
+    "evaluation": "nothing to add: by its name it judges other requests",
     "captured": "nothing to add: the application scored it itself",
     "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
