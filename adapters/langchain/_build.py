@@ -15,8 +15,12 @@ from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
-from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
-from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
+from ragmeter.adapters.reading.prompt_documents import (
+    asked_in,
+    carried_in,
+    sent_this_turn,
+    stands_in,
+)
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -117,7 +121,7 @@ def _run_of(
             contexts, rule = found, "prompt"
     elif request.handed and contexts is None and _was_asked(question, calls):
         pool = candidates(request, (), request.handed)
-        if _stand_in_this_turn(pool, calls):
+        if sent_this_turn((item.text for item in pool), calls):
             contexts = _shown_of(pool, request, (question, answer), queries) or None
             rule = "prompt"
     if contexts is None and not notes:
@@ -257,12 +261,6 @@ def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
     if question is None or is_label(question):
         return False
     return any(question in text for call in calls for _, text in call.sent)
-
-
-def _stand_in_this_turn(documents: Sequence[ContextSnapshot], calls: Sequence[Step]) -> bool:
-    """Return whether a prompt has one of them outside its history: a thank-you there is no request."""
-    prompts = [Prompt(call.prompt().texts) for call in calls]
-    return bool(shown_in_prompts([item.text for item in documents], prompts))
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:

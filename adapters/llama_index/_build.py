@@ -12,7 +12,12 @@ from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import choose_answer, heard
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
-from ragmeter.adapters.reading.prompt_documents import carried_in
+from ragmeter.adapters.reading.prompt_documents import (
+    asked_in,
+    carried_in,
+    sent_this_turn,
+    stands_in,
+)
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -25,7 +30,7 @@ from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import note_shaped, note_unseen, read_results
 from ._stages import stages_passed
-from ._state import Ended, RetrievalNote
+from ._state import Batch, Earlier, Ended, RetrievalNote
 
 __all__ = ["build_run"]
 
@@ -37,11 +42,18 @@ _EMPTY = "Empty Response"
 def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
     """Build the run of a request that has ended, or None if it never retrieved; `lookout` learns of that."""
     calls = steps_of(ended.calls)
+    scope = ended.scope or _NOTHING_SAID
+    question = ended.question if scope.question is None else scope.question
+    if ended.earlier is not None:
+        question = question or _asked_of_earlier(ended.earlier, calls)
+        if question is None:
+            note_unseen(lookout, ended)
+            return None
+        ended.scopes[0].found.append(Batch(ended.earlier.nodes, None, 0))
     if not note_shaped(ended, calls):
         note_unseen(lookout, ended)
         return None
     are_read = read_results(ended, lookout)
-    scope = ended.scope or _NOTHING_SAID
     status, answer = ended.status, ended.answer
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended, calls)
@@ -58,7 +70,6 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
         reached = Reached(None, frozenset(), by_prompt=False)
     nodes, rejected, by_prompt = reached
     left_out = {ended.scopes[index] for index in rejected}
-    question = ended.question if scope.question is None else scope.question
     shared = SharedContexts(to_node_contexts)
     contexts = None if nodes is None else shared.of(nodes)
     retrievals = tuple(
@@ -93,6 +104,15 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
         framework_metadata=ended.tags,
         error_type=ended.error_type,
     )
+
+
+def _asked_of_earlier(earlier: Earlier, calls: Sequence[Step]) -> str | None:
+    """Return what was asked of a model that was sent what a retriever found before; None: nothing."""
+    texts = [text_in_prompts(item) for item in earlier.nodes]
+    if not sent_this_turn(texts, calls):
+        return None
+    query = earlier.query
+    return asked_in(calls, texts) or (query if query and stands_in(query, calls) else None)
 
 
 def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Retrieval:

@@ -60,12 +60,14 @@ from ._state import (
     Attempt,
     Batch,
     CallNote,
+    Earlier,
     Frame,
     LlamaRequest,
     Output,
     Postprocessed,
     RetrievalNote,
     Synthesis,
+    last_found,
 )
 from ._streams import StreamedText, being_read, watch
 
@@ -179,7 +181,7 @@ class SpanFollower:
             kind = self._kind(id_, instance)
             if kind == "llm":
                 if not self._is_read_by_caller(id_, arguments) and parent_id is None:
-                    self._note_lone_call(arguments)
+                    self._enter_root(kind, id_, arguments, instance, tags)
                 return
         if kind in ROOT_KINDS:
             self._enter_root(kind, id_, arguments, instance, tags)
@@ -258,7 +260,7 @@ class SpanFollower:
         if is_suppressed() or kind == "transform" or is_preparation():
             return
         tags = tags or self._active_tags()
-        question = question_of(kind, arguments)
+        question = None if kind == "llm" else question_of(kind, arguments)
         wanted, question = self._begin(kind, instance, question, arguments, tags)
         if not wanted:
             return
@@ -279,6 +281,10 @@ class SpanFollower:
             self._begin_retrieval(frame, arguments, instance)
         elif kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
+        elif kind == "llm":  # no engine, agent or workflow made the call
+            request.follow(last_found.get())
+            frame.call = CallNote(messages_of(arguments), None, None)
+            request.begin_call(frame.call)
         self._frames[id_] = frame
 
     def _enter_within(
@@ -377,11 +383,6 @@ class SpanFollower:
         self._frames[id_] = frame
         return True
 
-    def _note_lone_call(self, arguments: Mapping[str, Any]) -> None:
-        """Note a call of a model that no engine, agent or workflow made."""
-        if not is_suppressed() and not is_preparation():
-            self._lookout.note([messages_of(arguments)], (), None, ())
-
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         frame.found = Batch(None, frame.attempt, frame.request.tick())
         frame.scope.found.append(frame.found)
@@ -435,6 +436,9 @@ class SpanFollower:
         request = frame.request
         request.root_left()
         if frame.kind == "retrieve":
+            note = frame.retrieval
+            if note is not None and note.nodes:
+                last_found.set(Earlier(request.name, note.query, note.nodes))
             self._finish(request, "retrieval_only", None, None)
             return
         if frame.kind == "run" and result is None:
@@ -450,7 +454,10 @@ class SpanFollower:
             answer = self._readers.answer(result, answer)
         if contexts is not None or answer.strings:
             self._note_output(request, arguments, result, answer, contexts)
-        if answer.stream is not None:
+        if frame.kind == "llm" and answer.text is None:  # it is streamed
+            request.earlier = None
+            self._finish(request, "ok", None, None)
+        elif answer.stream is not None:
             self._await_stream(frame, answer)
         elif answer.text and not request.only_pasted(answer.text):
             self._finish(request, "ok", answer.text, None)

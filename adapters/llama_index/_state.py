@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT", "Attempt", "Batch", "CallNote", "Ended", "Frame", "LateResult", "LlamaRequest",
+    "NO_OUTPUT", "Attempt", "Batch", "CallNote", "Earlier", "Ended", "Frame", "LateResult", "LlamaRequest",
     "Output", "Passed", "Postprocessed", "RetrievalNote", "ScopeNote", "StepNote", "Synthesis",
+    "last_found",
 ]  # fmt: skip
 
 MAX_CALLS = 1_000
@@ -287,6 +289,18 @@ class Output(NamedTuple):
 NO_OUTPUT = Output()
 
 
+class Earlier(NamedTuple):
+    """What a retriever found that was called by itself: the next call of a model may be sent its text."""
+
+    name: str
+    """What the request was called: the class of the retriever, where the user does not say."""
+    query: str | None
+    nodes: Nodes
+
+
+last_found: ContextVar[Earlier | None] = ContextVar("ragmeter_llama_index_found", default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A request that has ended, free of the framework's objects: what the worker builds the run from."""
@@ -318,6 +332,8 @@ class Ended:
     """What tools and steps gave out while nothing was retrieved."""
     shaped: Sequence[LateResult]
     """Tools that no one named, while nothing was retrieved: their results may show it."""
+    earlier: Earlier | None = None
+    """What a retriever found before, for a call of a model that nothing is around."""
 
     @property
     def tried(self) -> bool:
@@ -377,8 +393,8 @@ class LlamaRequest:
     """
 
     __slots__ = (
-        "_begun", "_grow", "_open", "_ticks", "calls", "given", "has_failed_attempts", "in_scope",
-        "kind", "name", "no_text", "output", "question", "retrievals", "returned", "run_id",
+        "_begun", "_grow", "_open", "_ticks", "calls", "earlier", "given", "has_failed_attempts",
+        "in_scope", "kind", "name", "no_text", "output", "question", "retrievals", "returned", "run_id",
         "scope", "scopes", "shaped", "size_bytes", "source_ids", "spans", "started_ns", "steps",
         "tags", "text", "trail", "weighed",
     )  # fmt: skip
@@ -410,8 +426,9 @@ class LlamaRequest:
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
         self.given: list[GaveOut] = []
-        """As in `Ended`; likewise `shaped`."""
+        """As in `Ended`; likewise `shaped` and `earlier`."""
         self.shaped: list[LateResult] = []
+        self.earlier: Earlier | None = None
         self.trail: list[Passed] = []
         self._ticks = count()
         self.has_failed_attempts = False
@@ -479,6 +496,13 @@ class LlamaRequest:
         if note in self.retrievals:
             self.retrievals.remove(note)
 
+    def follow(self, earlier: Earlier | None) -> None:
+        """Note what a retriever found before it began."""
+        self.earlier = earlier
+        if earlier is not None:
+            self.name = earlier.name
+            self.hold_nodes(earlier.nodes)
+
     def root_left(self) -> None:
         """Note the spans around the root's end."""
         self.spans = choose_spans(self._begun, seen_span())
@@ -490,8 +514,8 @@ class LlamaRequest:
 
     @property
     def may_have_retrieved(self) -> bool:
-        """Whether a tool gave out what a model may have been sent."""
-        return bool(self.shaped and self.calls)
+        """Whether a tool gave out, or a retriever found before, what a model may have been sent."""
+        return bool((self.shaped and self.calls) or self.earlier)
 
     def only_pasted(self, answer: str) -> bool:
         """Return whether `answer` is just the nodes' texts, put together without a model."""
@@ -541,6 +565,7 @@ class LlamaRequest:
             trail=self.trail if all_attempts else list(filter(_is_of_attempt, self.trail)),
             given=self.given,
             shaped=[late for late in self.shaped if _counts(late.note.attempt)],
+            earlier=self.earlier,
         )
         self.given, self.shaped = [], []
         self.scopes, self.retrievals, self.calls, self.steps, self.trail = [], [], [], [], []

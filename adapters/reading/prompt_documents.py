@@ -11,12 +11,19 @@ from .answer import is_long
 from .calls import authors_of, is_grade
 from .layout import place_in, question_in_prompt
 from .letters import letters_of
-from .prompts import MAX_PROMPTS, turn_in
+from .prompts import MAX_PROMPTS, Prompt, shown_in_prompts, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
 from .step import Message, Step
 from .values import Document
 
-__all__ = ["PromptContexts", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
+__all__ = [
+    "PromptContexts",
+    "asked_in",
+    "carried_in",
+    "contexts_in_prompts",
+    "sent_this_turn",
+    "stands_in",
+]
 
 
 class PromptContexts(NamedTuple):
@@ -110,6 +117,12 @@ def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | N
             plain = letters_of(asked)
             return None if any(one in plain for one in letters) else asked
     return None
+
+
+def sent_this_turn(texts: Iterable[str], calls: Iterable[Step]) -> bool:
+    """Return whether a prompt has one of the texts outside its history, where those of earlier turns stand."""
+    prompts = [Prompt(call.prompt().texts) for call in calls]
+    return bool(shown_in_prompts(list(texts), prompts))
 
 
 def stands_in(text: str, calls: Iterable[Step]) -> bool:

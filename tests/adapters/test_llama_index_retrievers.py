@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from llama_index.core import QueryBundle, VectorStoreIndex
+from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import (
     CustomQueryEngine,
@@ -64,6 +65,41 @@ def test_bare_retriever_is_retrieval_only(is_async: bool) -> None:
     assert ids(scored) == retrieved_ids(scored) == ["paris", "rome"]
     assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
     assert scored.sample.question == QUESTION
+
+
+@both_ways
+def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_before(
+    is_async: bool,
+) -> None:
+    """Nothing is around the two. What is summed up, or stands in an earlier turn, was not asked about."""
+    retriever, model = index().as_retriever(similarity_top_k=2), llm("It is Paris.")
+
+    async def found() -> str:
+        got = await retriever.aretrieve(QUESTION) if is_async else retriever.retrieve(QUESTION)
+        return "\n\n".join(item.get_content() for item in got)
+
+    async def ask() -> None:
+        pasted = await found()
+        prompt = f"Context:\n{pasted}\n\nQuestion: {QUESTION}\nAnswer:"
+        for one in (prompt, f"Shorten this:\n{pasted}", "And?"):
+            await model.acomplete(one) if is_async else model.complete(one)
+        said = [
+            ChatMessage(pasted),
+            ChatMessage("Paris.", role="assistant"),
+            ChatMessage("Thanks."),
+        ]
+        await model.achat(said) if is_async else model.chat(said)
+        for _ in model.stream_complete(prompt):
+            pass
+
+    with captured() as capture:
+        asyncio.run(ask())
+        runs = capture.runs
+
+    assert [run.sample.status for run in runs] == ["retrieval_only", "ok"]
+    sample = runs[1].sample
+    assert (sample.question, sample.answer) == (QUESTION, "It is Paris.")
+    assert (ids(runs[1]), sample.contexts_by) == (["paris", "rome"], "prompt")
 
 
 @both_ways
