@@ -43,8 +43,10 @@ Score = Callable[[Any], Any]
 
 
 @contextmanager
-def cluster(processes: int) -> Iterator[None]:
+def cluster(processes: int) -> Iterator[int]:
     """Use Ray's cluster, or one of our own that lasts as long as the block.
+
+    Yields how many CPUs it lacks for these processes and one that reads: Ray waits until it has grown.
 
     Args:
         processes: How many will score, for which our own is given room.
@@ -93,7 +95,7 @@ def cluster(processes: int) -> Iterator[None]:
                     "score without Ray"
                 ) from error
         with redirect_stdout(sys.stderr):  # where Ray says that a process has died
-            yield
+            yield max(0, processes + 1 - int(ray.cluster_resources().get("CPU", 0)))
     finally:
         ray.shutdown()
         if folder is not None:

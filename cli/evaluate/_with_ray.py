@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ragmeter.cli._console import Console
 from ragmeter.fleet._ray_data import ROWS, cluster, score_tables
 from ragmeter.fleet.tables import SCORES, scores_as_table
 from ragmeter.metrics._files.columns import Columns
@@ -68,7 +69,14 @@ def scored_by_ray(
     rows = ROWS if judge is None else max(LEAST, ROWS // processes)
     # Few rows are for few processes, each of which takes seconds to start.
     processes = max(1, min(processes, -(-plan.rows // rows)))
-    with cluster(processes):
+    with cluster(processes) as lacking:
+        if lacking:
+            Console(stderr=True).print(
+                f"Ray's cluster lacks {lacking} of the CPUs for --processes {processes} and one that reads: "
+                "the run waits for them",
+                style="yellow",
+                soft_wrap=True,
+            )
         for table in score_tables(
             pieces,
             _Building(scorer, plan.names, judge, with_text, columns),

@@ -81,7 +81,7 @@ def engine(monkeypatch):
     ASKED.clear()
     found = Engine()
     monkeypatch.setattr(_with_ray, "score_tables", found.score_tables)
-    monkeypatch.setattr(_with_ray, "cluster", nullcontext)
+    monkeypatch.setattr(_with_ray, "cluster", lambda _processes: nullcontext(0))
     monkeypatch.setattr(_folder, "find_spec", lambda name: name)
     return found
 
@@ -169,6 +169,16 @@ def test_a_finished_run_starts_nothing_and_one_process_goes_on_where_ray_ended(
     before = engine.runs
     assert evaluate(data, tmp_path / "free", engine="ray", metrics=["refusal"]).rows == free.rows
     assert engine.runs == before
+
+
+def test_a_cluster_with_too_few_cpus_is_waited_for_and_that_is_said(
+    data, tmp_path, engine, monkeypatch, capsys
+):
+    """Without a place to read in Ray waits without a word."""
+    monkeypatch.setattr(_with_ray, "cluster", lambda _processes: nullcontext(2))
+    evaluate(data, tmp_path / "out", engine="ray", metrics=["refusal"], processes=1)
+    said = "Ray's cluster lacks 2 of the CPUs for --processes 1"
+    assert said in capsys.readouterr().err
 
 
 def test_shards_are_merged_as_without_ray(data, tmp_path, engine):
