@@ -16,7 +16,7 @@ from ._lists import where_of
 from .health_views import bad_share
 from .views import Filters, GapPage, GapState, GapView
 
-__all__ = ["GAPS_RANGE_S", "GapMembers", "decide_gap", "gaps", "with_states"]
+__all__ = ["GAPS_RANGE_S", "MOST_DECIDED", "GapMembers", "decide_gap", "gaps", "with_states"]
 
 GapMembers: TypeAlias = Mapping[str, frozenset[str]]
 """The ids of its requests that went badly, by the id of a gap."""
@@ -91,6 +91,10 @@ def gaps(
     return page, members
 
 
+MOST_DECIDED = 1_000
+"""Gaps of which a decision is kept: the latest ones."""
+
+
 def with_states(database: Database, page: GapPage) -> GapPage:
     """Return the gaps with what was decided of each; those that nothing is to be done about come last."""
     decided = {
@@ -123,6 +127,10 @@ def decide_gap(database: Database, gap: str, state: str, at_ms: int) -> None:
         database.execute(
             "INSERT INTO gap_state (id, state, at) VALUES (?, ?, ?)", (gap, state, at_ms)
         )
+    database.execute(
+        "DELETE FROM gap_state WHERE id NOT IN (SELECT id FROM gap_state ORDER BY at DESC, id LIMIT ?)",
+        (MOST_DECIDED,),
+    )
 
 
 def _of_members(

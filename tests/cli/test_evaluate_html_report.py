@@ -231,11 +231,10 @@ def test_long_texts_leave_the_page_below_a_megabyte(tmp_path, letter):
 
 def test_the_colours_are_those_of_the_page_of_serve():
     style = (Path(__file__).parents[2] / "serve" / "page" / "static" / "style.css").read_text()
-    served = dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]+)", style[: style.index("@media")]))
-    dark = dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]+)", style[style.index("@media") :]))
-    ours, ours_dark = (
-        dict(one.split(":") for one in colours.split(";")) for colours in (LIGHT, DARK)
-    )
+    colours = re.findall(r"(--[a-z0-9-]+): light-dark\((#[0-9a-f]+), (#[0-9a-f]+)\)", style)
+    served = {name: light for name, light, _ in colours}
+    dark = {name: dark for name, _, dark in colours}
+    ours, ours_dark = (dict(one.split(":") for one in theme.split(";")) for theme in (LIGHT, DARK))
     assert ours == {name: served[name] for name in ours}
     assert ours_dark == {name: dark[name] for name in ours}
 

@@ -11,6 +11,7 @@ from stored import earlier_version, store
 
 from ragmeter.exporters import semconv
 from ragmeter.serve.store import Filters, _names
+from ragmeter.serve.store._gap_list import MOST_DECIDED
 
 MANY = 260
 OF_ONE_REQUEST = {
@@ -52,6 +53,8 @@ NOTED = {
     ("name", "sort"): len(_names.BOUNDS),
     ("segment", "name"): 50,
     ("segment_name", "name"): 50,
+    ("gap_state", "id"): MOST_DECIDED,
+    ("gap_state", "state"): 2,
 }
 
 
@@ -132,6 +135,8 @@ def test_every_column_of_names_has_a_bound_and_an_other(tmp_path, one_score):
         for number in range(MANY):
             kept.take(request_of(number, one_score=one_score))
             kept.take_metrics(dropped_by(number))
+        for number in range(MOST_DECIDED + 20):
+            kept.decide_gap(f"{number:08x}", "closed")
         refused = kept.stats().other
     for table, column, values in texts_of(place):
         if column in OF_ONE_REQUEST.get(table, ()):

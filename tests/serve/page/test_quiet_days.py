@@ -111,7 +111,7 @@ class FedDay:
 
     def pages(self):
         reader = FrozenReader(replace(OVERVIEW, judge=JudgeUse()))
-        meter = SimpleNamespace(watching=self.watch.series)
+        meter = SimpleNamespace(watch=self.watch)
         return client(
             reader,
             changes=self.watch.changes,
@@ -178,7 +178,7 @@ def served(weeks, kept):
         assert alarming.flush(time.monotonic() + PATIENCE_S)
         assert not errors.counts
 
-    meter = SimpleNamespace(watching=alarming.watch.series)
+    meter = SimpleNamespace(watch=alarming.watch)
     pages = client(
         reader,
         changes=alarming.watch.changes,
