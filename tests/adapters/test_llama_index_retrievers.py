@@ -83,11 +83,8 @@ def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_be
         prompt = f"Context:\n{pasted}\n\nQuestion: {QUESTION}\nAnswer:"
         for one in (prompt, f"Shorten this:\n{pasted}", "And?"):
             await model.acomplete(one) if is_async else model.complete(one)
-        said = [
-            ChatMessage(pasted),
-            ChatMessage("Paris.", role="assistant"),
-            ChatMessage("Thanks."),
-        ]
+        turns = (("user", pasted), ("assistant", "Paris."), ("user", "Thanks."))
+        said = [ChatMessage(role=role, content=text) for role, text in turns]
         await model.achat(said) if is_async else model.chat(said)
         for _ in model.stream_complete(prompt):
             pass
