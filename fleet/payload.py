@@ -232,7 +232,7 @@ class _Envelope(BaseModel):
 
 def _attempt(one: Any) -> SentRun | None:
     try:
-        return _Reading(one).sent()
+        return _Reading(one).read()
     except _UNREADABLE:
         return None
 
@@ -371,7 +371,7 @@ class _Reading:
         }
         self._chunks = self._parts(RetrievedContext, self._one.get("chunks"))
 
-    def sent(self) -> SentRun:
+    def read(self) -> SentRun:
         """Return the request."""
         one = {"q": None, "fw": "manual", **self._one}
         rates = _NUMBERS.validate_python(one.get("rates") or [1.0, 1.0])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import ssl
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,13 +103,12 @@ class OtlpSender:
             rest: Waits for so many seconds after an answer; returns whether there is time for another attempt.
             longest_s: Between two attempts, unless the endpoint asks for more.
         """
-        for retry in count():
-            answer = self.send(body)
-            if not answer.passing or not rest(
-                pause_before(retry, answer.pause_s, longest_s=longest_s), answer
-            ):
-                return answer
-        raise AssertionError  # it counts for ever
+        retry = 0
+        while (answer := self.send(body)).passing:
+            if not rest(pause_before(retry, answer.pause_s, longest_s=longest_s), answer):
+                break
+            retry += 1
+        return answer
 
     def close(self) -> None:
         """Release the connections."""

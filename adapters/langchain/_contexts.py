@@ -170,7 +170,7 @@ def contexts_used(
             continue
         before, recorded = items, isinstance(step, Passage)
         items = (
-            _left_by(items, step, replace=replace)
+            _after_passage(items, step, replace=replace)
             if isinstance(step, Passage)
             else _cut_as_text(items, step)
         )
@@ -179,7 +179,7 @@ def contexts_used(
     return tuple(item.snapshot for item in _given_to_model(items, request, answering))
 
 
-def _left_by(items: list[_Item], passage: Passage, *, replace: bool) -> list[_Item]:
+def _after_passage(items: list[_Item], passage: Passage, *, replace: bool) -> list[_Item]:
     """Apply a function that took documents, or retrieved them, and gave out others or another order."""
     run, texts = passage.run, {item.text for item in passage.documents}
     foreign = set[str]()

@@ -525,9 +525,10 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
     if request.root.kind == "retriever":
         last_found.set(tuple(item for note in request.retrievals for item in note.contexts or ()))
     elif request.llms and not (request.retrievals or request.options.strict):
-        request.handed = last_found.get()
-        if request.reader is not None:
-            request.handed = documents_given(request.reader, request.inputs)
+        reader = request.reader
+        request.handed = (
+            last_found.get() if reader is None else documents_given(reader, request.inputs)
+        )
         request.loose_bytes += bytes_of(request.handed)
 
 

@@ -16,9 +16,7 @@ from ragmeter.adapters.reading.answer import is_long
 from ragmeter.adapters.reading.prompt_documents import carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import (
-    has_context,
-)
+from ragmeter.adapters.reading.values import has_context
 
 from ._accounts import Unheard, evaluation_of, is_evaluation, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of

@@ -53,7 +53,7 @@ class OtherRetriever:
                     ),
                 )
         self._rows.execute("CREATE INDEX by_question ON other (question, place)")
-        if not self._left():
+        if not self._count_rows():
             raise ConfigurationError(f"--compare {str(path)!r}: no row has a question and contexts")
 
     async def add(self, row: Row) -> None:
@@ -74,10 +74,10 @@ class OtherRetriever:
 
     def result(self) -> Comparison:
         """Return what the rows amount to, once all are there."""
-        if left := self._left():
+        if left := self._count_rows():
             self._comparison.fail("only_in_other", left)
             self._rows.execute("DELETE FROM other")
         return self._comparison.result()
 
-    def _left(self) -> int:
+    def _count_rows(self) -> int:
         return int(self._rows.execute("SELECT count(*) FROM other").fetchone()[0])

@@ -47,7 +47,7 @@ def _text(*path: str) -> str:
 
 @cache
 def _static_text(name: str) -> str:
-    """Return a file of ours without comments and blanks that say nothing to a browser."""
+    """Return a static file without comments and blanks that say nothing to a browser."""
     text = re.sub("^ +(//.*)?", "", _text("static", name), flags=re.MULTILINE)
     if not name.endswith(".css"):
         return text
@@ -73,7 +73,7 @@ def _environment() -> jinja2.Environment:
 
 @cache
 def _versioned_address(name: str) -> str:
-    """Return the address of a file of ours; it changes with the file, so that browsers may keep it."""
+    """Return the address of a static file; it changes with the file, so that browsers may keep it."""
     digest = hashlib.blake2b(_static_text(name).encode(), digest_size=6).hexdigest()
     return f"/static/{name}?v={digest}"
 
@@ -97,7 +97,7 @@ def respond(
 
 
 def static_file(name: str) -> Response | None:
-    """Return a file of ours; None: there is none of that name."""
+    """Return a static file; None: there is none of that name."""
     if name not in FILES:
         return None
     headers = {**PAGE_HEADERS, "Cache-Control": "private, max-age=31536000, immutable"}

@@ -274,7 +274,7 @@ class Reader:
         def read(database: Database) -> ChunkReport:
             return chunks(database, filters, self.bounds(filters), self._clock())
 
-        return self._kept("chunks", filters, read)
+        return self._remember("chunks", filters, read)
 
     def gaps(self, filters: Filters) -> GapPage:
         """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
@@ -288,9 +288,9 @@ class Reader:
         def read(database: Database) -> tuple[GapPage, GapMembers]:
             return gaps(database, filters, self.bounds(filters), self._now_ms())
 
-        return self._kept("gaps", filters, read)
+        return self._remember("gaps", filters, read)
 
-    def _kept(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T:
+    def _remember(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T:
         """Return what `read` gives, or gave within the last minute; one thread reads at a time."""
         now = self._clock()
         with self._slow_turn:

@@ -74,12 +74,12 @@ def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_be
     """Nothing is around the two. What is summed up, or stands in an earlier turn, was not asked about."""
     retriever, model = index().as_retriever(similarity_top_k=2), llm("It is Paris.")
 
-    async def found() -> str:
+    async def retrieve() -> str:
         got = await retriever.aretrieve(QUESTION) if is_async else retriever.retrieve(QUESTION)
         return "\n\n".join(item.get_content() for item in got)
 
     async def ask() -> None:
-        pasted = await found()
+        pasted = await retrieve()
         prompt = f"Context:\n{pasted}\n\nQuestion: {QUESTION}\nAnswer:"
         for one in (prompt, f"Shorten this:\n{pasted}", "And?"):
             await model.acomplete(one) if is_async else model.complete(one)
