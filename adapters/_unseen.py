@@ -92,9 +92,8 @@ def retrieval_rules(
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
     """
-    if tools == () and functions == ():
-        return None
-    return RetrievalRules(as_tools(tools), as_tools(functions, "retrieval_functions"))
+    rules = RetrievalRules(as_tools(tools), as_tools(functions, "retrieval_functions"))
+    return rules if any(rules) else None
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:

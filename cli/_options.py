@@ -77,5 +77,5 @@ def retrieval_rules(
         raise ConfigurationError("--tool-separator needs --retrieval-tool")
     return [
         *(replace(rule, separator=separator) for rule in as_tools(tools or ())),
-        *as_tools(spans or (), is_span=True),
+        *as_tools(spans or (), "retrieval_spans", is_span=True),
     ]

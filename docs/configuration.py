@@ -35,7 +35,7 @@ TABLES = (
     ("The embedder: `ragmeter.metrics.embedder`", "OpenAIEmbedder("),
     ("Exporters", "Exporter("),
     ('Scoring elsewhere: `scoring="queue"`', "FleetPublisher(|ragmeter worker"),
-    ("Instrumentation without code", "instrument("),
+    ("Instrumentation without code", "instrument(|SpanProcessor("),
 )
 
 

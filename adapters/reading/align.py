@@ -83,7 +83,7 @@ def align(
         parts: Whether to look for parts of passages that are neither beginning nor end, too.
     """
     groups = _grouped(passages)
-    page = Page(calls, len(groups))
+    page = Page(calls)
     asked = "" if question is None else letters_of(question)
     found: list[Place] = []
     missing: list[_Group] = []
@@ -418,22 +418,16 @@ def _exact_first(
 
 
 _BETWEEN = "\0"
-_HEAD = 64
-_HEADS = 8
-"""Letters of a text that are looked for first, and how often: many texts may begin alike."""
-_GRAM = 24
-_STRIDE = 8
-"""Where there are many texts, every eighth run of so many letters is noted once."""
-_MOST_PER_GRAM = 16
-"""Of a run that stands in more places, the last ones count."""
-_MANY = 2_000_000
-"""Texts times letters, from which noting is cheaper than looking for each text."""
+_GRAM = 16
+"""Every so many letters of all texts, so many in a row are noted, once, with where they stand."""
+_FEW = 4
+"""Where a text's beginning stands in more places, its middle and its end are asked, too."""
 
 
 class Page:
     """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
 
-    def __init__(self, calls: Iterable[Iterable[str]], passages: int = 1) -> None:
+    def __init__(self, calls: Iterable[Iterable[str]]) -> None:
         self._texts: list[str] = []
         self._calls: list[int] = []
         pieces: list[str] = []
@@ -448,8 +442,8 @@ class Page:
         self.letters = "".join(pieces)
         self._word_ends: frozenset[int] | None = None
         self._claimed = bytearray(len(self.letters))
-        self._many = passages * len(self.letters) > _MANY
-        self._index: dict[str, list[int]] | None = None
+        self._last: dict[str, int] = {}
+        self._earlier: dict[str, list[int]] = {}
         self._words: tuple[list[str], list[int]] | None = None
         self._grams: dict[tuple[str, ...], int] | None = None
         self._rough: set[tuple[str, ...]] | None = None
@@ -468,48 +462,47 @@ class Page:
 
     def _unclaimed(self, letters: str) -> Iterator[int]:
         length = len(letters)
-        if self._many and length >= _GRAM + _STRIDE:
+        if length >= 2 * _GRAM:
             following = 0
-            for place in self._indexed(letters):
+            for place in self._noted(letters):
                 if place >= following and self.is_free(place, place + length):
                     yield place
                     following = place + length
             return
-        place = self._find(letters, 0)
+        place = self.letters.find(letters)
         while place >= 0:
             claimed = self._claimed.rfind(1, place, place + length)
             if claimed < 0:
                 yield place
             # What begins before the end of what is claimed overlaps it as well.
-            place = self._find(letters, place + length if claimed < 0 else claimed + 1)
+            place = self.letters.find(letters, place + length if claimed < 0 else claimed + 1)
 
-    def _indexed(self, letters: str) -> list[int]:
-        """Return the places of a text by its first grams: with many texts the page is not read for each."""
-        if self._index is None:
-            self._index = {}
-            for at in range(0, len(self.letters) - _GRAM + 1, _STRIDE):
-                self._index.setdefault(self.letters[at : at + _GRAM], []).append(at)
-        places = {
-            at - offset
-            for offset in range(_STRIDE)
-            for at in self._index.get(letters[offset : offset + _GRAM], ())[-_MOST_PER_GRAM:]
-            if at >= offset and self.letters.startswith(letters, at - offset)
-        }
-        return sorted(places)
-
-    def _find(self, letters: str, start: int) -> int:
-        """Return the first place of a text from `start` on, or -1."""
-        # To find a long text Python prepares a table first, which takes longer than to find its beginning.
-        head = letters[:_HEAD]
-        if len(head) == len(letters):
-            return self.letters.find(letters, start)
-        last = len(self.letters) - len(letters) + _HEAD
-        for _ in range(_HEADS):
-            place = self.letters.find(head, start, last)
-            if place < 0 or self.letters.startswith(letters, place):
-                return place
-            start = place + 1
-        return self.letters.find(letters, start)
+    def _noted(self, letters: str) -> list[int]:
+        """Return the last places of a text by what is noted of the page, which is not read for each text."""
+        page = self.letters
+        if not self._last:
+            every = range(0, len(page) - _GRAM + 1, _GRAM)
+            grams = [page[at : at + _GRAM] for at in every]
+            self._last = dict(zip(grams, every, strict=True))
+            if len(self._last) < len(grams):
+                for gram, at in zip(grams, every, strict=True):
+                    if self._last[gram] != at:
+                        self._earlier.setdefault(gram, []).append(at)
+        fewest: list[int] | None = None
+        room = len(letters) - 2 * _GRAM
+        for begin in (0, room // 2, room):  # many texts may begin, or end, alike
+            found: list[int] = []
+            for offset in range(begin, begin + _GRAM):
+                gram = letters[offset : offset + _GRAM]
+                if gram in self._last:
+                    earlier = self._earlier.get(gram, ())[-MOST_PLACES:]
+                    found += [at - offset for at in (*earlier, self._last[gram])]
+            if fewest is None or len(found) < len(fewest):
+                fewest = found
+            if len(found) <= _FEW:
+                break
+        last = sorted(place for place in set(fewest or ()) if place >= 0)[-MOST_PLACES:]
+        return [place for place in last if page.startswith(letters, place)]
 
     def _is_whole(self, start: int, end: int) -> bool:
         return self._partswords_of(start) and self._partswords_of(end)

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.arguments import rules_in_environment
 
 from .layout import pieces_of
 from .letters import letters_of, weight_of
@@ -103,15 +104,19 @@ _FIELDS = frozenset(("text", "id", "score"))
 def as_tools(
     tools: Iterable[str | RetrievalTool], option: str = "retrieval_tools", *, is_span: bool = False
 ) -> tuple[RetrievalTool, ...]:
-    """Return the rules that the user gave for tools, or for spans, plain names among them.
+    """Return the rules that the user gave for tools, or for spans and functions, plain names among them.
+
+    Where code gives none, ``RAGMETER_RETRIEVAL_TOOLS`` and ``RAGMETER_RETRIEVAL_SPANS`` do.
 
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
     """
     if isinstance(tools, str):
         raise ConfigurationError(f"{option}={tools!r}: pass a list of names, e.g. [{tools!r}]")
+    variable = "RETRIEVAL_TOOLS" if option == "retrieval_tools" else "RETRIEVAL_SPANS"
     rules = (
-        item if isinstance(item, RetrievalTool) else RetrievalTool.parse(item) for item in tools
+        item if isinstance(item, RetrievalTool) else RetrievalTool.parse(item)
+        for item in list(tools) or rules_in_environment(variable)
     )
     return tuple(replace(rule, is_span=True) if is_span else rule for rule in rules)
 

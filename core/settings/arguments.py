@@ -25,6 +25,7 @@ __all__ = [
     "more_than_0",
     "one_of",
     "probability",
+    "rules_in_environment",
     "seconds_of",
     "sequence_of",
     "verdict_rules",
@@ -101,6 +102,12 @@ def window_of(window_s: float) -> float:
             f"window_s is {window_s!r}; pass seconds greater than 0, e.g. window_s=3600"
         )
     return float(min(window_s, FOREVER_S))
+
+
+def rules_in_environment(name: str) -> list[str]:
+    """Return the rules of a variable, between which ``;`` stands: they may hold commas."""
+    found = (os.environ.get(prefix + name) for prefix in PREFIXES)
+    return [rule.strip() for rule in (next(filter(None, found), "")).split(";") if rule.strip()]
 
 
 def _is_number(value: object) -> bool:

@@ -75,6 +75,11 @@ class Settings(BaseSettings):
 
     enabled: bool = _setting(True, "instrument()")
     """``false``: instrumentation without code does nothing."""
+    retrieval_tools: str | None = _setting(None, "instrument(")
+    """Tools whose results are retrieved documents, such as ``search_*:text=body,id=sku``; ``;`` between
+    several. Read where code, or a command, names none."""
+    retrieval_spans: str | None = _setting(None, "RagMeterSpanProcessor(")
+    """The same for spans and, in this process, for runs, workflows' steps and functions."""
     metrics: Names | None = _setting(None)
     """``live``, ``golden`` or ``all``, or names of metrics, separated by commas; unset: ``live``, and
     ``golden`` for requests that have a reference or, with a file of references, for all."""

@@ -35,7 +35,8 @@ class Citations(ComputedMetric):
     Marks: ``[1]``, ``[1, 3]``, ``[1-3]``, ``[^1]``, ``【1】``, ``[source 1]``, ``[来源1]``, or in words,
     "Passage 3 says"; a mark after
     the full stop belongs to the sentence before.  Numbers begin at 1, or at 0 if a 0 occurs.  One
-    that no chunk has is a wrong pair.  The number must mean the rank in ``contexts``.
+    that no chunk has is a wrong pair.  The number must mean the rank in ``contexts``; chunks carried over from
+    earlier turns had numbers of their own, which are not known, so any of them may say so instead.
 
     Range: 0.0 to 1.0 each, dimensionless.
     Needs: ``contexts``, ``answer``.
@@ -55,11 +56,12 @@ class Citations(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "answer"
-    definition = "3"
+    definition = "4"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every cited chunk up; the evidence is per pair, and per claiming sentence."""
         contexts = [analyse(context.text) for context in sample.contexts or ()]
+        carried = [analyse(context.text) for context in sample.carried]
         cut = sentences(marks_inside(sample.answer or ""))
         cited = list(map(cited_numbers, cut))
         if not any(cited):
@@ -76,13 +78,12 @@ class Citations(ComputedMetric):
             claiming.append(ScoreItem(f"sentence-{number}", bool(numbers), sentence))
             for mark in numbers:
                 rank = mark - first
-                share = 0.0
-                if 0 <= rank < len(contexts):
-                    if not share_a_script(bare, [contexts[rank]]):
-                        continue
-                    share = credit(terms, find_terms(contexts[rank], search_terms(terms))) / len(
-                        terms
-                    )
+                meant = [*(contexts[rank : rank + 1] if rank >= 0 else ()), *carried]
+                comparable = [one for one in meant if share_a_script(bare, [one])]
+                if meant and not comparable:
+                    continue
+                shares = (credit(terms, find_terms(one, search_terms(terms))) for one in comparable)
+                share = max(shares, default=0.0) / len(terms)
                 found = share >= WINDOW_THRESHOLD
                 pairs.append(
                     ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share)

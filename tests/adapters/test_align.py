@@ -128,9 +128,13 @@ def test_twice_as_much_costs_no_more_than_twice_as_many_steps(way):
     assert steps(400) <= 2.2 * steps(200)
 
 
-def test_many_passages_are_found_by_what_is_noted_of_the_prompt_once():
-    passages = [_text(60) for _ in range(150)]
-    prompt = "\n\n".join(reversed(passages))
-    assert len(passages) * len(letters_of(prompt)) > 2_000_000
+@pytest.mark.parametrize("edge", ["beginning", "end"])
+def test_passages_that_begin_or_end_alike_are_each_found(edge):
+    """More of them than places of one text are looked at."""
+    alike = _text(40)
+    both = [(alike, _text(30)) for _ in range(150)]
+    passages = [" ".join(one if edge == "beginning" else one[::-1]) for one in both]
 
-    assert _shown(passages, prompt) == [(place, None) for place in reversed(range(150))]
+    assert _shown(passages, "\n\n".join(reversed(passages))) == [
+        (place, None) for place in reversed(range(150))
+    ]

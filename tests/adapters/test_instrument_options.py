@@ -13,8 +13,10 @@ from llama_index_fakes import ListRetriever, nodes
 
 from ragmeter import RagMeter
 from ragmeter.adapters import default_meter, instrument, uninstrument
+from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.llama_index import RagMeterHandler
+from ragmeter.adapters.reading.results import as_tools
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample
 
@@ -118,3 +120,17 @@ def test_a_meter_made_here_does_not_outlive_a_wrong_option(
 def test_a_handler_refuses_what_is_no_meter(handler, no_meter):
     with pytest.raises(ConfigurationError, match="pass a RagMeter object"):
         handler(no_meter)
+
+
+def test_rules_of_the_environment_where_code_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools and spans have a variable each; functions of this process are named with the spans."""
+    monkeypatch.setenv("RAGMETER_RETRIEVAL_TOOLS", "search_*:text=body,id=sku; find")
+    monkeypatch.setenv("RAGMETER_RETRIEVAL_SPANS", "look_up")
+
+    rules = retrieval_rules((), ())
+    assert rules is not None
+    assert [rule.name for rule in rules.tools] == ["search_*", "find"]
+    assert (rules.tools[0].text, rules.tools[0].id) == ("body", "sku")
+    assert [rule.name for rule in rules.functions] == ["look_up"]
+    assert [rule.name for rule in as_tools([], "retrieval_spans", is_span=True)] == ["look_up"]
+    assert [rule.name for rule in as_tools(["mine"])] == ["mine"]

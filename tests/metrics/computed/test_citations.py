@@ -9,10 +9,10 @@ from ragmeter.metrics.text.citations import cited_numbers
 LAMP, HARBOUR = "The lamp was lit in 1884.", "The harbour is home to a fleet."
 
 
-def cited(answer, *contexts):
-    return compute_metric(
-        Citations(), RagSample(question="q", contexts=contexts or (LAMP, HARBOUR), answer=answer)
-    )
+def cited(answer, *contexts, carried=()):
+    contexts = contexts or (LAMP, HARBOUR)
+    sample = RagSample(question="q", contexts=contexts, carried=carried, answer=answer)
+    return compute_metric(Citations(), sample)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,15 @@ def test_precision_and_coverage(answer, precision, coverage):
     got = cited(answer)
     assert [score.value for score in got] == [precision, coverage]
     assert all(score.explanation and score.summary for score in got)
+
+
+@pytest.mark.parametrize("mark", [1, 2])
+def test_a_chunk_of_an_earlier_turn_may_be_the_one_that_is_cited(mark):
+    """Its number of that turn is not known; alone it does not make another sentence right."""
+    said = cited(f"{LAMP[:-1]} [{mark}].", HARBOUR, carried=[LAMP])
+    unsaid = cited(f"The keeper was born in Ireland [{mark}].", HARBOUR, carried=[LAMP])
+
+    assert [said[0].value, unsaid[0].value] == [1.0, 0.0]
 
 
 def test_a_chunk_in_another_script_cannot_be_compared():
