@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib.metadata import version
 from typing import Any
 
@@ -197,6 +198,27 @@ def captured(**options: Any) -> Iterator[Captured]:
         capture.meter.shutdown(60)
 
 
+def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
+    """Make a test of an application: it gives one sample, of which these `facts` hold.
+
+    Args:
+        options: Those of the handler.
+        **facts: What the sample says, by the names in `_FACTS`.
+    """
+
+    def test_of(application: Callable[..., object]) -> Callable[..., None]:
+        @wraps(application)
+        def test(*args: Any, **kwargs: Any) -> None:
+            with captured(**options or {}) as capture:
+                application(*args, **kwargs)
+                scored = capture.only
+            assert {name: _FACTS[name](scored) for name in facts} == facts
+
+        return test
+
+    return test_of
+
+
 def ids(run: ScoredRun) -> list[str | None]:
     """Ids of the sample's contexts in order."""
     assert run.sample.contexts is not None
@@ -212,6 +234,22 @@ def texts(run: ScoredRun) -> list[str]:
 def retrieved_ids(run: ScoredRun, place: int = 0) -> list[str | None]:
     """Ids of one retrieval's result."""
     return [item.id for item in run.run.retrievals[place].contexts]
+
+
+_FACTS: Mapping[str, Callable[[ScoredRun], Any]] = {
+    "answer": lambda scored: scored.sample.answer,
+    "any_order": lambda scored: sorted(map(str, ids(scored))),
+    "contexts": lambda scored: scored.sample.contexts,
+    "contexts_by": lambda scored: scored.sample.contexts_by,
+    "error_type": lambda scored: scored.run.error_type,
+    "ids": ids,
+    "name": lambda scored: scored.sample.name,
+    "question": lambda scored: scored.sample.question,
+    "retrievals": lambda scored: len(scored.run.retrievals),
+    "retrieved": retrieved_ids,
+    "status": lambda scored: scored.sample.status,
+    "texts": texts,
+}
 
 
 class Choose(BaseSelector):

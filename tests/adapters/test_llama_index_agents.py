@@ -22,6 +22,7 @@ from llama_index_fakes import (
     ListRetriever,
     WordEmbedding,
     captured,
+    expect,
     ids,
     llm,
     nodes,
@@ -79,6 +80,7 @@ def test_function_agent_with_a_query_engine_tool(streaming: bool) -> None:
     assert scored.run.retrievals[0].query == "capital"
 
 
+@expect(any_order=sorted(DOCUMENTS), retrievals=3)
 def test_parallel_and_repeated_tool_calls_belong_to_one_sample() -> None:
     """Two tools at once, then one again: one sample, documents of all, without repetition."""
     helper = agent(
@@ -87,26 +89,18 @@ def test_parallel_and_repeated_tool_calls_belong_to_one_sample() -> None:
         call("a", "z"),
         "Done.",
     )
-    with captured() as capture:
-        run(helper, user_msg=QUESTION)
-        scored = capture.only
-
-    assert sorted(map(str, ids(scored))) == sorted(DOCUMENTS)
-    assert len(scored.run.retrievals) == 3
+    run(helper, user_msg=QUESTION)
 
 
+@expect(ids=["paris", "rome"], answer="Paris.")
 def test_retriever_tool_whose_nodes_go_straight_to_the_model() -> None:
     """No synthesizer: what the tool returned is what the model saw."""
     tool = RetrieverTool.from_defaults(ListRetriever(A), name="find", description="finds")
     helper = agent([tool], call("find"), "Paris.")
-    with captured() as capture:
-        run(helper, user_msg=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome"]
-    assert scored.sample.answer == "Paris."
+    run(helper, user_msg=QUESTION)
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], answer="Paris.")
 @since(0, 14, 22)
 def test_sync_function_tool_that_queries_on_an_executor_thread() -> None:
     """Since core 0.14.22 the context follows into the thread (llama_index PR 21555, 21558)."""
@@ -117,12 +111,7 @@ def test_sync_function_tool_that_queries_on_an_executor_thread() -> None:
         return str(engine.query(text))
 
     helper = agent([FunctionTool.from_defaults(search)], [("search", {"text": "x"})], "Paris.")
-    with captured() as capture:
-        run(helper, user_msg=QUESTION)
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Paris.")
-    assert ids(scored) == ["paris", "rome"]
+    run(helper, user_msg=QUESTION)
 
 
 def tool_finder(*tools: Any) -> Any:
@@ -153,6 +142,7 @@ def test_agent_that_never_retrieved_gives_no_sample() -> None:
         assert capture.handler.open_entries == 0
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], answer="It is Paris.")
 def test_react_agent() -> None:
     """The reasoning text is not the answer."""
     model = llm(
@@ -163,14 +153,11 @@ def test_react_agent() -> None:
         )
     )
     helper = ReActAgent(name="react", description="x", tools=[query_tool("docs", A)], llm=model)
-    with captured() as capture:
-        got = run(helper, user_msg=QUESTION)
-        scored = capture.only
-
-    assert scored.sample.answer == got == "It is Paris."
-    assert (scored.sample.question, ids(scored)) == (QUESTION, ["paris", "rome"])
+    got = run(helper, user_msg=QUESTION)
+    assert got == "It is Paris."
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], answer="From the second.", name="AgentWorkflow")
 def test_agent_workflow_with_hand_off_is_one_sample() -> None:
     """A second agent's retrieval and answer belong to the one run."""
     first = agent([], [("handoff", {"to_agent": "second", "reason": "knows"})])
@@ -178,13 +165,7 @@ def test_agent_workflow_with_hand_off_is_one_sample() -> None:
     second = agent([query_tool("docs", A)], call("docs"), "From the second.")
     second.name = "second"
     flow = AgentWorkflow(agents=[first, second], root_agent="first")
-    with captured() as capture:
-        assert run(flow, user_msg=QUESTION) == "From the second."
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "From the second.")
-    assert ids(scored) == ["paris", "rome"]
-    assert scored.sample.name == "AgentWorkflow"
+    assert run(flow, user_msg=QUESTION) == "From the second."
 
 
 def test_message_object_and_history_as_input() -> None:
@@ -218,16 +199,12 @@ def test_tool_error_that_the_agent_survives() -> None:
     assert scored.sample.contexts is None
 
 
+@expect(ids=["paris", "rome"], status="error")
 def test_model_error_after_retrieval_reaches_the_caller() -> None:
     """A failing run is a sample with status error; its exception is unchanged in kind."""
     helper = agent([query_tool("docs", A)], call("docs"), RuntimeError("model down"))
-    with captured() as capture:
-        with pytest.raises(Exception, match="model down"):
-            run(helper, user_msg=QUESTION)
-        scored = capture.only
-
-    assert scored.sample.status == "error"
-    assert ids(scored) == ["paris", "rome"]
+    with pytest.raises(Exception, match="model down"):
+        run(helper, user_msg=QUESTION)
 
 
 def test_concurrent_agent_runs_do_not_mix() -> None:

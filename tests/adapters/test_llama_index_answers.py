@@ -15,7 +15,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_agents import agent_llm
-from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes, since
+from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes, since
 from pydantic import BaseModel
 
 from ragmeter.adapters.llama_index import LlamaIndexRequest, RagMeterHandler
@@ -101,6 +101,7 @@ class Flow(Workflow):
         return SHAPES[self.shape](words=words, check=check, found=found)
 
 
+@expect(ids=["paris", "rome"], answer=ANSWER, status="ok")
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
     "shape",
@@ -110,12 +111,7 @@ def test_answer_in_a_result_of_any_shape(shape: str, streams: bool) -> None:
     """Neither the verdict that was said last, nor a repr with the nodes in it."""
     flow = Flow(timeout=60)
     flow.shape, flow.streams = shape, streams
-    with captured() as capture:
-        run(flow, query=QUESTION)
-        scored = capture.only
-
-    assert (scored.sample.answer, scored.sample.status) == (ANSWER, "ok")
-    assert ids(scored) == ["paris", "rome"]
+    run(flow, query=QUESTION)
 
 
 class Silent(Workflow):
@@ -177,6 +173,7 @@ def test_a_list_that_a_model_filled_in_is_one_answer() -> None:
     assert capture.only.sample.answer == "\n".join(steps)
 
 
+@expect(answer=ANSWER)
 def test_stream_inside_a_result_is_captured_to_its_end() -> None:
     class Streams(Workflow):
         @step
@@ -190,9 +187,7 @@ def test_stream_inside_a_result_is_captured_to_its_end() -> None:
         result = await Streams(timeout=60).run(query=QUESTION)
         return "".join([word async for word in result["stream"].async_response_gen()])
 
-    with captured() as capture:
-        assert asyncio.run(main()) == ANSWER
-        assert capture.only.sample.answer == ANSWER
+    assert asyncio.run(main()) == ANSWER
 
 
 def engine(answer: str = ANSWER) -> RetrieverQueryEngine:
@@ -203,6 +198,7 @@ def tool() -> QueryEngineTool:
     return QueryEngineTool.from_defaults(engine(), name="search", description="capitals")
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], answer=ANSWER)
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("given", ["text", "message", "history"])
 def test_predict_and_call_asks_the_users_question(given: str, is_async: bool) -> None:
@@ -214,29 +210,20 @@ def test_predict_and_call_asks_the_users_question(given: str, is_async: bool) ->
         "history": {"chat_history": [ChatMessage(role="system", content="Be kind."), message]},
     }[given]
     model = agent_llm([("search", {"input": "capital France"})])
-    with captured() as capture:
-        if is_async:
-            asyncio.run(model.apredict_and_call([tool()], **asked))
-        else:
-            model.predict_and_call([tool()], **asked)
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, ANSWER)
-    assert ids(scored) == ["paris", "rome"]
+    if is_async:
+        asyncio.run(model.apredict_and_call([tool()], **asked))
+    else:
+        model.predict_and_call([tool()], **asked)
 
 
+@expect(question=QUESTION, answer=None, status="retrieval_only")
 def test_predict_and_call_of_a_retriever_gives_no_answer() -> None:
     """Its response is the nodes' texts, pasted."""
     retriever = RetrieverTool.from_defaults(
         ListRetriever(nodes()[:2]), name="search", description="capitals"
     )
     model = agent_llm([("search", {"input": "capital France"})])
-    with captured() as capture:
-        model.predict_and_call([retriever], user_msg=QUESTION)
-        scored = capture.only
-
-    assert (scored.sample.answer, scored.sample.status) == (None, "retrieval_only")
-    assert scored.sample.question == QUESTION
+    model.predict_and_call([retriever], user_msg=QUESTION)
 
 
 def test_predict_and_call_without_retrieval_is_no_request() -> None:

@@ -23,7 +23,7 @@ from llama_index_fakes import (
     QUESTION,
     ListRetriever,
     captured,
-    ids,
+    expect,
     index,
     llm,
     nodes,
@@ -90,19 +90,13 @@ def drained(response: Any) -> None:
         time.sleep(0.001)
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], retrievals=1, answer=ANSWER, status="ok")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_turn(kind: str, way: str) -> None:
     """Question, contexts and answer for every engine and way (langfuse#5245, trulens#1044)."""
-    with captured() as capture:
-        got = say(chat_engine(kind), way, QUESTION)
-        scored = capture.only
-
-    assert scored.sample.answer == got == ANSWER
-    assert scored.sample.question == QUESTION
-    assert scored.sample.status == "ok"
-    assert ids(scored) == ["paris", "rome"]
-    assert len(scored.run.retrievals) == 1
+    got = say(chat_engine(kind), way, QUESTION)
+    assert got == ANSWER
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -193,49 +187,37 @@ def test_failing_retriever_reaches_the_caller_and_gives_an_error_sample(
     assert scored.sample.contexts is None
 
 
+@expect(ids=["paris", "rome"], status="error", error_type="ConnectionError")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("way", ["stream_chat", "astream_chat"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_that_fails_while_chat_streams(kind: str, way: str) -> None:
     """The error reaches the reader, and the sample."""
     model = llm(ANSWER, fail_with=ConnectionError("gone"), fail_after=2)
-    with captured() as capture:
-        with pytest.raises(ConnectionError):
-            say(chat_engine(kind, model), way, QUESTION)
-        gc.collect()
-        scored = capture.only
-
-    assert (scored.sample.status, scored.run.error_type) == ("error", "ConnectionError")
-    assert ids(scored) == ["paris", "rome"]
+    with pytest.raises(ConnectionError):
+        say(chat_engine(kind, model), way, QUESTION)
+    gc.collect()
 
 
+@expect(question=QUESTION, ids=["paris", "rome"])
 def test_history_given_with_the_message_is_not_the_question() -> None:
     """An explicit chat history changes the prompt, not what is captured."""
     history = [
         ChatMessage(role="user", content="earlier"),
         ChatMessage(role="assistant", content="before"),
     ]
-    with captured() as capture:
-        chat_engine("context").chat(QUESTION, chat_history=history)
-        scored = capture.only
-
-    assert scored.sample.question == QUESTION
-    assert ids(scored) == ["paris", "rome"]
+    chat_engine("context").chat(QUESTION, chat_history=history)
 
 
+@expect(ids=["paris"], name="ContextChatEngine")
 def test_chat_engine_made_from_an_index() -> None:
     """``index.as_chat_engine`` is captured like any other."""
-    with captured() as capture:
-        index().as_chat_engine(
-            chat_mode="context",
-            llm=llm(ANSWER),
-            similarity_top_k=1,
-            memory=ChatMemoryBuffer.from_defaults(token_limit=3000),
-        ).chat(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris"]
-    assert scored.sample.name == "ContextChatEngine"
+    index().as_chat_engine(
+        chat_mode="context",
+        llm=llm(ANSWER),
+        similarity_top_k=1,
+        memory=ChatMemoryBuffer.from_defaults(token_limit=3000),
+    ).chat(QUESTION)
 
 
 def test_many_chat_streams_whose_writer_races_with_the_return() -> None:

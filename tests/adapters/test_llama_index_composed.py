@@ -30,6 +30,7 @@ from llama_index_fakes import (
     ListRetriever,
     Questions,
     captured,
+    expect,
     ids,
     llm,
     nodes,
@@ -64,29 +65,20 @@ def router(*places: int) -> RouterQueryEngine:
     )
 
 
+@expect(ids=["tea", "moon"], answer="From b.", name="RouterQueryEngine")
 @both_ways
 def test_router_with_one_selection(is_async: bool) -> None:
     """The chosen engine's documents and answer, once, under the router's name."""
-    with captured() as capture:
-        ask(router(1), is_async)
-        scored = capture.only
-
-    assert ids(scored) == ["tea", "moon"]
-    assert (scored.sample.answer, scored.sample.name) == ("From b.", "RouterQueryEngine")
+    ask(router(1), is_async)
 
 
+@expect(ids=["tea", "moon", "paris", "rome"], retrievals=2, answer="Both.")
 @both_ways
 def test_router_with_several_selections(is_async: bool) -> None:
     """All chosen engines' documents in selection order, and the combined answer."""
     if is_async and CORE < (0, 14, 9):
         pytest.skip("the selected engines' context is lost before llama-index-core 0.14.9")
-    with captured() as capture:
-        ask(router(1, 0), is_async)
-        scored = capture.only
-
-    assert ids(scored) == ["tea", "moon", "paris", "rome"]
-    assert scored.sample.answer == "Both."
-    assert len(scored.run.retrievals) == 2
+    ask(router(1, 0), is_async)
 
 
 def sub_question(*engines: Any, use_async: bool) -> SubQuestionQueryEngine:
@@ -115,6 +107,7 @@ def test_sub_questions_report_documents_not_question_answer_nodes(
     assert sorted(str(item.query) for item in scored.run.retrievals) == ["ask t0", "ask t1"]
 
 
+@expect(question=QUESTION, any_order=sorted(DOCUMENTS), answer="Joined.")
 @since(0, 14, 9)
 def test_sub_questions_asked_synchronously_inside_a_running_loop() -> None:
     """They run on another thread, with the context copied since 0.14.9 (llama_index PR 20286)."""
@@ -122,12 +115,7 @@ def test_sub_questions_asked_synchronously_inside_a_running_loop() -> None:
     async def call() -> None:
         sub_question(engine(A), engine(B), use_async=True).query(QUESTION)
 
-    with captured() as capture:
-        asyncio.run(call())
-        scored = capture.only
-
-    assert sorted(map(str, ids(scored))) == sorted(DOCUMENTS)
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Joined.")
+    asyncio.run(call())
 
 
 def test_sub_question_that_failed_and_was_swallowed_leaves_the_request_ok() -> None:
@@ -147,31 +135,24 @@ def test_sub_question_that_failed_and_was_swallowed_leaves_the_request_ok() -> N
     assert [item.error_type for item in scored.run.retrievals] == [None, "RuntimeError"]
 
 
+@expect(contexts=())
 def test_sub_questions_that_found_nothing_do_not_report_made_up_nodes() -> None:
     """Sub-answers from empty retrievals: the contexts are empty, not question/answer texts."""
-    with captured() as capture:
-        sub_question(engine([]), engine([]), use_async=False).query(QUESTION)
-
-        assert capture.only.sample.contexts == ()
+    sub_question(engine([]), engine([]), use_async=False).query(QUESTION)
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], retrievals=2, answer="Joined.")
 def test_multi_step_engine() -> None:
     """One sample; documents of all steps without repetition; the user's question (openinference#678)."""
     transform = StepDecomposeQueryTransform(llm=llm("next step?"), verbose=False)
-    with captured() as capture:
-        MultiStepQueryEngine(
-            engine(A),
-            transform,
-            response_synthesizer=get_response_synthesizer(llm=llm("Joined.")),
-            index_summary="x",
-            num_steps=2,
-            early_stopping=False,
-        ).query(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome"]
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Joined.")
-    assert len(scored.run.retrievals) == 2
+    MultiStepQueryEngine(
+        engine(A),
+        transform,
+        response_synthesizer=get_response_synthesizer(llm=llm("Joined.")),
+        index_summary="x",
+        num_steps=2,
+        early_stopping=False,
+    ).query(QUESTION)
 
 
 class Verdicts(RelevancyEvaluator):
@@ -215,29 +196,19 @@ def test_retry_engine_reports_the_accepted_attempt(monkeypatch: pytest.MonkeyPat
     assert [[item.id for item in r.contexts] for r in scored.run.retrievals] == [["tea", "moon"]]
 
 
+@expect(ids=["paris", "rome"], retrievals=1, answer="Paris is the answer.")
 def test_evaluator_inside_an_engine_leaves_nothing_in_the_sample() -> None:
     """LlamaIndex's relevancy evaluator runs an engine of its own within the request."""
     inner = engine(A)
     evaluator = RelevancyEvaluator(llm=llm("YES"))
-    with captured() as capture:
-        RetryQueryEngine(inner, evaluator).query(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome"]
-    assert scored.sample.answer == "Paris is the answer."
-    assert len(scored.run.retrievals) == 1
+    RetryQueryEngine(inner, evaluator).query(QUESTION)
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], name="TransformQueryEngine")
 @both_ways
 def test_hyde_transform_keeps_the_users_question(is_async: bool) -> None:
     """Two nested query spans are one request; the transformed text is the retrieval's affair."""
-    with captured() as capture:
-        ask(TransformQueryEngine(engine(A), HyDEQueryTransform(llm=llm("made up"))), is_async)
-        scored = capture.only
-
-    assert scored.sample.question == QUESTION
-    assert ids(scored) == ["paris", "rome"]
-    assert scored.sample.name == "TransformQueryEngine"
+    ask(TransformQueryEngine(engine(A), HyDEQueryTransform(llm=llm("made up"))), is_async)
 
 
 def test_summary_index_engine() -> None:

@@ -30,7 +30,7 @@ from llama_index_fakes import (
     ListRetriever,
     WordEmbedding,
     captured,
-    ids,
+    expect,
     index,
     llm,
     nodes,
@@ -172,14 +172,9 @@ class Graded(Workflow):
         return StopEvent(result={"passed": verdict.passing, "words": str(response)})
 
 
+@expect(question=QUESTION, ids=["paris", "rome"], retrievals=1, answer="Paris.")
 def test_grading_within_a_request_leaves_nothing_in_it() -> None:
     async def main() -> Any:
         return await Graded(timeout=60).run(query=QUESTION)
 
-    with captured() as capture:
-        asyncio.run(main())
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Paris.")
-    assert ids(scored) == ["paris", "rome"]
-    assert len(scored.run.retrievals) == 1
+    asyncio.run(main())

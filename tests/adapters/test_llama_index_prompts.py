@@ -26,6 +26,7 @@ from llama_index_fakes import (
     ListRetriever,
     ScriptedLLM,
     captured,
+    expect,
     ids,
     llm,
     nodes,
@@ -178,12 +179,9 @@ class InOneStep(Workflow):
         return StopEvent(result={"body": await ask(contents(found[2:]), "complete")})
 
 
+@expect(ids=["tea", "moon"])
 def test_nodes_filtered_in_the_step_that_calls_the_model() -> None:
-    with captured() as capture:
-        run(InOneStep(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["tea", "moon"]
+    run(InOneStep(timeout=60), query=QUESTION)
 
 
 class Graded(Workflow):
@@ -203,12 +201,9 @@ class Graded(Workflow):
         return StopEvent(result={"body": words, "check": verdict})
 
 
+@expect(ids=["rome", "moon"], answer=ANSWER)
 def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
-    with captured() as capture:
-        run(Graded(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert (ids(scored), scored.sample.answer) == (["rome", "moon"], ANSWER)
+    run(Graded(timeout=60), query=QUESTION)
 
 
 LONG = [
@@ -296,15 +291,12 @@ class FansOut(Workflow):
         return StopEvent(result=await ask(contents(kept), self.how))
 
 
+@expect(any_order=["rome", "tea"])
 @pytest.mark.parametrize("how", ["foreign", "complete"])
 def test_nodes_graded_by_many_workers(how: str) -> None:
     flow = FansOut(timeout=60)
     flow.how = how
-    with captured() as capture:
-        run(flow, query=QUESTION)
-        scored = capture.only
-
-    assert sorted(map(str, ids(scored))) == ["rome", "tea"]
+    run(flow, query=QUESTION)
 
 
 class AsTexts(Workflow):
@@ -320,11 +312,9 @@ class AsTexts(Workflow):
         return StopEvent(result=await ask("\n".join(ev.nodes), "foreign"))
 
 
+@expect(ids=["rome", "tea"])
 def test_nodes_handed_on_as_texts() -> None:
-    with captured() as capture:
-        run(AsTexts(timeout=60), query=QUESTION)
-
-        assert ids(capture.only) == ["rome", "tea"]
+    run(AsTexts(timeout=60), query=QUESTION)
 
 
 class Compresses(Workflow):
@@ -344,11 +334,9 @@ class Compresses(Workflow):
         return StopEvent(result=await ask(contents(ev.kept), "foreign"))
 
 
+@expect(texts=["France's capital city: Paris."])
 def test_nodes_rewritten_by_a_step() -> None:
-    with captured() as capture:
-        run(Compresses(timeout=60), query=QUESTION)
-
-        assert texts(capture.only) == ["France's capital city: Paris."]
+    run(Compresses(timeout=60), query=QUESTION)
 
 
 def retrying(attempts: int) -> Any:
@@ -375,26 +363,19 @@ def flaky(fails: int, how: str) -> Workflow:
     return Flaky(timeout=60)
 
 
+@expect(ids=["tea"], retrievals=1)
 @pytest.mark.parametrize("how", ["foreign", "complete"])
 def test_failed_attempt_of_a_step_keeps_no_nodes(how: str) -> None:
-    with captured() as capture:
-        run(flaky(2, how), query=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["tea"]
-    assert len(scored.run.retrievals) == 1
+    run(flaky(2, how), query=QUESTION)
 
 
+@expect(ids=["paris", "rome", "tea", "moon"], status="error")
 def test_run_whose_attempts_all_failed_keeps_what_they_found() -> None:
-    with captured() as capture:
-        with pytest.raises(Exception, match="again"):
-            run(flaky(9, "foreign"), query=QUESTION)
-        scored = capture.only
-
-    assert scored.sample.status == "error"
-    assert ids(scored) == ["paris", "rome", "tea", "moon"]
+    with pytest.raises(Exception, match="again"):
+        run(flaky(9, "foreign"), query=QUESTION)
 
 
+@expect(ids=["tea", "moon"], answer=ANSWER)
 def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
     """A fallback answers: the contexts are its own."""
 
@@ -410,11 +391,7 @@ def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
                 other = RetrieverQueryEngine.from_args(ListRetriever(ALL[2:]), llm=llm(ANSWER))
                 return StopEvent(result=await other.aquery(ev.query))
 
-    with captured() as capture:
-        run(Fallback(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert (ids(scored), scored.sample.answer) == (["tea", "moon"], ANSWER)
+    run(Fallback(timeout=60), query=QUESTION)
 
 
 MODES = [
@@ -453,6 +430,7 @@ def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
         assert len(model.prompts) > 1
 
 
+@expect(ids=["rome"], answer=ANSWER, contexts_by="prompt")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_streamed_answer(is_async: bool) -> None:
     """The model is called only when the caller reads: still for this request."""
@@ -465,12 +443,8 @@ def test_streamed_answer(is_async: bool) -> None:
         response = await engine.aquery(QUESTION)
         return "".join([word async for word in response.async_response_gen()])
 
-    with captured() as capture:
-        words = asyncio.run(read()) if is_async else "".join(engine.query(QUESTION).response_gen)
-        scored = capture.only
-
-    assert words == scored.sample.answer == ANSWER
-    assert (ids(scored), scored.sample.contexts_by) == (["rome"], "prompt")
+    words = asyncio.run(read()) if is_async else "".join(engine.query(QUESTION).response_gen)
+    assert words == ANSWER
 
 
 def test_two_streams_read_in_turns_do_not_mix() -> None:
@@ -490,15 +464,12 @@ def test_two_streams_read_in_turns_do_not_mix() -> None:
     assert {scored.sample.contexts_by for scored in capture.memory.results} == {"prompt"}
 
 
+@expect(ids=["paris", "rome"], contexts_by="runs")
 def test_template_that_shows_no_node_leaves_the_runs_rule() -> None:
     engine = RetrieverQueryEngine.from_args(
         ListRetriever(ALL[:2]), llm=llm(ANSWER), text_qa_template=PromptTemplate("{query_str}")
     )
-    with captured() as capture:
-        engine.query(QUESTION)
-        scored = capture.only
-
-    assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "runs")
+    engine.query(QUESTION)
 
 
 @pytest.mark.parametrize(("judged", "shown"), [("1", ["paris", "rome"]), ("2", ["tea", "moon"])])
@@ -532,12 +503,9 @@ class TwoOfThem(CustomQueryEngine):
         return str(llm(ANSWER).complete(f"{contents(found[1:3])}\n\n{query_str}"))
 
 
+@expect(ids=["rome", "tea"], contexts_by="prompt")
 def test_custom_engine_that_filters_by_itself() -> None:
-    with captured() as capture:
-        TwoOfThem().query(QUESTION)
-        scored = capture.only
-
-    assert (ids(scored), scored.sample.contexts_by) == (["rome", "tea"], "prompt")
+    TwoOfThem().query(QUESTION)
 
 
 class ModelReranks(BaseNodePostprocessor):
@@ -548,6 +516,7 @@ class ModelReranks(BaseNodePostprocessor):
         return nodes[3:]
 
 
+@expect(ids=["moon"])
 def test_reranker_that_asks_a_model_about_all_nodes() -> None:
     """Its prompt shows them all, and answers nothing."""
 
@@ -556,10 +525,7 @@ def test_reranker_that_asks_a_model_about_all_nodes() -> None:
             kept = ModelReranks().postprocess_nodes(ListRetriever(ALL).retrieve(query_str))
             return str(llm(ANSWER).complete(contents(kept)))
 
-    with captured() as capture:
-        Custom().query(QUESTION)
-
-        assert ids(capture.only) == ["moon"]
+    Custom().query(QUESTION)
 
 
 def test_chat_with_memory_reports_this_turns_nodes() -> None:
@@ -585,6 +551,7 @@ def retriever_tool(found: Any, name: str) -> RetrieverTool:
     return RetrieverTool.from_defaults(ListRetriever(found), name=name, description="facts")
 
 
+@expect(ids=["paris", "rome", "tea", "moon"], answer=ANSWER, contexts_by="prompt")
 @pytest.mark.parametrize("streaming", [False, True])
 def test_function_agent_with_retriever_tools(streaming: bool) -> None:
     """What the tools returned stands in the agent's own prompts."""
@@ -594,14 +561,10 @@ def test_function_agent_with_retriever_tools(streaming: bool) -> None:
         llm=model,
         streaming=streaming,
     )
-    with captured() as capture:
-        run(agent, user_msg=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome", "tea", "moon"]
-    assert (scored.sample.contexts_by, scored.sample.answer) == ("prompt", ANSWER)
+    run(agent, user_msg=QUESTION)
 
 
+@expect(ids=["paris", "rome", "tea", "moon"], answer=ANSWER)
 @pytest.mark.parametrize("streaming", [False, True])
 def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
     """Each observation is the last user message of one call, and history in the next."""
@@ -614,12 +577,7 @@ def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
         llm=model,
         streaming=streaming,
     )
-    with captured() as capture:
-        run(agent, user_msg=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome", "tea", "moon"]
-    assert scored.sample.answer == ANSWER
+    run(agent, user_msg=QUESTION)
 
 
 @since(0, 14, 22)
@@ -636,6 +594,7 @@ def test_tool_that_hands_on_a_part_of_what_it_retrieved() -> None:
         assert ids(capture.runs[-1]) == ["paris"]
 
 
+@expect(ids=["paris", "rome", "tea", "moon"])
 def test_agent_with_a_query_engine_tool_and_one_with_raw_nodes() -> None:
     engine = RetrieverQueryEngine.from_args(ListRetriever(ALL[:2]), llm=llm("Paris it is."))
     model = agent_llm([("asks", {"input": "a"})], [("raw", {"input": "b"})], ANSWER)
@@ -646,10 +605,7 @@ def test_agent_with_a_query_engine_tool_and_one_with_raw_nodes() -> None:
         ],
         llm=model,
     )
-    with captured() as capture:
-        run(agent, user_msg=QUESTION)
-
-        assert ids(capture.only) == ["paris", "rome", "tea", "moon"]
+    run(agent, user_msg=QUESTION)
 
 
 class MapsAndJoins(Workflow):
@@ -663,12 +619,9 @@ class MapsAndJoins(Workflow):
         return StopEvent(result=str(await llm(ANSWER).acomplete("Join:\n" + "\n".join(parts))))
 
 
+@expect(ids=["paris", "rome", "tea"], contexts_by="prompt")
 def test_sub_answers_joined_by_the_answering_call() -> None:
-    with captured() as capture:
-        run(MapsAndJoins(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome", "tea"], "prompt")
+    run(MapsAndJoins(timeout=60), query=QUESTION)
 
 
 def test_workflows_side_by_side_do_not_mix() -> None:

@@ -26,6 +26,7 @@ from llama_index_fakes import (
     QUESTION,
     ListRetriever,
     captured,
+    expect,
     ids,
     index,
     llm,
@@ -80,12 +81,10 @@ def test_query_gives_one_sample_with_what_the_model_saw() -> None:
     assert retrieval.embedding_model == "words"
 
 
+@expect(question=QUESTION)
 def test_query_bundle_gives_its_text_as_question() -> None:
     """The question of a QueryBundle is its query string."""
-    with captured() as capture:
-        engine().query(QueryBundle(QUESTION, custom_embedding_strs=["other"]))
-
-        assert capture.only.sample.question == QUESTION
+    engine().query(QueryBundle(QUESTION, custom_embedding_strs=["other"]))
 
 
 def test_async_query_gives_the_same_sample_as_sync() -> None:
@@ -100,33 +99,24 @@ def test_async_query_gives_the_same_sample_as_sync() -> None:
     assert capture.handler.open_entries == 0
 
 
+@expect(ids=["paris", "rome"], retrieved=list(DOCUMENTS))
 @pytest.mark.parametrize("is_async", [False, True])
 def test_cutoff_postprocessor_decides_the_contexts(is_async: bool) -> None:
     """What a cutoff removes never reached the model; what was retrieved is kept (openinference#3367)."""
     query_engine = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.85)])
-    with captured() as capture:
-        if is_async:
-            asyncio.run(query_engine.aquery(QUESTION))
-        else:
-            query_engine.query(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome"]
-    assert retrieved_ids(scored) == list(DOCUMENTS)
+    if is_async:
+        asyncio.run(query_engine.aquery(QUESTION))
+    else:
+        query_engine.query(QUESTION)
 
 
+@expect(contexts=(), retrieved=list(DOCUMENTS), answer="Empty Response", status="ok")
 def test_nothing_survives_the_cutoff_and_the_empty_response_is_the_answer() -> None:
     """An empty context list is a sample; the user saw "Empty Response" (phoenix#4261)."""
-    with captured() as capture:
-        answer = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=2.0)]).query(
-            QUESTION
-        )
-        scored = capture.only
-
-    assert scored.sample.contexts == ()
-    assert scored.sample.answer == str(answer) == "Empty Response"
-    assert scored.sample.status == "ok"
-    assert retrieved_ids(scored) == list(DOCUMENTS)
+    answer = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=2.0)]).query(
+        QUESTION
+    )
+    assert str(answer) == "Empty Response"
 
 
 def test_retriever_that_finds_nothing_is_a_sample() -> None:
@@ -189,12 +179,10 @@ def test_text_is_as_the_model_saw_it_with_ids_scores_and_metadata() -> None:
     assert dict(context.metadata) == {"file": "f.txt", "secret": "s"}
 
 
+@expect(options={"text_mode": "none"}, texts=["Body."])
 def test_text_mode_none_gives_the_bare_text() -> None:
     """``text_mode="none"`` leaves the metadata out."""
-    with captured(text_mode="none") as capture:
-        engine(found=nodes({"a": "Body."}, metadata={"file": "f.txt"})).query(QUESTION)
-
-        assert texts(capture.only) == ["Body."]
+    engine(found=nodes({"a": "Body."}, metadata={"file": "f.txt"})).query(QUESTION)
 
 
 def test_nodes_changed_after_the_query_do_not_change_the_sample() -> None:
@@ -234,28 +222,19 @@ def test_every_synthesizer_gives_one_sample(mode: str, is_async: bool) -> None:
     assert scored.sample.status == "ok"
 
 
+@expect(ids=list(DOCUMENTS), answer=None, status="retrieval_only")
 def test_no_text_mode_is_retrieval_only() -> None:
     """``response_mode="no_text"`` asks for no answer."""
-    with captured() as capture:
-        RetrieverQueryEngine(ListRetriever(nodes()), NoText(llm=llm())).query(QUESTION)
-        scored = capture.only
-
-    assert scored.sample.status == "retrieval_only"
-    assert scored.sample.answer is None
-    assert ids(scored) == list(DOCUMENTS)
+    RetrieverQueryEngine(ListRetriever(nodes()), NoText(llm=llm())).query(QUESTION)
 
 
+@expect(ids=list(DOCUMENTS), answer=None, status="retrieval_only")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_context_only_mode_is_retrieval_only(is_async: bool) -> None:
     """The texts pasted together are no answer: no model was asked."""
     pasting = RetrieverQueryEngine(ListRetriever(nodes()), ContextOnly(llm=llm()))
-    with captured() as capture:
-        answer = asyncio.run(pasting.aquery(QUESTION)) if is_async else pasting.query(QUESTION)
-        scored = capture.only
-
+    answer = asyncio.run(pasting.aquery(QUESTION)) if is_async else pasting.query(QUESTION)
     assert all(text in str(answer) for text in DOCUMENTS.values())
-    assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
-    assert ids(scored) == list(DOCUMENTS)
 
 
 class Capital(BaseModel):
@@ -264,15 +243,12 @@ class Capital(BaseModel):
     city: str
 
 
+@expect(answer='{"city":"Paris"}', status="ok")
 def test_structured_output_gives_its_json_as_answer() -> None:
     """A pydantic response is reported as the JSON its ``str()`` gives."""
     model = llm('{"city": "Paris"}')
-    with captured() as capture:
-        answer = engine(model, output_cls=Capital, response_mode="compact").query(QUESTION)
-        scored = capture.only
-
-    assert scored.sample.answer == str(answer) == '{"city":"Paris"}'
-    assert scored.sample.status == "ok"
+    answer = engine(model, output_cls=Capital, response_mode="compact").query(QUESTION)
+    assert str(answer) == '{"city":"Paris"}'
 
 
 def test_citation_engine_reports_the_numbered_sources_the_model_saw() -> None:
@@ -313,14 +289,10 @@ def test_custom_engine_without_synthesizer_or_sources() -> None:
     assert first.sample.name == "StringEngine"
 
 
+@expect(answer=None, status="no_answer")
 def test_empty_model_answer_is_no_answer() -> None:
     """A model that says nothing gave no answer."""
-    with captured() as capture:
-        StringEngine(retriever=ListRetriever(nodes()), llm=llm("")).query(QUESTION)
-        scored = capture.only
-
-    assert scored.sample.status == "no_answer"
-    assert scored.sample.answer is None
+    StringEngine(retriever=ListRetriever(nodes()), llm=llm("")).query(QUESTION)
 
 
 class Logging(RetrieverQueryEngine):
@@ -332,24 +304,20 @@ class Logging(RetrieverQueryEngine):
         return response
 
 
+@expect(answer="PARIS IS THE ANSWER.")
 def test_overridden_query_that_calls_super_is_one_sample_with_what_the_user_got() -> None:
     """Two nested spans of the same name are one request; the outer result counts (langfuse#7777)."""
-    with captured() as capture:
-        custom = Logging(
-            ListRetriever(nodes()[:1]), response_synthesizer=get_response_synthesizer(llm=llm())
-        )
-        custom.query(QUESTION)
-
-        assert capture.only.sample.answer == "PARIS IS THE ANSWER."
+    custom = Logging(
+        ListRetriever(nodes()[:1]), response_synthesizer=get_response_synthesizer(llm=llm())
+    )
+    custom.query(QUESTION)
 
 
+@expect(question=QUESTION)
 def test_engine_built_before_the_handler_was_attached_is_captured() -> None:
     """Attaching works on engines that exist already (langfuse#1540, phoenix#2047)."""
     query_engine = engine()
-    with captured() as capture:
-        query_engine.query(QUESTION)
-
-        assert capture.only.sample.question == QUESTION
+    query_engine.query(QUESTION)
 
 
 def test_odd_nodes_and_scores_are_captured() -> None:

@@ -11,7 +11,16 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, ids, llm, nodes
+from llama_index_fakes import (
+    QUESTION,
+    ListRetriever,
+    ScriptedLLM,
+    captured,
+    expect,
+    ids,
+    llm,
+    nodes,
+)
 
 from ragmeter.adapters.llama_index._streams import StreamedText, watch
 
@@ -190,14 +199,11 @@ def test_errors(streaming: bool) -> None:
     assert streaming or scored.sample.answer == NO
 
 
+@expect(answer="Paris.", status="ok")
 def test_an_answer_is_no_refusal() -> None:
     raw = {
         "choices": [{"finish_reason": "stop", "message": {"content": "Paris.", "refusal": None}}]
     }
-    with captured() as capture:
-        RetrieverQueryEngine.from_args(
-            ListRetriever(nodes()[:2]), llm=_model("Paris.", {"refusal": None}, {"raw": raw})
-        ).query(QUESTION)
-        scored = capture.only
-
-    assert (scored.sample.status, scored.sample.answer) == ("ok", "Paris.")
+    RetrieverQueryEngine.from_args(
+        ListRetriever(nodes()[:2]), llm=_model("Paris.", {"refusal": None}, {"raw": raw})
+    ).query(QUESTION)

@@ -13,7 +13,7 @@ from llama_index.core.instrumentation.dispatcher import instrument_tags
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import QueryBundle
-from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes
+from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes
 
 import ragmeter
 from ragmeter import RagMeter
@@ -72,14 +72,11 @@ def test_instrument_tags_make_segments_and_go_nowhere_else() -> None:
     }  # fmt: skip
 
 
+@expect(question="asked", name="support")
 def test_name_and_question_can_be_told() -> None:
     """The application knows better what the user asked and what the request is called."""
-    with captured() as capture:
-        with instrument_tags({"ragmeter": {"question": "asked", "name": "support"}}):
-            engine().query("prompt with the question inside")
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.name) == ("asked", "support")
+    with instrument_tags({"ragmeter": {"question": "asked", "name": "support"}}):
+        engine().query("prompt with the question inside")
 
 
 def test_reference_block_adds_to_the_tags_in_force() -> None:
@@ -178,6 +175,7 @@ def test_suppressed_requests_are_not_captured_nor_are_their_children() -> None:
     assert capture.handler.open_entries == 0
 
 
+@expect(ids=["paris", "rome"], retrievals=1)
 def test_suppress_inside_a_request_leaves_that_part_out() -> None:
     """A request that grades itself with another engine."""
 
@@ -188,12 +186,7 @@ def test_suppress_inside_a_request_leaves_that_part_out() -> None:
                 RetrieverQueryEngine.from_args(ListRetriever(nodes()[2:]), llm=llm()).query("good?")
             return response
 
-    with captured() as capture:
-        Grading.from_args(ListRetriever(A), llm=llm()).query(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome"]
-    assert len(scored.run.retrievals) == 1
+    Grading.from_args(ListRetriever(A), llm=llm()).query(QUESTION)
 
 
 def evaluate(response: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes
+from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes
 
 ANSWER = "Paris is the answer."
 WORDS = ["Paris", " is", " the", " answer."]
@@ -40,26 +40,25 @@ def test_stream_read_to_its_end() -> None:
     assert ids(scored) == ["paris", "rome"]
 
 
+@expect(answer=ANSWER)
 @pytest.mark.parametrize("way", ["str", "get_response", "print", "delegate"])
 def test_every_way_of_reading_a_stream(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever reads the stream, the text is captured once and the caller gets all of it."""
-    with captured() as capture:
-        response = engine().query(QUESTION)
-        if way == "str":
-            got = str(response)
-        elif way == "get_response":
-            got = response.get_response().response
-        elif way == "print":
-            response.print_response_stream()
-            got = capsys.readouterr().out
-        else:
+    response = engine().query(QUESTION)
+    if way == "str":
+        got = str(response)
+    elif way == "get_response":
+        got = response.get_response().response
+    elif way == "print":
+        response.print_response_stream()
+        got = capsys.readouterr().out
+    else:
 
-            def delegate() -> Generator[str, None, None]:
-                yield from response.response_gen
+        def delegate() -> Generator[str, None, None]:
+            yield from response.response_gen
 
-            got = "".join(delegate())
-
-        assert got == capture.only.sample.answer == ANSWER
+        got = "".join(delegate())
+    assert got == ANSWER
 
 
 def test_async_stream_read_to_its_end() -> None:
@@ -105,53 +104,42 @@ def test_caller_sees_the_same_objects_and_types() -> None:
         asyncio.run(check())
 
 
+@expect(answer=ANSWER)
 def test_stream_is_never_read_by_us() -> None:
     """Nothing is asked of the model before the caller asks (phoenix#1867, mlflow PR 12658)."""
     model = llm(ANSWER)
-    with captured() as capture:
-        response = engine(model).query(QUESTION)
-        next(response.response_gen)
-        taken = response.response_gen.gi_frame is not None
-        rest = list(response.response_gen)
-
-        assert taken
-        assert rest == WORDS[1:]
-        assert capture.only.sample.answer == ANSWER
+    response = engine(model).query(QUESTION)
+    next(response.response_gen)
+    taken = response.response_gen.gi_frame is not None
+    rest = list(response.response_gen)
+    assert taken
+    assert rest == WORDS[1:]
 
 
+@expect(answer="Paris", status="partial")
 def test_abandoned_stream_is_partial_with_the_text_so_far() -> None:
     """Broken off after one word and dropped: never reported as a finished answer."""
-    with captured() as capture:
-        response = engine().query(QUESTION)
-        for _ in response.response_gen:
-            break
-        del response
-        gc.collect()
-        scored = capture.only
-
-    assert (scored.sample.status, scored.sample.answer) == ("partial", "Paris")
+    response = engine().query(QUESTION)
+    for _ in response.response_gen:
+        break
+    del response
+    gc.collect()
 
 
+@expect(answer="Paris", status="partial")
 def test_closed_stream_is_partial() -> None:
     """``close()`` breaks the stream off, and is passed on."""
-    with captured() as capture:
-        response = engine().query(QUESTION)
-        next(response.response_gen)
-        response.response_gen.close()
-        assert list(response.response_gen) == []
-        scored = capture.only
-
-    assert (scored.sample.status, scored.sample.answer) == ("partial", "Paris")
+    response = engine().query(QUESTION)
+    next(response.response_gen)
+    response.response_gen.close()
+    assert list(response.response_gen) == []
 
 
+@expect(answer=None, status="partial")
 def test_stream_never_started_is_partial() -> None:
     """A stream that is not read ends when it is dropped."""
-    with captured() as capture:
-        engine().query(QUESTION)
-        gc.collect()
-        scored = capture.only
-
-    assert (scored.sample.status, scored.sample.answer) == ("partial", None)
+    engine().query(QUESTION)
+    gc.collect()
 
 
 def test_async_stream_dropped_or_closed_is_partial() -> None:
@@ -180,18 +168,14 @@ def test_async_stream_dropped_or_closed_is_partial() -> None:
     assert capture.handler.open_entries == 0
 
 
+@expect(answer="Paris is", status="error", error_type="ConnectionError")
 def test_error_in_mid_stream_reaches_the_caller_unchanged() -> None:
     """A model that fails while streaming: same exception, status error, text so far."""
     error = ConnectionError("gone")
-    with captured() as capture:
-        response = engine(llm(ANSWER, fail_with=error, fail_after=2)).query(QUESTION)
-        with pytest.raises(ConnectionError) as caught:
-            list(response.response_gen)
-        scored = capture.only
-
+    response = engine(llm(ANSWER, fail_with=error, fail_after=2)).query(QUESTION)
+    with pytest.raises(ConnectionError) as caught:
+        list(response.response_gen)
     assert caught.value is error
-    assert (scored.sample.status, scored.run.error_type) == ("error", "ConnectionError")
-    assert scored.sample.answer == "Paris is"
 
 
 def test_cancelled_async_stream() -> None:
@@ -253,6 +237,7 @@ def test_several_open_streams_read_alternately() -> None:
     assert capture.handler.open_entries == 0
 
 
+@expect(answer=ANSWER)
 def test_stream_read_in_another_task_after_the_request_returned() -> None:
     """The reader need not be the asker."""
 
@@ -264,9 +249,7 @@ def test_stream_read_in_another_task_after_the_request_returned() -> None:
 
         return await asyncio.create_task(read())
 
-    with captured() as capture:
-        assert asyncio.run(main()) == ANSWER
-        assert capture.only.sample.answer == ANSWER
+    assert asyncio.run(main()) == ANSWER
 
 
 def test_stream_open_while_other_requests_run_and_fail() -> None:
@@ -308,28 +291,23 @@ def test_empty_stream_of_an_empty_retrieval() -> None:
     assert scored.sample.contexts == ()
 
 
+@expect(status="error", error_type="KeyError")
 def test_reader_that_sends_and_throws_into_the_stream() -> None:
     """``send`` and ``throw`` reach the generator; what it raises reaches the caller."""
-    with captured() as capture:
-        stream = engine().query(QUESTION).response_gen
-        assert stream.send(None) == "Paris"
-        with pytest.raises(KeyError):
-            stream.throw(KeyError("mine"))
-        scored = capture.only
-
-    assert (scored.sample.status, scored.run.error_type) == ("error", "KeyError")
+    stream = engine().query(QUESTION).response_gen
+    assert stream.send(None) == "Paris"
+    with pytest.raises(KeyError):
+        stream.throw(KeyError("mine"))
 
 
+@expect(status="partial")
 def test_dropped_streams_on_a_thread_that_ends() -> None:
     """A worker thread that dies with its stream half read leaves nothing open."""
 
     def work() -> None:
         next(engine().query(QUESTION).response_gen)
 
-    with captured() as capture:
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        gc.collect()
-
-        assert capture.only.sample.status == "partial"
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    gc.collect()

@@ -7,7 +7,7 @@ import pytest
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
-from llama_index_fakes import QUESTION, ListRetriever, captured, ids, llm, nodes, since
+from llama_index_fakes import QUESTION, ListRetriever, captured, expect, llm, nodes, since
 
 from ragmeter.adapters.llama_index import LlamaIndexRequest
 
@@ -49,18 +49,16 @@ def run(flow: Workflow, **kwargs: Any) -> Any:
     return asyncio.run(main())
 
 
+@expect(
+    question=QUESTION, ids=["paris", "rome"], retrievals=1, answer=ANSWER, status="ok", name="Rag"
+)
 def test_retrieve_and_synthesize_in_separate_steps() -> None:
     """One sample for the run; its answer is what the stop event carries."""
-    with captured() as capture:
-        response = run(Rag(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert str(response) == scored.sample.answer == ANSWER
-    assert (scored.sample.question, scored.sample.name) == (QUESTION, "Rag")
-    assert (scored.sample.status, ids(scored)) == ("ok", ["paris", "rome"])
-    assert len(scored.run.retrievals) == 1
+    response = run(Rag(timeout=60), query=QUESTION)
+    assert str(response) == ANSWER
 
 
+@expect(answer=ANSWER)
 def test_workflow_that_returns_a_stream() -> None:
     """A streaming response as result: captured when its reader is done."""
 
@@ -70,9 +68,7 @@ def test_workflow_that_returns_a_stream() -> None:
         response = await flow.run(query=QUESTION)
         return "".join([word async for word in response.async_response_gen()])
 
-    with captured() as capture:
-        assert asyncio.run(main()) == ANSWER
-        assert capture.only.sample.answer == ANSWER
+    assert asyncio.run(main()) == ANSWER
 
 
 class Fields(Workflow):
@@ -84,13 +80,11 @@ class Fields(Workflow):
         return StopEvent(result="done")
 
 
+@expect(question=QUESTION)
 @pytest.mark.parametrize("name", ["query", "question", "query_str", "message", "input", "user_msg"])
 def test_question_is_found_under_usual_names(name: str) -> None:
     """The start event's field that is likeliest the question."""
-    with captured() as capture:
-        run(Fields(timeout=60), **{name: QUESTION})
-
-        assert capture.only.sample.question == QUESTION
+    run(Fields(timeout=60), **{name: QUESTION})
 
 
 def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -> None:
@@ -119,15 +113,10 @@ class Loop(Workflow):
         return StopEvent(result={"text": "done"})
 
 
+@expect(ids=["paris", "rome", "tea", "moon"], retrievals=3, answer=None, status="no_answer")
 def test_several_retrievals_of_one_run_belong_to_one_sample() -> None:
     """Documents of all retrievals, once each."""
-    with captured() as capture:
-        run(Loop(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == ["paris", "rome", "tea", "moon"]
-    assert len(scored.run.retrievals) == 3
-    assert (scored.sample.answer, scored.sample.status) == (None, "no_answer")
+    run(Loop(timeout=60), query=QUESTION)
 
 
 class Done(StopEvent):
@@ -141,13 +130,11 @@ class CustomStop(Workflow):
         return Done(answer="from the event")
 
 
+@expect(answer="from the event")
 @since(0, 12, 52)
 def test_custom_stop_event() -> None:
     """A stop event with fields of its own gives the field that is likeliest the answer."""
-    with captured() as capture:
-        run(CustomStop(timeout=60), query=QUESTION)
-
-        assert capture.only.sample.answer == "from the event"
+    run(CustomStop(timeout=60), query=QUESTION)
 
 
 class OnlyNodes(Workflow):
@@ -156,14 +143,10 @@ class OnlyNodes(Workflow):
         return StopEvent(result=await ListRetriever(A).aretrieve(ev.query))
 
 
+@expect(ids=["paris", "rome"], answer=None, status="retrieval_only")
 def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
     """No answer was asked for."""
-    with captured() as capture:
-        run(OnlyNodes(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert (scored.sample.status, scored.sample.answer) == ("retrieval_only", None)
-    assert ids(scored) == ["paris", "rome"]
+    run(OnlyNodes(timeout=60), query=QUESTION)
 
 
 class Failing(Workflow):
@@ -180,30 +163,25 @@ class Failing(Workflow):
         raise self.error
 
 
+@expect(ids=["paris", "rome"], status="error")
 def test_failing_step() -> None:
     """A run never counts as ok when its caller got an exception (llama_index#16283, #18757)."""
     flow = Failing(timeout=60)
     flow.error = LookupError("step failed")
-    with captured() as capture:
-        with pytest.raises(Exception, match="step failed"):
-            run(flow, query=QUESTION)
-        scored = capture.only
-
-    assert scored.sample.status == "error"
-    assert ids(scored) == ["paris", "rome"]
+    with pytest.raises(Exception, match="step failed"):
+        run(flow, query=QUESTION)
 
 
+@expect(status="error")
 def test_timed_out_run() -> None:
     """A workflow's own timeout is an error."""
     flow = Failing(timeout=2.0)
     flow.hangs = asyncio.Event()
-    with captured() as capture:
-        with pytest.raises(Exception, match="timed out"):
-            run(flow, query=QUESTION)
-
-        assert capture.only.sample.status == "error"
+    with pytest.raises(Exception, match="timed out"):
+        run(flow, query=QUESTION)
 
 
+@expect(status="cancelled")
 def test_run_cancelled_from_outside() -> None:
     """``asyncio.wait_for`` around a run gives ``cancelled``."""
     flow = Failing(timeout=60)
@@ -216,10 +194,7 @@ def test_run_cancelled_from_outside() -> None:
             await asyncio.wait_for(handler, 0.01)
         await asyncio.sleep(0.1)
 
-    with captured() as capture:
-        asyncio.run(main())
-
-        assert capture.only.sample.status == "cancelled"
+    asyncio.run(main())
 
 
 def test_run_cancelled_by_its_handler_is_not_ok() -> None:
