@@ -2,8 +2,9 @@
 
 Applications with a callback of ragmeter's bring their own scores, which the meter here never sees:
 `ScoredElsewhere` reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that
-something was deployed, ``POST /api/changes/accept`` that what is now is usual, each with a JSON object of
-names.  Who may ask is decided before them, for the whole port.  What changed itself is told by the meter.
+something was deployed, ``POST /api/changes/accept`` that what is now is usual, ``POST /api/gaps/state`` what is
+to become of a knowledge gap, each with a JSON object of names.  Who may ask is decided before them, for the
+whole port.  What changed itself is told by the meter.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change
 
 from ._api import NoSuchMethod
+from ._intake import RETRY_AFTER_S
 from .page import Standing
-from .store import Reader, resource_of
+from .store import Reader, Store, StoreFullError, resource_of
 
 __all__ = ["ScoredElsewhere", "changes_of", "standing_of", "watch_routes"]
 
@@ -83,34 +85,45 @@ class ScoredElsewhere:
 
 
 _Resource = tuple[tuple[str, str], ...]
+_Done = dict[str, int | str]
 
 
 def _key_of(resource: Mapping[str, str]) -> _Resource:
     return tuple(sorted(resource.items()))
 
 
-def watch_routes(meter: RagMeter, guard: AbstractContextManager[None]) -> list[Route]:
+def watch_routes(
+    meter: RagMeter, guard: AbstractContextManager[None], store: Store | None
+) -> list[Route]:
     """Return the routes.
 
     Args:
         meter: Watches over the scores.
         guard: Contains errors of ours.
+        store: Keeps the states of knowledge gaps; None: nothing is kept.
     """
 
-    def mark(names: Mapping[str, str]) -> int:
-        return meter.watch.mark(**names)
+    def mark(names: Mapping[str, str]) -> _Done:
+        return {"series": meter.watch.mark(**names)}
 
-    def accept(names: Mapping[str, str]) -> int:
-        return meter.watch.accept(**names)
+    def accept(names: Mapping[str, str]) -> _Done:
+        return {"series": meter.watch.accept(**names)}
 
+    def decide(names: Mapping[str, str]) -> _Done:
+        if store is None:
+            raise ConfigurationError("this server keeps no requests, so it lists no gaps")
+        state = names.get("state", "")
+        store.decide_gap(names.get("gap", ""), state)
+        return {"state": state}
+
+    acts: dict[str, tuple[Callable[[Mapping[str, str]], _Done], tuple[str, ...]]] = {
+        "/api/marks": (mark, ("service",)),
+        "/api/changes/accept": (accept, ("score", "workflow", "segment", "service")),
+        "/api/gaps/state": (decide, ("gap", "state")),
+    }
     return [
-        Route("/api/marks", _endpoint(mark, ("service",), guard), methods=["POST"]),
-        Route(
-            "/api/changes/accept",
-            _endpoint(accept, ("score", "workflow", "segment", "service"), guard),
-            methods=["POST"],
-        ),
-        *(Route(path, NoSuchMethod("POST")) for path in ("/api/marks", "/api/changes/accept")),
+        *(Route(path, _endpoint(*act, guard), methods=["POST"]) for path, act in acts.items()),
+        *(Route(path, NoSuchMethod("POST")) for path in acts),
     ]
 
 
@@ -132,17 +145,21 @@ def standing_of(alarming: Alarming | None) -> Standing:
 
 
 def _endpoint(
-    act: Callable[[Mapping[str, str]], int],
+    act: Callable[[Mapping[str, str]], _Done],
     allowed: tuple[str, ...],
     guard: AbstractContextManager[None],
 ) -> Callable[[Request], Awaitable[Response]]:
-    def run_guarded(names: Mapping[str, str]) -> int | ConfigurationError | None:
+    def run_guarded(names: Mapping[str, str]) -> Response:
         with guard:
             try:
-                return act(names)
+                return JSONResponse(act(names))
             except ConfigurationError as error:
-                return error
-        return None
+                return _refusal(409, str(error))
+            except ValueError as error:
+                return _refusal(400, str(error))
+            except StoreFullError as error:
+                return _refusal(503, str(error), {"Retry-After": str(RETRY_AFTER_S)})
+        return _refusal(500, "an error of the server's")
 
     async def answer(request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -158,12 +175,7 @@ def _endpoint(
         if names is None:
             words = ", ".join(allowed)
             return _refusal(400, f"a JSON object is expected, with texts under any of: {words}")
-        done = await asyncio.get_running_loop().run_in_executor(None, run_guarded, names)
-        if isinstance(done, ConfigurationError):
-            return _refusal(409, str(done))
-        if done is None:
-            return _refusal(500, "an error of the server's")
-        return JSONResponse({"series": done})
+        return await asyncio.get_running_loop().run_in_executor(None, run_guarded, names)
 
     return answer
 
@@ -182,5 +194,5 @@ def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
     return given if all(isinstance(value, str) for value in given.values()) else None
 
 
-def _refusal(status: int, why: str) -> JSONResponse:
-    return JSONResponse({"error": why}, status, {"Cache-Control": "no-store"})
+def _refusal(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": why}, status, {"Cache-Control": "no-store", **(headers or {})})

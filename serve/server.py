@@ -402,7 +402,7 @@ class Server:
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
         guard = self.meter.port.guard("serve.api")
-        routes: list[BaseRoute] = [*watch_routes(self.meter, guard)]
+        routes: list[BaseRoute] = [*watch_routes(self.meter, guard, self.store)]
         if self.reader is not None and self._page is not None:
             routes += api_routes(
                 self.reader,

@@ -128,8 +128,27 @@ class RetrieverComparison:
             sample: What was asked, with what the retriever in use found.
             found: What the other one found.
         """
-        mine = sample.contexts or ()
-        values = await self._values(sample, mine, found)
+        if self._judge is None:
+            self.add_by_words(sample, found)
+        else:
+            self._count(sample, found, await self._judged_values(sample, found, self._judge))
+
+    def add_by_words(self, sample: RagSample, found: Sequence[RetrievedContext]) -> None:
+        """Count a request as `add` does without a judge: nothing is awaited."""
+        both = (
+            sample.model_copy(update={"contexts": tuple(one)})
+            for one in (sample.contexts or (), found)
+        )
+        first, second = (self._words.compute(one)[0].value for one in both)
+        self._count(sample, found, None if first is None or second is None else (first, second))
+
+    def _count(
+        self,
+        sample: RagSample,
+        found: Sequence[RetrievedContext],
+        values: tuple[float, float] | None,
+    ) -> None:
+        """Count the scores of either list; None: one has none."""
         if values is None:
             self.fail("no_score")
             return
@@ -138,7 +157,7 @@ class RetrieverComparison:
         with self._lock:
             self._sums.add(difference)
             self._signs["same" if abs(difference) < 1e-9 else sign] += 1
-            self._mine.add(mine)
+            self._mine.add(sample.contexts or ())
             self._theirs.add(found)
 
     def fail(self, reason: str, n: int = 1) -> None:
@@ -178,23 +197,16 @@ class RetrieverComparison:
             score=WORDS if self._judge is None else JUDGED,
         )
 
-    async def _values(
-        self,
-        sample: RagSample,
-        mine: Sequence[RetrievedContext],
-        theirs: Sequence[RetrievedContext],
+    async def _judged_values(
+        self, sample: RagSample, found: Sequence[RetrievedContext], judge: Judge
     ) -> tuple[float, float] | None:
-        """Return the score of either list; None: one has none."""
-        if self._judge is None:
-            both = (sample.model_copy(update={"contexts": tuple(one)}) for one in (mine, theirs))
-            first, second = (self._words.compute(one)[0].value for one in both)
-            return None if first is None or second is None else (first, second)
-        texts = [list(dict.fromkeys(context.text for context in one)) for one in (mine, theirs)]
+        lists = (sample.contexts or (), found)
+        texts = [list(dict.fromkeys(context.text for context in one)) for one in lists]
         if texts[0] == texts[1]:
             return 0.0, 0.0
         union = list(dict.fromkeys(texts[0] + texts[1]))
         asked = RagSample(question=sample.searched_for, contexts=union)
-        [score] = await run_metric(self._judged, asked, self._judge)
+        [score] = await run_metric(self._judged, asked, judge)
         if score.status != "ok":
             return None
         verdicts = (bool(item.verdict) for item in score.items)

@@ -68,6 +68,7 @@ class Shadow:
         self._chosen, self._workflow = chosen, workflow
         self._calls_per_hour, self._called = calls_per_hour, deque[float]()
         self._comparison, self._redact = RetrieverComparison(self.name, judge), redact
+        self._judges = judge is not None
         self._worker: WorkerQueue[RagSample] = WorkerQueue(
             "ragmeter-shadow",
             self._compare,
@@ -122,7 +123,10 @@ class Shadow:
                     found = [
                         one.model_copy(update={"text": self._redact(one.text)}) for one in found
                     ]
-                asyncio.run(self._comparison.add(sample, found))
+                if self._judges:
+                    asyncio.run(self._comparison.add(sample, found))
+                else:
+                    self._comparison.add_by_words(sample, found)
             except Exception:
                 self._comparison.fail("error")
                 raise

@@ -1,5 +1,6 @@
 """``meter.shadow(...)``: another retriever beside the one in use, and the interval of the paired difference."""
 
+import asyncio
 import math
 import random
 import threading
@@ -72,8 +73,9 @@ def test_a_retriever_that_misses_more_is_worse_and_one_that_finds_the_same_is_no
     assert (other.word, other.difference, other.same) == ("nothing seen", 0.0, 300)
 
 
-def test_it_is_never_called_better(meter):
-    """Words name wrong winners between families of retrievers: that takes a judge."""
+def test_it_is_never_called_better(meter, monkeypatch):
+    """Words name wrong winners between families of retrievers: that takes a judge. They await nothing."""
+    monkeypatch.setattr(asyncio.events, "new_event_loop", None)
     shadow = meter.shadow(good, rate=1.0)
     ask(meter, 300, shadow, chunk=WRONG)
     assert shadow.result().lower > 0.02

@@ -394,6 +394,7 @@ def test_nothing_can_be_changed_by_reading(filled):
         ("LOOK", "/api/openapi.json", "GET, HEAD"),
         ("GET", "/api/marks", "POST"),
         ("OPTIONS", "/api/changes/accept", "POST"),
+        ("GET", "/api/gaps/state", "POST"),
     ):
         refused = client.request(method, address)
         assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
@@ -458,7 +459,7 @@ def test_the_description_is_exact(filled):
     text = json.dumps(document)
     assert [name for name in schemas if f'#/components/schemas/{name}"' not in text] == []
     operations = [one for how in document["paths"].values() for one in how.values()]
-    assert len({one["operationId"] for one in operations}) == len(operations) == 9
+    assert len({one["operationId"] for one in operations}) == len(operations) == 10
     assert {"type": "http", "scheme": "bearer"}.items() <= (
         document["components"]["securitySchemes"]["token"].items()
     )
@@ -482,10 +483,12 @@ def test_what_is_refused_is_refused_as_described(filled):
         ("/api/marks", client.post("/api/marks", content=b'{"score": null}', headers=json_)),
         ("/api/marks", client.post("/api/marks", content=b"x" * 20_000, headers=json_)),
         ("/api/marks", client.post("/api/marks", content=b"{}", headers={"Origin": "null"})),
+        ("/api/gaps/state", client.post("/api/gaps/state", json={"gap": "x", "state": "closed"})),
+        ("/api/gaps/state", client.post("/api/gaps/state", json={"gap": "0" * 8, "state": "gone"})),
         ("/api/changes/accept", client.post("/api/changes/accept", content=b"{}")),
         ("/api/changes/accept", client.get("/api/changes/accept")),
     ]
-    assert [answer.status_code for _, answer in refused[-5:]] == [400, 413, 403, 415, 405]
+    assert [answer.status_code for _, answer in refused[-7:]] == [400, 413, 403, 400, 400, 415, 405]
     for path, answer in refused:
         (operation,) = document["paths"][path].values()
         described = operation["responses"][str(answer.status_code)]

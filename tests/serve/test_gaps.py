@@ -2,12 +2,14 @@
 
 from dataclasses import asdict, replace
 
+import httpx
 import pytest
+from served import served
 from stored import scored
 
 from ragmeter.metrics import RagSample, Verdict
 from ragmeter.quality.gaps.memory import GapMemory
-from ragmeter.serve.store import Filters, Store
+from ragmeter.serve.store import Filters, Store, StoreOptions
 
 NOW_S = 1_760_000_400.0
 PLACES = (
@@ -112,6 +114,28 @@ def test_what_was_decided_stays_and_a_closed_gap_opens_with_its_next_bad_request
         with pytest.raises(ValueError, match="8 hex digits"):
             store.decide_gap(name, state)
     store.close()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_api_writes_what_is_decided_where_requests_are_kept(traffic, keeps):
+    def post(client, gap, state):
+        answer = client.post("/api/gaps/state", json={"gap": gap, "state": state})
+        return answer.status_code, answer.json()
+
+    with (
+        served(store=StoreOptions() if keeps else None) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        if not keeps:
+            assert post(client, "0" * 8, "closed")[0] == 409
+            return
+        server.store.export(traffic)
+        window = {"since": int(NOW_S - 14 * 86_400) * 1000, "until": int(NOW_S) * 1000}
+        for state in ("accepted", "closed", "open"):
+            [gap] = client.get("/api/gaps", params=window).json()["gaps"]
+            assert post(client, gap["id"], state) == (200, {"state": state})
+            [gap] = client.get("/api/gaps", params=window).json()["gaps"]
+            assert gap["state"] == state
 
 
 def test_a_list_is_kept_for_a_minute(traffic):

@@ -109,6 +109,7 @@ def test_the_token_of_viewers_looks_and_does_nothing_else(monkeypatch):
             *(("POST", f"/v1/{signal}") for signal in ("traces", "logs", "metrics")),
             ("POST", "/api/marks"),
             ("POST", "/api/changes/accept"),
+            ("POST", "/api/gaps/state"),
             ("POST", "/golden"),
             ("PUT", "/"),
             ("DELETE", "/api/overview"),
