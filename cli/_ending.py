@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,9 +48,10 @@ def _error_lines() -> Iterator[None]:
             interrupted_line(), style="yellow", markup=False, highlight=False, soft_wrap=True
         )
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    except RagmeterError as error:
+    except (RagmeterError, sqlite3.Error) as error:
+        where = "a temporary file cannot be used: " if isinstance(error, sqlite3.Error) else ""
         Console(stderr=True).print(
-            f"ragmeter: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+            f"ragmeter: {where}{error}", style="red", markup=False, highlight=False, soft_wrap=True
         )
         raise typer.Exit(EXIT_USAGE) from None
     except OSError as error:

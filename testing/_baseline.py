@@ -73,7 +73,8 @@ def scores_of(rows: Sequence[TestedRow]) -> RowScores:
             name: RowScore(_of(row, score), score.value, score.status, score.summary)
             for name, score in row.scores.items()
         }
-        found.add(number, row.sample.question if row.sample is not None else None, scores)
+        question = None if row.sample is None else row.sample.question
+        found.add(number, None if question is None else key_of_question(question), scores)
     return found
 
 

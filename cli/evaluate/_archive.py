@@ -1,9 +1,9 @@
 """Scores a data set into a folder of Parquet parts: reads rows, measures what is not known, writes parts.
 
-A few hundred rows are in memory at a time, and some 20 bytes of every other.  Rows that ask a judge pass
-through a window: as one is done the next one begins, and a part is written as soon as enough have ended.
+A few hundred rows are in memory at a time.  Rows that ask a judge pass through a window: as one is done the
+next one begins, and a part is written as soon as enough have ended.
 An engine is given what is to be scored instead (`Archive.plan`), and its tables are kept as they come.
-What the parts amount to is found out afterwards, from the parts (`_summing`).
+What the parts amount to is found out afterwards, from the parts (`_folder_rows`).
 """
 
 from __future__ import annotations

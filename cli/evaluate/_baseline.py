@@ -17,7 +17,7 @@ def read_baseline(path: Path) -> RowScores:
         ConfigurationError: The file cannot be read, or was not written by ``ragmeter evaluate``.
     """
     if path.is_dir():
-        from ._baseline_folder import scores_of_folder  # noqa: PLC0415 -- brings pyarrow, an extra
+        from ._folder import scores_of_folder  # noqa: PLC0415 -- brings pyarrow, an extra
 
         return scores_of_folder(path)
     return read_scores(path, "--baseline")

@@ -1,13 +1,12 @@
 """``--segments``: the means of each part of a data set, and what is decided about them.
 
 Which segment a row belongs to is found as for live requests, from what the row says beside its texts.  Called
-by `run` and `_recorded`, and by `_folder` for what the parts of a folder amount to; it keeps some thousand
-numbers for each segment, and bounds how many there are.
+by `_sums`; it keeps some thousand numbers for each segment, and bounds how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,17 +18,12 @@ from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
 from ragmeter.quality.summary import ScoreSummary, Summarizer
 
-__all__ = ["MOST_VALUES", "BySegment", "new_summarizer"]
+__all__ = ["BySegment"]
 
 MOST_VALUES = 50
 """Values of one name that are told apart; the rows of later ones count together."""
 _EXACT = 4096
 """Values of a score that are kept for a segment as they are: there may be some thousand of such lists."""
-
-
-def new_summarizer() -> Summarizer:
-    """Return what takes the scores of one segment."""
-    return Summarizer(exact=_EXACT)
 
 
 class BySegment:
@@ -46,28 +40,29 @@ class BySegment:
         self._segments = Segments(names)
         self._found: dict[str, dict[str, Summarizer]] = {name: {} for name in names}
 
-    def add(self, row: Row, scores: Mapping[str, Score]) -> None:
-        """Take in the scores of a row."""
-        if not self._found:
-            return
-        for name, value in self._segments.of(_run_of(row)):
-            known = self._found[name]
+    def expect(self, values: Iterable[Sequence[str]]) -> None:
+        """Keep the first of these values of each name separate, whichever row comes first."""
+        for known, expected in zip(self._found.values(), values, strict=True):
+            known.update((value, Summarizer(exact=_EXACT)) for value in expected[:MOST_VALUES])
+
+    def add(self, values: Sequence[str], scores: Mapping[str, Score]) -> None:
+        """Take in the scores of a row with these values."""
+        for known, value in zip(self._found.values(), values, strict=True):
             kept = value if value in known or len(known) < MOST_VALUES else OTHER
-            known.setdefault(kept, new_summarizer()).add(scores)
+            known.setdefault(kept, Summarizer(exact=_EXACT)).add(scores)
 
     def of(self, row: Row) -> tuple[str, ...]:
         """Return the values of a row, in the order of the names."""
         return tuple(value for _, value in self._segments.of(_run_of(row))) if self._found else ()
 
-    def take_over(self, found: Mapping[str, Mapping[str, Summarizer]]) -> None:
-        """Take the sums of each value, by name."""
-        for name, known in found.items():
-            self._found[name].update(known)
+    def summaries(self, order: Sequence[str] = ()) -> dict[str, list[ScoreSummary]]:
+        """Return the summaries of each segment, e.g. of ``language:zh``, in the order of names and values.
 
-    def summaries(self) -> dict[str, list[ScoreSummary]]:
-        """Return the summaries of each segment, e.g. of ``language:zh``, in the order of names and values."""
+        Args:
+            order: Names of scores that come first, in this order.
+        """
         return {
-            segment_text(name, value): known[value].summaries()
+            segment_text(name, value): known[value].summaries(order=order)
             for name, known in self._found.items()
             for value in sorted(known)
         }

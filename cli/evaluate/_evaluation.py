@@ -118,10 +118,10 @@ class EvaluationReport:
     """One per score name."""
     resumed: int
     """Rows that an earlier run had already finished."""
-    spent: JudgeStats
-    """What the judge did and cost."""
     duration_s: float
     """Wall time in seconds."""
+    spent: JudgeStats = field(default_factory=JudgeStats)
+    """What the judge did and cost."""
     judge_model: str | None = None
     """The judge's model, if any."""
     failures: Failures = field(default_factory=Failures)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -20,26 +20,25 @@ from ragmeter.cli._console import Console
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import progress
-from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample, VerdictRules
+from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample
 from ragmeter.metrics._files.rows import BadRow, count_rows
-from ragmeter.metrics._files.samples import Row, read_samples
+from ragmeter.metrics._files.samples import read_samples
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.protocol import lacks_input
-from ragmeter.quality.decision import check_limits, decide
+from ragmeter.quality.decision import check_limits
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.scorer import Scorer
 
 from ._archive import Archive, MeasurementPlan, ScoringPlan
-from ._by_segment import BySegment
-from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
+from ._evaluation import EvaluateOptions, EvaluationReport
+from ._folder_rows import add_rows_of
 from ._listed import RowList
 from ._parts import Folder, Shard, shard_of
 from ._progress_note import note
-from ._summing import FolderSummary, sum_up
-from ._verdicts import Verdicts
-from ._worst_rows import WorstRow
+from ._sums import EvaluationSums
+from ._worst_rows import WorstRows
 
-__all__ = ["evaluate_into_folder"]
+__all__ = ["evaluate_into_folder", "scores_of_folder"]
 
 # A setting of the whole process, which is ours here: the other pools keep what is free for themselves.
 pa.set_memory_pool(pa.system_memory_pool())
@@ -207,76 +206,54 @@ def _judge_stats(options: EvaluateOptions) -> JudgeStats:
 def _report(
     options: EvaluateOptions, folder: Folder, listed: RowList, began: float
 ) -> EvaluationReport:
-    if not listed.rows and not listed.bad_count:
+    files = options.files or listed.files
+    if not listed.rows and not listed.bad:
+        names = ", ".join(listed.files)
+        raise ConfigurationError(f"{names!r} has no rows: there is nothing to score")
+    sums = EvaluationSums(options.segments, compares=options.asked.baseline is not None)
+    add_rows_of(folder, listed, sums)
+    if sums.rows < listed.rows:
         raise ConfigurationError(
-            f"{', '.join(listed.files)!r} has no rows: there is nothing to score"
-        )
-    row_scores = None if options.asked.baseline is None else RowScores()
-    found = sum_up(folder, listed, VerdictRules(), row_scores)
-    if found.scored < listed.rows:
-        raise ConfigurationError(
-            f"--out {str(folder.path)!r}: of {listed.rows - found.scored} rows there are no scores: parts were "
+            f"--out {str(folder.path)!r}: of {listed.rows - sums.rows} rows there are no scores: parts were "
             "removed or are damaged; run the same command again"
         )
-    summaries = found.summarizer.summaries()
-    by_segment = BySegment(options.segments)
-    by_segment.take_over(found.segments)
-    decision = decide(
-        options.asked,
-        summaries,
-        RowScores() if row_scores is None else row_scores,
-        listed.bad_count,
-    )
-    rows = _rows(options, listed, found)
-    verdicts = Verdicts(words=found.words, codes=found.codes, unjudged=found.unjudged)
-    model = None if listed.asked is None else listed.asked.judge_model
-    names = ", ".join(map(str, options.files)) or ", ".join(listed.files)
-    return EvaluationReport(
-        data=names,
-        rows=listed.rows,
-        worst=[
-            WorstRow(rows[one.key, one.place], *one.found, one.times) for one in found.worst.all()
-        ],
-        bad_rows=[SkippedRow(*bad) for bad in listed.bad],
-        bad_row_count=listed.bad_count,
-        summaries=summaries,
-        resumed=0,
-        spent=_judge_stats(options),
-        duration_s=time.perf_counter() - began,
-        judge_model=model,
-        failures=found.failures,
-        unscored=listed.files if listed.rows and not any(s.count for s in summaries) else (),
-        verdicts=verdicts,
-        decision=by_segment.decide(decision, options.asked),
-        segments=by_segment.summaries(),
-    )
-
-
-def _rows(
-    options: EvaluateOptions, listed: RowList, found: FolderSummary
-) -> Mapping[tuple[str, int], Row]:
-    """Return the rows to be shown, by key and place; with their texts where a page is wanted."""
-    several = len(listed.files) > 1
-    rows: dict[tuple[str, int], Row] = {}
-    for place, key, *_ in found.worst.all():
-        name, line = listed.place(place)
-        rows[key, place] = Row(line, RagSample(question=None), key, name if several else "")
     if options.page and options.files:
-        _add_texts(options, listed, rows)
-    return rows
+        _add_texts(options, sums.worst)
+    asked = listed.asked
+    return sums.report(
+        options,
+        files,
+        began,
+        order=[] if asked is None else [*asked.measurements],
+        spent=_judge_stats(options),
+        judge_model=None if asked is None else asked.judge_model,
+    )
 
 
-def _add_texts(options: EvaluateOptions, listed: RowList, rows: dict[tuple[str, int], Row]) -> None:
+def scores_of_folder(path: Path) -> RowScores:
+    """Return the scores of all shards of a folder that is a baseline.
+
+    Raises:
+        ConfigurationError: No run has come to its end there, or a list cannot be read.
+    """
+    sums = EvaluationSums(compares=True)
+    with Folder(path, None) as folder:
+        add_rows_of(folder, RowList(folder.lists()), sums)
+    if not len(sums.row_scores):
+        raise ConfigurationError(f"--baseline {str(path)!r} holds no scores")
+    return sums.row_scores
+
+
+def _add_texts(options: EvaluateOptions, worst: WorstRows) -> None:
     """Read the data set once more, up to the last row that is shown."""
-    wanted: dict[str, dict[int, tuple[str, int]]] = {}
-    for key, place in rows:
-        name, line = listed.place(place)
-        wanted.setdefault(name, {})[line] = (key, place)
+    wanted: dict[str, dict[int, str]] = {}
+    for one in worst.all():
+        wanted.setdefault(one.row.file, {})[one.row.line] = one.row.key
     for path in options.files:
         lines = wanted.get(path.name, {})
         for row in read_samples(path, options.columns) if lines else ():
-            entry = lines.pop(row.line, None)
-            if entry is not None and not isinstance(row, BadRow) and row.key == entry[0]:
-                rows[entry] = replace(row, file=rows[entry].file)
+            key = lines.pop(row.line, None)
+            if key is not None and not isinstance(row, BadRow) and row.key == key:
+                worst.put_texts(replace(row, file=path.name))
             if not lines:
                 break

@@ -9,27 +9,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, RagSample, Score, Verdict
-from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._files.rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._files.samples import Row, facts_of
 from ragmeter.metrics._files.scratch_database import scratch_database
-from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.score import ScoreStatus
-from ragmeter.quality.decision import decide
-from ragmeter.quality.row_scores import RowScores
-from ragmeter.quality.summary import Summarizer
 
-from ._by_segment import BySegment
-from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
-from ._verdicts import Verdicts
-from ._worst_rows import WorstRows
+from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
+from ._sums import EvaluationSums
 
 __all__ = ["evaluate_recorded", "is_recorded"]
 
@@ -61,40 +54,16 @@ def evaluate_recorded(options: EvaluateOptions) -> EvaluationReport:
         raise ConfigurationError("--baseline compares by question; these results have none")
     began = time.perf_counter()
     read = _Read(options)
-    for number, (line, lines) in enumerate(read.requests()):
-        if options.limit is None or number < options.limit:
-            read.take(line, lines)
-    summaries = read.summarizer.summaries()
-    return EvaluationReport(
-        data=", ".join(map(str, options.files)),
-        rows=read.rows,
-        worst=read.worst.all(),
-        bad_rows=read.bad,
-        bad_row_count=read.bad_count,
-        summaries=summaries,
-        resumed=0,
-        spent=JudgeStats(),
-        duration_s=time.perf_counter() - began,
-        failures=read.failures,
-        verdicts=read.verdicts,
-        decision=read.by_segment.decide(
-            decide(options.asked, summaries, RowScores(), read.bad_count), options.asked
-        ),
-        segments=read.by_segment.summaries(),
-        recorded=True,
-    )
+    for line, lines in islice(read.requests(), options.limit):
+        read.take(line, lines)
+    return read.sums.report(options, options.files, began, recorded=True)
 
 
 class _Read:
     """The lines of the files, by request."""
 
     def __init__(self, options: EvaluateOptions) -> None:
-        self.summarizer, self.worst, self.verdicts = Summarizer(), WorstRows(), Verdicts()
-        self.by_segment = BySegment(options.segments)
-        self.rows = 0
-        self.failures = Failures()
-        self.bad: list[SkippedRow] = []
-        self.bad_count = 0
+        self.sums = EvaluationSums(options.segments)
         self._segments = bool(options.segments)
         self._database = scratch_database(self)
         self._database.execute(
@@ -126,13 +95,7 @@ class _Read:
         row = Row(
             line, RagSample(question=None), lines[0]["run_id"], facts=lines[0].get("facts", {})
         )
-        self.rows += 1
-        self.summarizer.add(scores)
-        self.by_segment.add(row, scores)
-        self.worst.add(row, scores, verdict)
-        self.verdicts.add(verdict)
-        for score in scores.values():
-            self.failures.add(score, f"line {line}")
+        self.sums.add(row, scores, verdict)
 
     def _keep(self, path: Path, row: GoodRow | BadRow) -> None:
         reason = row.reason if isinstance(row, BadRow) else _problem(row.fields)
@@ -145,9 +108,7 @@ class _Read:
                 (str(said["run_id"]), row.line, json.dumps(said)),
             )
             return
-        self.bad_count += 1
-        if len(self.bad) < MAX_BAD_ROWS:
-            self.bad.append(SkippedRow(str(path), row.line, str(reason)))
+        self.sums.skip(SkippedRow(str(path), row.line, str(reason)))
 
 
 def _is_result(fields: Mapping[str, Any]) -> bool:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
 
 from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._display.ranking import Badness, badness_of
-from ragmeter.metrics._files.samples import Row, key_of_question
+from ragmeter.metrics._files.samples import Row
 
-__all__ = ["SHOWN", "WorstOf", "WorstRow", "WorstRows"]
+__all__ = ["SHOWN", "WorstRow", "WorstRows"]
 
 SHOWN = 30
 """Questions of which a row is kept."""
 MAX_COUNTED = 10_000
 """Questions whose rows are counted; the first ones that come."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,99 +31,65 @@ class WorstRow:
     """Rows of the same question that there is something to look at in, this one included."""
 
 
-class RankedRow(NamedTuple, Generic[T]):
-    """One of the worst."""
+class WorstRows:
+    """Keeps the `SHOWN` worst rows, one for each question, in the order of `ragmeter.metrics._display.ranking`.
 
-    place: int
-    """Where it stands in the data set."""
-    key: str
-    """Its row's key."""
-    found: T
-    """What was kept of it."""
-    times: int
-    """Rows of the same question that are not perfect, this one included."""
-
-
-class WorstOf(Generic[T]):
-    """Keeps the `SHOWN` worst of many, one for each question; of equally bad ones the earlier.
-
-    A row without a verdict, or good, whose scores are all at their better ends is never among them.
+    Of equally bad ones the earlier is kept. A row without a verdict, or good, whose scores are all at their
+    better ends is never among them.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Badness, int, str, str, T]] = []
+        self._kept: list[tuple[Badness, int, str, WorstRow]] = []
         self._times: dict[str, int] = {}
 
-    def count(self, question: str, rows: int = 1) -> None:
-        """Count rows of a question in which there is something to look at.
+    def add(
+        self,
+        row: Row,
+        scores: Mapping[str, Score],
+        verdict: Verdict | None,
+        question: str,
+        place: int,
+        in_full: Callable[[], tuple[Mapping[str, Score], Verdict | None]] | None = None,
+    ) -> None:
+        """Keep a row if it is among the worst so far. Rows come in any order.
 
         Args:
+            row: The row.
+            scores: Its scores.
+            verdict: What they say together.
             question: Equal for equal questions.
-            rows: How many.
-        """
-        if question in self._times or len(self._times) < MAX_COUNTED:
-            self._times[question] = self._times.get(question, 0) + rows
-
-    def takes(self, badness: Badness, place: int) -> bool:
-        """Return whether a row would be among the worst so far.
-
-        Args:
-            badness: How bad it is.
             place: Where it stands in the data set, ascending.
+            in_full: Returns scores and verdict with their evidence; None: they have it.
         """
-        if badness.is_perfect:
-            return False
-        return len(self._heap) < SHOWN or (badness, -place) > self._heap[0][:2]
-
-    def add(self, badness: Badness, place: int, question: str, key: str, found: T) -> None:
-        """Keep a row that `takes` has admitted, unless a worse one of the same question is there.
-
-        Args:
-            badness: As of `takes`.
-            place: Likewise.
-            question: Equal for equal questions.
-            key: The row's key.
-            found: What is kept.
-        """
-        entry = (badness, -place, question, key, found)
-        for number, other in enumerate(self._heap):
-            if other[2] == question:
-                if entry[:2] > other[:2]:  # rows end in any order: the earlier one is shown
-                    self._heap[number] = entry
-                    heapq.heapify(self._heap)
-                return
-        if len(self._heap) < SHOWN:
-            heapq.heappush(self._heap, entry)
-        else:
-            heapq.heapreplace(self._heap, entry)
-
-    def all(self) -> list[RankedRow[T]]:
-        """Return what was kept, worst first."""
-        return [
-            RankedRow(-place, key, found, self._times.get(question, 1))
-            for _, place, question, key, found in sorted(
-                self._heap, key=lambda entry: entry[:2], reverse=True
-            )
-        ]
-
-
-class WorstRows:
-    """The worst rows of a data set, see `WorstOf`, in the order of `ragmeter.metrics._display.ranking`."""
-
-    def __init__(self) -> None:
-        self._worst: WorstOf[WorstRow] = WorstOf()
-
-    def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
-        """Keep `row` if it is among the worst so far. Rows come in any order."""
         badness = badness_of(scores.values(), None if verdict is None else verdict.word)
-        asked = row.sample.question
-        question = row.key if asked is None else key_of_question(asked)
-        if not badness.is_perfect:
-            self._worst.count(question)
-        if self._worst.takes(badness, row.line):
-            found = WorstRow(row, scores, verdict)
-            self._worst.add(badness, row.line, question, row.key, found)
+        if badness.is_perfect:
+            return
+        if question in self._times or len(self._times) < MAX_COUNTED:
+            self._times[question] = self._times.get(question, 0) + 1
+        rank = (badness, -place)
+        if len(self._kept) == SHOWN and rank <= self._kept[0][:2]:
+            return
+        same = next((one for one in self._kept if one[2] == question), None)
+        if same is not None and rank <= same[:2]:
+            return
+        found = (scores, verdict) if in_full is None else in_full()
+        if same is not None or len(self._kept) == SHOWN:
+            self._kept.remove(same or self._kept[0])
+        self._kept.append((*rank, question, WorstRow(row, *found)))
+        self._kept.sort(key=lambda entry: entry[:2])
+
+    def put_texts(self, row: Row) -> None:
+        """Put a row with its texts in the place of the one without."""
+        self._kept = [
+            (*entry[:3], replace(entry[3], row=row))
+            if (entry[3].row.file, entry[3].row.line) == (row.file, row.line)
+            else entry
+            for entry in self._kept
+        ]
 
     def all(self) -> list[WorstRow]:
         """Return the rows kept, worst first."""
-        return [replace(one.found, times=one.times) for one in self._worst.all()]
+        return [
+            replace(row, times=self._times.get(question, 1))
+            for _, _, question, row in reversed(self._kept)
+        ]

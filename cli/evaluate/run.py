@@ -25,7 +25,6 @@ from ragmeter.metrics import (
     Verdict,
     VerdictRules,
 )
-from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
@@ -33,19 +32,15 @@ from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.protocol import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.quality.decision import check_limits, decide
-from ragmeter.quality.row_scores import RowScore, RowScores
-from ragmeter.quality.summary import Summarizer
+from ragmeter.quality.decision import check_limits
 
-from ._by_segment import BySegment
 from ._comparison import OtherRetriever
-from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
+from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
 from ._gaps import GapSearch
 from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
 from ._score_file import ScoreFile
-from ._verdicts import Verdicts
-from ._worst_rows import WorstRows
+from ._sums import EvaluationSums
 
 __all__ = ["EvaluateOptions", "EvaluationReport", "run_evaluation"]
 
@@ -99,28 +94,16 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
     with ScoreFile(options.out) as kept:
         run = _Pass(options, metrics, kept)
         asyncio.run(run.score_all(min(total, options.limit or total)))
-    names = ", ".join(map(str, options.files))
-    if not run.rows and not run.bad_row_count:
+    if not run.rows and not run.sums.bad_row_count:
+        names = ", ".join(map(str, options.files))
         raise ConfigurationError(f"{names!r} has no rows: there is nothing to score")
-    summaries = run.summarizer.summaries()
-    return EvaluationReport(
-        data=names,
-        rows=run.rows,
-        worst=run.worst.all(),
-        bad_rows=run.bad_rows,
-        bad_row_count=run.bad_row_count,
-        summaries=summaries,
+    return run.sums.report(
+        options,
+        options.files,
+        began,
         resumed=run.resumed,
         spent=run.spent,
-        duration_s=time.perf_counter() - began,
         judge_model=run.model,
-        failures=run.failures,
-        unscored=run.unscored,
-        verdicts=run.verdicts,
-        decision=run.by_segment.decide(
-            decide(options.asked, summaries, run.row_scores, run.bad_row_count), options.asked
-        ),
-        segments=run.by_segment.summaries(),
         gaps=None if run.gaps is None else run.gaps.found(),
         comparison=None if run.other is None else run.other.result(),
     )
@@ -137,8 +120,6 @@ class _Pass:
         self._concurrency = options.concurrency
         self._limit = options.limit
         self._found = _rows_of(options.files, options.columns)
-        self._several = len(options.files) > 1
-        self._scored: dict[str, bool] = {}
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         # Where the metrics were not chosen, a row is spared those that it has nothing for.
         self._sparing = () if options.metrics else ("reference", "stages")
@@ -146,13 +127,7 @@ class _Pass:
         self._under_way: dict[str, asyncio.Event] = {}
         self.rows = 0
         self.resumed = 0
-        self.bad_rows: list[SkippedRow] = []
-        self.bad_row_count = 0
-        self.failures = Failures()
-        self.summarizer = Summarizer()
-        self.worst = WorstRows()
-        self.verdicts = Verdicts()
-        self.by_segment = BySegment(options.segments)
+        self.sums = EvaluationSums(options.segments, compares=options.asked.baseline is not None)
         self.gaps = GapSearch() if options.gaps else None
         self.other = (
             None
@@ -162,18 +137,11 @@ class _Pass:
         self._rules = VerdictRules()
         self._key = options.judge_key
         self._asking: asyncio.Task[None] | None = None
-        self._compares = options.asked.baseline is not None
-        self.row_scores = RowScores()
 
     @property
     def spent(self) -> JudgeStats:
         """What the judge did and cost so far."""
         return JudgeStats() if self._judge is None else self._judge.stats
-
-    @property
-    def unscored(self) -> list[str]:
-        """Files of which no row that was read has a score with a value."""
-        return [file for file, scored in self._scored.items() if not scored]
 
     async def score_all(self, total: int) -> None:
         """Score every row; `total` is for the progress bar only."""
@@ -199,9 +167,7 @@ class _Pass:
             if isinstance(found, Row):
                 self.rows += 1
                 return replace(found, file=str(file))
-            self.bad_row_count += 1
-            if len(self.bad_rows) < MAX_BAD_ROWS:
-                self.bad_rows.append(SkippedRow(str(file), *found))
+            self.sums.skip(SkippedRow(str(file), *found))
         return None
 
     async def _score(self, row: Row) -> None:
@@ -221,22 +187,9 @@ class _Pass:
                 del self._under_way[row.key]
                 done.set()
         scores = {score.name: score for _, key in wanted for score in known[key]}
-        if self._compares:
-            measured = {
-                score.name: RowScore(key, score.value, score.status, score.summary)
-                for _, key in wanted
-                for score in known[key]
-            }
-            self.row_scores.add(row.line, row.sample.question, measured)
-        has_value = any(score.value is not None for score in scores.values())
-        self._scored[row.file] = has_value or self._scored.get(row.file, False)
-        for score in scores.values():
-            self.failures.add(score, f"{row.file}:{row.line}")
-        self.summarizer.add(scores)
-        self.by_segment.add(row, scores)
+        measured_by = {score.name: key for _, key in wanted for score in known[key]}
         verdict = self._rules.verdict(scores, row.sample.status)
-        self.worst.add(row if self._several else replace(row, file=""), scores, verdict)
-        self.verdicts.add(verdict)
+        self.sums.add(row, scores, verdict, measured_by=measured_by)
         if self.gaps is not None:
             self.gaps.add(row, scores, verdict)
         if self.other is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.json_lines import lines_of, object_of
+from ragmeter.metrics._files.samples import key_of_question
 
 from .row_scores import RowScore, RowScores
 
@@ -48,7 +49,7 @@ def read_scores(
         raise ConfigurationError(f"{given_as} {str(path)!r} holds no scores")
     found = RowScores()
     for place, question, scores in rows.values():
-        found.add(place, question, scores)
+        found.add(place, None if question is None else key_of_question(question), scores)
     return found
 
 

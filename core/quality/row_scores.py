@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from ragmeter.metrics._files.samples import key_of_question
 from ragmeter.metrics._files.scratch_database import scratch_database
 from ragmeter.metrics._ungrounded import GROUNDEDNESS
 
@@ -45,34 +44,23 @@ class RowScores:
             " status TEXT)"
         )
 
-    def add(self, line: int, question: str | None, scores: Mapping[str, RowScore]) -> None:
+    def add(self, place: int, question: str | None, scores: Mapping[str, RowScore]) -> None:
         """Take in a row.
 
         Args:
-            line: Where it stands in the data set.
-            question: What was asked.
+            place: Where it stands in the data set.
+            question: What stands for its question, as of `key_of_question`.
             scores: What was measured, by name.
         """
-        key = None if question is None else key_of_question(question)
-        self.add_many(
-            (name, key, line, score.measurement, score.value, score.status)
-            for name, score in scores.items()
+        known = dict(scores)
+        if (groundedness := scores.get(GROUNDEDNESS)) is not None:
+            # Of what kinds the words of an answer are that no chunk has, if that is known.
+            for name, share in parts_of(groundedness.summary, groundedness.value).items():
+                known[name] = RowScore(groundedness.measurement, share, "ok")
+        self._database.executemany(
+            "INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?)",
+            ((name, question, place, *score[:3]) for name, score in known.items()),
         )
-        if (known := scores.get(GROUNDEDNESS)) is not None:
-            self.add_parts(key, line, known)
-
-    def add_parts(self, key: str | None, line: int, groundedness: RowScore) -> None:
-        """Take in of what kinds the words of an answer are that no chunk has, if that is known."""
-        self.add_many(
-            (name, key, line, groundedness.measurement, share, "ok")
-            for name, share in parts_of(groundedness.summary, groundedness.value).items()
-        )
-
-    def add_many(
-        self, scores: Iterable[tuple[str, str | None, int, str, float | None, str]]
-    ) -> None:
-        """Take in scores: name, key of the question, place in the data set, and the fields of `RowScore`."""
-        self._database.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?)", scores)
 
     def __len__(self) -> int:
         """Return how many scores there are."""

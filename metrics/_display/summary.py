@@ -184,52 +184,29 @@ class Summarizer:
     def add(self, scores: Mapping[str, Score]) -> None:
         """Take in the scores of one request."""
         for name, score in scores.items():
-            self.add_many(score, () if score.value is None else (score.value,))
-            if score.value is None:
-                self.missing(name, score.status, 1, score.missing)
+            found = self._values.get(name)
+            if found is None:
+                found = self._values[name] = ScoreValues(score.range, exact=self._exact)
+                # Only range and direction are read; evidence would stay in memory for nothing.
+                self._described[name] = score.model_copy(update={"items": (), "explanation": None})
+            if score.value is not None:
+                found.add((score.value,))
+                continue
+            self._missing.setdefault(name, Counter())[score.status] += 1
+            if score.missing is not None:
+                self._lacking.setdefault(name, set()).add(score.missing)
 
-    def add_many(self, described: Score, values: Sequence[float]) -> None:
-        """Take in values of one name.
-
-        Args:
-            described: Any score of the name: its range and direction are read.
-            values: The values; may be none.
-        """
-        found = self._values.get(described.name)
-        if found is None:
-            found = self._values[described.name] = ScoreValues(described.range, exact=self._exact)
-            # Only range and direction are read; evidence would stay in memory for nothing.
-            self._described[described.name] = described.model_copy(
-                update={"items": (), "explanation": None}
-            )
-        if values:
-            found.add(values)
-
-    def missing(self, name: str, status: str, count: int, lacking: str | None = None) -> None:
-        """Take in scores of one name that have no value, and which input they lacked, where it is known."""
-        self._missing.setdefault(name, Counter())[status] += count
-        if lacking is not None:
-            self._lacking.setdefault(name, set()).add(lacking)
-
-    def take_over(self, other: Summarizer, names: Sequence[str]) -> None:
-        """Take what another one has, in the order of `names`, those that it does not name last."""
-        for name in [*names, *other._values]:
-            if name in other._values and name not in self._values:
-                self._values[name] = other._values[name]
-                self._described[name] = other._described[name]
-                if name in other._missing:
-                    self._missing[name] = other._missing[name]
-                if name in other._lacking:
-                    self._lacking[name] = other._lacking[name]
-
-    def summaries(self, *, interval: bool = True) -> list[ScoreSummary]:
-        """Summarize what was taken in, by name, in order of first appearance.
+    def summaries(self, *, interval: bool = True, order: Sequence[str] = ()) -> list[ScoreSummary]:
+        """Summarize what was taken in, by name.
 
         Args:
             interval: Whether to compute the mean's interval as well.
+            order: Names that come first, in this order; the others in that of first appearance.
         """
         return [
-            self._summary(name, found, interval=interval) for name, found in self._values.items()
+            self._summary(name, self._values[name], interval=interval)
+            for name in dict.fromkeys((*order, *self._values))
+            if name in self._values
         ]
 
     def _summary(self, name: str, found: ScoreValues, *, interval: bool) -> ScoreSummary:

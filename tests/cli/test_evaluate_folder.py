@@ -26,7 +26,6 @@ from ragmeter.metrics.registry import resolve_metrics
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 _archive = pytest.importorskip("ragmeter.cli.evaluate._archive")
-_known = pytest.importorskip("ragmeter.cli.evaluate._known")
 _parts = pytest.importorskip("ragmeter.cli.evaluate._parts")
 
 
@@ -532,21 +531,6 @@ def test_more_values_than_are_kept_have_the_summary_of_all(tmp_path, monkeypatch
         if one.mean_low is not None and None not in one.range:
             assert (other.mean_low, other.mean_high) == pytest.approx((one.mean_low, one.mean_high))
         assert sum(other.histogram(10)[0]) == one.count
-
-
-def test_known_rows_are_found_whatever_their_bytes():
-    known = _known.KnownRows()
-    keys = [bytes([number % 256] * 15 + [0]) for number in range(256)]
-    keys.append(b"\0" * 16)
-    known.add(keys[5], frozenset({"a"}))
-    for key in keys:
-        known.add(key, frozenset({"b"}))
-    assert len(known) == 256
-    assert known.of(keys[5]) == {"a", "b"}
-    assert known.of(b"\1" * 16) == frozenset()
-    known.add(keys[6], frozenset({"c"}))
-    assert known.of(keys[6]) == {"b", "c"}
-    assert len(known) == 256
 
 
 def test_standard_input_is_a_data_set(tmp_path):

@@ -11,7 +11,6 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.decision import Criteria, limit_of
 
 pytest.importorskip("pyarrow")
-_listed = pytest.importorskip("ragmeter.cli.evaluate._listed")
 
 QUESTIONS = ("How long is bridge {}?", "Какой длины мост {}?", "桥{}有多长?")
 NAMES = ("language", "tenant", "metadata.plan")
@@ -81,11 +80,8 @@ def test_a_baseline_is_compared_as_in_memory(data, tmp_path):
     assert any("baseline" in check.what for check in there.decision.checks)
 
 
-@pytest.mark.parametrize("pieces", [1, 8])
-def test_shards_together_have_the_segments_of_the_whole(data, tmp_path, monkeypatch, pieces):
+def test_shards_together_have_the_segments_of_the_whole(data, tmp_path, monkeypatch):
     monkeypatch.setattr(_by_segment, "MOST_VALUES", 3)
-    monkeypatch.setattr(_listed, "MOST_VALUES", 3)
-    monkeypatch.setattr(_listed, "PIECE", 90 // pieces)
     here = evaluate(data, None)
     for number in range(3):
         evaluate(data, tmp_path / "out", shard=f"{number}/3")
