@@ -21,6 +21,7 @@ from ragmeter.adapters.reading.prompt_documents import (
     sent_this_turn,
     stands_in,
 )
+from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -35,9 +36,8 @@ from ._answers import (
     shown,
 )
 from ._calls import steps_of
-from ._contexts import candidates, contexts_used, counted_retrievals
+from ._contexts import counted_retrievals, follow
 from ._results import note_shaped, note_unseen, read_results
-from ._stages import Trail
 from ._state import Ending, OpenRequest, RetrievalNote
 
 __all__ = ["build_run", "has_retrieved"]
@@ -105,12 +105,11 @@ def _run_of(
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, notes, queries, calls)
     rule: ContextsBy = "runs"
-    trail = Trail()
-    contexts = output_contexts
-    if notes:
-        contexts = contexts_used(
-            request, notes, answering, answer, replace=not made_of_passages, trail=trail
-        )
+    are_known = any(note.contexts is not None for note in notes)
+    route = follow(
+        request, notes if are_known else (), answering, answer, joins=not made_of_passages
+    )
+    contexts = route.documents if are_known else None if notes else output_contexts
     if given_contexts is not None:
         contexts, rule = given_contexts, "given"
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
@@ -120,7 +119,7 @@ def _run_of(
         if found is not None:
             contexts, rule = found, "prompt"
     elif request.handed and contexts is None and _was_asked(question, calls):
-        pool = candidates(request, (), request.handed)
+        pool = _pool(request, (), request.handed)
         if sent_this_turn((item.text for item in pool), calls):
             contexts = _shown_of(pool, request, (question, answer), queries) or None
             rule = "prompt"
@@ -144,7 +143,7 @@ def _run_of(
         contexts=sample_contexts,
         carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
         contexts_by=rule,
-        stages=to_stages(trail.stages, shared) if trail.stages else None,
+        stages=to_stages(route.stages, shared) if route.stages else None,
         answer=answer,
         reference=scope.reference,
         status=status,
@@ -229,7 +228,7 @@ def _in_prompts(
     """Return what of the documents stands in what the answering calls were sent; None: not known."""
     if request.options.strict or not any(note.contexts for note in notes):
         return None
-    pool = candidates(request, notes, used)
+    pool = _pool(request, notes, used)
     seen = _shown_of(pool, request, asked_and_answered, queries)
     if seen is not None and 0 < len(used) < len(pool):
         # A document that was split stands there as a whole where its parts do.
@@ -237,6 +236,12 @@ def _in_prompts(
         if parts is not None and _letters(parts) >= _letters(seen):
             return parts
     return seen
+
+
+def _pool(
+    request: OpenRequest, notes: Sequence[RetrievalNote], used: Sequence[ContextSnapshot]
+) -> list[ContextSnapshot]:
+    return candidates(notes, () if request.options.strict else request.passages, used)
 
 
 def _shown_of(

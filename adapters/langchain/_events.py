@@ -191,8 +191,9 @@ def _retriever_started(
     if options.include is not None and options.include.isdisjoint(names):
         run.transparent = True
         return
-    if enclosing_retriever(run) is not None:
+    if (enclosing := enclosing_retriever(run)) is not None:
         run.nested = RetrievalNote(run, None, None)
+        run.nested.outer = enclosing
         request.nested.append(run.nested)
         return
     around = active_retriever.get()

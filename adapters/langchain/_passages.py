@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
+from ragmeter.adapters.reading.route import Passage, Paste
 from ragmeter.requests.size import weight_of
 
 from ._payloads import (
@@ -23,7 +24,7 @@ from ._payloads import (
     snapshot_documents,
     text_of,
 )
-from ._state import Attachment, Passage, Paste, RetrievalNote, Run
+from ._state import Attachment, RetrievalNote, Run
 
 __all__ = [
     "documents_beside_answer",

@@ -30,6 +30,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.route import Passage, Paste
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, parse_scope
 
@@ -44,8 +45,6 @@ __all__ = [
     "Family",
     "OpenRequest",
     "Options",
-    "Passage",
-    "Paste",
     "RetrievalNote",
     "Run",
     "RunKind",
@@ -175,6 +174,18 @@ class Run:
             None if parent is None else parent if parent.kind == "retriever" else parent.retriever
         )
 
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the documents that it was given."""
+        return [text for pairs in (self.documents or {}).values() for _, text in pairs]
+
+    @property
+    def is_part_of_state(self) -> bool:
+        """Whether what it gives out is put into a state that holds more: a graph's, or a mapping."""
+        if any(tag.startswith(("map:key:", "graph:step:")) for tag in self.tags or ()):
+            return True
+        return self.parent is not None and (self.parent.name or "").startswith("RunnableAssign")
+
 
 class RetrievalNote:
     """One retrieval: its run, and what came back."""
@@ -200,7 +211,7 @@ class RetrievalNote:
         self.query = query
         self.metadata = metadata or {}
         self.outer: Run | None = None
-        """The retriever that it is probably nested in, by context and not by parent ids."""
+        """The retriever around it; of those that may count by context, where parent ids do not tell."""
         self.contexts: tuple[ContextSnapshot, ...] | None = None
         self.documents: tuple[Any, ...] = ()
         self.ended_ns: int | None = None
@@ -222,40 +233,6 @@ class RetrievalNote:
                 parent.children_retrievals = []
             parent.children_retrievals.append(self)
             parent = parent.parent
-
-
-class Passage(NamedTuple):
-    """A run that gave out documents without being a retriever."""
-
-    run: Run
-    ended_order: int
-    ended_ns: int
-    taken: Mapping[str, tuple[str, ...]] | None
-    """Texts of the documents it was given, list by list; None if it was given none."""
-    given: Mapping[str, tuple[ContextSnapshot, ...]]
-    """The lists of documents it gave out, but for those it only passed on."""
-    passed_on: frozenset[str] = frozenset()
-    """Keys of the lists that it gave out as it got them."""
-    streamed: bool = False
-    """What it was given became known at its end: it may have begun before there were documents."""
-
-    @property
-    def documents(self) -> tuple[ContextSnapshot, ...]:
-        """All documents it gave out."""
-        return tuple(item for documents in self.given.values() for item in documents)
-
-
-class Paste(NamedTuple):
-    """A function that gave out strings: it may have pasted documents, all of them or some."""
-
-    run: Run
-    ended_order: int
-    documents: tuple[str, ...]
-    """Texts of the documents it was given."""
-    strings: tuple[str, ...]
-    """Strings it was given, which may hold documents themselves."""
-    given: tuple[str, ...]
-    """Strings it gave out."""
 
 
 class LlmNote(NamedTuple):
@@ -322,7 +299,7 @@ class OpenRequest:
         self.retrievals: list[RetrievalNote] = []
         self.nested: list[RetrievalNote] = []
         """Retrievals within those."""
-        self.passages: list[Passage] = []
+        self.passages: list[Passage[ContextSnapshot]] = []
         self.pastes: list[Paste] = []
         self.given: list[GaveOut] = []
         """What tools and functions gave out while nothing was retrieved."""

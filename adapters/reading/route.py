@@ -1,0 +1,364 @@
+"""The way of documents from retrievers to the model, replayed from what the steps between took and gave out.
+
+Where no prompt shows them it decides which documents reached the model; in any case it tells which stages they
+passed.  A source notes its runs, and what each took and gave out; what that means is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ragmeter.metrics.sample import StageKind
+
+from .prompts import Prompt, seen_in_prompts
+from .stages import MAX_STAGES, Copied, SeenStage
+
+__all__ = ["Found", "Passage", "Paste", "Route", "Run", "candidates", "counted", "runs_around"]
+
+D = TypeVar("D", bound=Copied)
+D_co = TypeVar("D_co", bound=Copied, covariant=True)
+
+
+class Run(Protocol):
+    """A run as its framework reports it, below the one that called it."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+
+    @property
+    def kind(self) -> str:
+        """``retriever``, ``tool``, or what counts as a function."""
+
+    @property
+    def parent(self) -> Run | None:
+        """The run around it; None: it is the request itself."""
+
+    @property
+    def order(self) -> int:
+        """When it began: a place in the order of the request's events."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it raised."""
+
+    @property
+    def is_part_of_state(self) -> bool:
+        """Whether what it gives out is put into a state that holds more than that."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Texts of the documents that it was given."""
+
+
+class Found(Protocol[D_co]):
+    """A retrieval."""
+
+    @property
+    def run(self) -> Run:
+        """The run that retrieved."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The retriever around it."""
+
+    @property
+    def contexts(self) -> Sequence[D_co] | None:
+        """What it found; None: it is not known, or it failed."""
+
+    @property
+    def ended_order(self) -> int | None:
+        """When it ended; None: it never did."""
+
+    @property
+    def error_type(self) -> str | None:
+        """Why it failed."""
+
+
+N = TypeVar("N", bound=Found[Copied])
+
+
+class Passage(NamedTuple, Generic[D]):
+    """A run that gave out documents without being a retriever."""
+
+    run: Run
+    ended_order: int
+    ended_ns: int
+    taken: Mapping[str, Sequence[str]] | None
+    """Texts of the documents it was given, list by list; None: it was given none."""
+    given: Mapping[str, Sequence[D]]
+    """The lists of documents it gave out, but for those it only passed on."""
+    passed_on: frozenset[str] = frozenset()
+    """Keys of the lists that it gave out as it got them."""
+    streamed: bool = False
+    """What it was given became known at its end: it may have begun before there were documents."""
+
+    @property
+    def documents(self) -> tuple[D, ...]:
+        """All documents it gave out."""
+        return tuple(item for documents in self.given.values() for item in documents)
+
+
+class Paste(NamedTuple):
+    """A run that gave out strings: it may have pasted documents, all of them or some."""
+
+    run: Run
+    ended_order: int
+    documents: Sequence[str]
+    """Texts of the documents it was given."""
+    strings: Sequence[str]
+    """Strings it was given, which may hold documents themselves."""
+    given: Sequence[str]
+    """Strings it gave out."""
+
+
+def runs_around(run: Run | None) -> Iterator[Run]:
+    """Yield a run and those around it, up to the request itself."""
+    while run is not None:
+        yield run
+        run = run.parent
+
+
+def counted(notes: Iterable[N]) -> list[N]:
+    """Return retrievals in start order, without attempts that failed and were followed by another one."""
+    notes = sorted(notes, key=lambda note: note.run.order)
+    attempts = [_failed_attempt(note.run) for note in notes]
+    last = None if None in attempts or not attempts else attempts[-1]
+    return [note for note, attempt in zip(notes, attempts, strict=True) if attempt is last]
+
+
+def _failed_attempt(run: Run) -> Run | None:
+    """Return the topmost failed run around `run`, the request itself excepted."""
+    failed = [one for one in runs_around(run) if one.failed and one.parent is not None]
+    return failed[-1] if failed else None
+
+
+def candidates(
+    notes: Iterable[Found[D]], passages: Iterable[Passage[D]], used: Sequence[D]
+) -> list[D]:
+    """Return all documents of a request that a prompt may show, those by the runs first.
+
+    What functions made of documents counts, but not documents that a function was only given: a
+    graph's state may hold those of earlier turns.
+    """
+    found = list(used)
+    known = Counter(item.text for item in used)
+
+    def add(more: Iterable[D]) -> None:
+        """Add what is missing: of each text as many as there are in the source that has the most."""
+        seen = Counter[str]()
+        for item in more:
+            seen[item.text] += 1
+            if seen[item.text] > known[item.text]:
+                known[item.text] += 1
+                found.append(item)
+
+    retrieved = [item for note in notes for item in note.contexts or ()]
+    add(retrieved)
+    own = {item.text for item in retrieved}
+    for passage in passages:
+        foreign = {text for texts in (passage.taken or {}).values() for text in texts} - own
+        made = [item for item in passage.documents if item.text not in foreign]
+        add(made)
+        own.update(item.text for item in made)
+    return found
+
+
+class _Item(NamedTuple, Generic[D]):
+    """A document on its way to the model."""
+
+    document: D
+    order: int
+    """When it came."""
+    run: Run
+    """From which run."""
+    stage: int | None = None
+    """The place of the stage that it left last."""
+
+
+class Route(Generic[D]):
+    """The documents of one request on their way.
+
+    Args:
+        notes: The retrievals that count.
+        others: All other ones: those within them are stages of theirs.
+    """
+
+    def __init__(self, notes: Sequence[Found[D]], others: Iterable[Found[D]] = ()) -> None:
+        self.stages: list[SeenStage] = []
+        """The stages that they passed, in the order in which these ended."""
+        within: dict[int, list[Found[D]]] = {}
+        for note in others:
+            if note.error_type is None:
+                within.setdefault(id(note.outer), []).append(note)
+        self._items = [
+            _Item(document, note.ended_order or note.run.order, note.run, place)
+            for note in notes
+            for place in [self._retrieved(note, within)]
+            for document in note.contexts or ()
+        ]
+        self._retrieving = {id(run) for note in notes for run in runs_around(note.run)}
+
+    @property
+    def documents(self) -> tuple[D, ...]:
+        """What has not been left behind, in order."""
+        return tuple(item.document for item in self._items)
+
+    def _retrieved(self, note: Found[D], within: dict[int, list[Found[D]]]) -> int | None:
+        inner = [self._retrieved(one, within) for one in within.pop(id(note.run), ())]
+        inputs = tuple(place for place in inner if place is not None)
+        kind: StageKind = "tool" if note.run.kind == "tool" else "function"
+        if note.run.kind == "retriever":
+            kind = "fusion" if len(inputs) > 1 else "postprocessor" if inputs else "retriever"
+        return self._add(SeenStage(note.run.name or kind, kind, note.contexts, inputs))
+
+    def _add(self, stage: SeenStage) -> int | None:
+        if len(self.stages) >= MAX_STAGES:
+            return None
+        self.stages.append(stage)
+        return len(self.stages) - 1
+
+    def follow(
+        self, steps: Iterable[Passage[D] | Paste], until: int | None, *, joins: bool = True
+    ) -> None:
+        """Follow the documents through the steps between retrievers and model.
+
+        Args:
+            steps: What gave out documents or strings.
+            until: When the answering call began; None: no such call is seen.
+            joins: Whether a step that retrieved itself may choose among what it found.
+        """
+        for step in sorted(steps, key=lambda step: step.ended_order):
+            is_late = step.run.parent is None if until is None else step.ended_order > until
+            if is_late or _failed_attempt(step.run) is not None:
+                continue
+            if isinstance(step, Paste):
+                self._pasted(step)
+            else:
+                self._passed(step, joins=joins)
+
+    def _passed(self, passage: Passage[D], *, joins: bool) -> None:
+        """Put what a step gave out in the place of the documents that it took, or retrieved."""
+        run, texts = passage.run, {item.text for item in passage.documents}
+        foreign = set[str]()
+        if passage.taken is None:
+            taken = [item for item in self._items if run in runs_around(item.run)]
+            chosen = texts <= {item.document.text for item in taken}
+            if not (joins and chosen and len(passage.given) == 1):
+                return
+        elif id(run) in self._retrieving:
+            return
+        else:
+            # In a stream a function begins before what it waits for has ended.
+            before = passage.ended_order if passage.streamed else run.order
+            early = [item for item in self._items if item.order < before]
+            found = {item.document.text for item in early}
+            # A list that holds anything else is not from here: the conversation's, an earlier turn's.
+            own = {key: held for key, held in passage.taken.items() if found.issuperset(held)}
+            foreign = {text for held in passage.taken.values() for text in held} - found
+            used = {text for key in _lists_used(passage, own, texts) for text in own[key]}
+            taken = [item for item in early if item.document.text in used]
+        self._replace(
+            taken,
+            [
+                _Item(one, passage.ended_order, run)
+                for one in passage.documents
+                if one.text not in foreign
+            ],
+            run,
+        )
+
+    def _pasted(self, paste: Paste) -> None:
+        """Leave out what a step left out that turned documents into text, or that cut such a text."""
+        texts = set(paste.documents)
+        if not texts and paste.strings:
+            held = [item.document.text for item in self._items]
+            shown = seen_in_prompts(held, [Prompt(paste.strings)])
+            texts = {held[place] for place in shown or ()}
+        taken = [
+            item
+            for item in self._items
+            if item.order < paste.ended_order
+            and (item.document.text in texts or paste.run in runs_around(item.run))
+        ]
+        seen = seen_in_prompts([item.document.text for item in taken], [Prompt(paste.given)])
+        if seen is None or len(seen) == len(taken):
+            return
+        # Half of it at least is documents, or it is an answer that quotes one.
+        kept = [taken[place] for place in seen]
+        shown_length = sum(len(item.document.text) for item in kept)
+        if 2 * shown_length >= sum(map(len, paste.given)):
+            self._replace(taken, kept, paste.run, recorded=False)
+
+    def _replace(
+        self,
+        taken: Sequence[_Item[D]],
+        given: Sequence[_Item[D]],
+        run: Run,
+        *,
+        recorded: bool = True,
+    ) -> None:
+        """Put what a run gave on where the first of what it took stood."""
+        if not taken:
+            return
+        if [item.document.text for item in taken] == [item.document.text for item in given]:
+            # The same through other hands: a sequence around the function that chose them.
+            places = [item.stage for item in taken]
+        else:
+            kind: StageKind = "tool" if run.kind == "tool" else "function"
+            documents = [item.document for item in given]
+            inputs = {item.stage for item in taken if item.stage is not None}
+            stage = SeenStage(run.name or kind, kind, documents, tuple(sorted(inputs)), recorded)
+            places = [self._add(stage)] * len(given)
+        new = [item._replace(stage=place) for item, place in zip(given, places, strict=True)]
+        gone = set(map(id, taken))
+        first = next(place for place, item in enumerate(self._items) if id(item) in gone)
+        left = [item for item in self._items[first:] if id(item) not in gone]
+        self._items[first:] = [*new, *left]
+
+    def give_to(self, readers: Sequence[Run]) -> None:
+        """Leave out documents that the functions around the answering calls were not given any more.
+
+        A graph's state may overwrite what an earlier node had retrieved, and its reducers drop
+        duplicates.  What was retrieved elsewhere, by the chain of another sub-question, is not in question.
+
+        Args:
+            readers: The functions, in start order; those that were given documents count.
+        """
+        readers = [run for run in readers if run.texts]
+        if not readers or readers[-1].parent is None:
+            return
+        copies = Counter[str]()
+        for run in readers:
+            copies |= Counter(run.texts)
+        if not any(item.document.text in copies for item in self._items):
+            return
+        first, around = readers[0].order, readers[-1].parent
+        kept: list[_Item[D]] = []
+        for item in self._items:
+            if item.order < first and around in runs_around(item.run):
+                copies[item.document.text] -= 1
+                if copies[item.document.text] < 0:
+                    continue
+            kept.append(item)
+        self._items = kept
+
+    def ended_before(self, until: int) -> int:
+        """Return when the last of the documents came that came before."""
+        return max((item.order for item in self._items if item.order < until), default=0)
+
+
+def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
+    """Return the lists that became what a function gave out; the others reach the model as they were.
+
+    A list given out under its own key replaces the one that stood there; one under a new key those that
+    it shares texts with. A list that is not given out at all is used up, unless a state goes on
+    around the function: a graph's, or a mapping that one value is added to.
+    """
+    if not passage.run.is_part_of_state:
+        return set(own) - passage.passed_on
+    used = {key for key, held in own.items() if key in passage.given or not texts.isdisjoint(held)}
+    is_only_one = sum(map(bool, (passage.taken or {}).values())) == 1
+    return used or (set(own) if is_only_one else set())
