@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from .drawings import distribution, verdict_bar
@@ -53,37 +54,9 @@ DARK = (
     "--good:#86b9ee;--bad:#ff9f6b;--bad-paper:#2a1a10;--volume:#6b7686"
 )
 STYLE = (
-    ".rm{" + LIGHT + ";color:var(--ink);"
-    'font:14px/1.45 system-ui,"Noto Sans","Noto Sans CJK SC","WenQuanYi Micro Hei",sans-serif}'
-    '[data-jp-theme-light="false"] .rm,.vscode-dark .rm{' + DARK + "}"
-    ".rm .scroll{overflow-x:auto}.rm .soft,.rm small{color:var(--ink3)}"
-    ".rm small{display:block;font-size:12px;font-weight:400}"
-    ".rm table{border-collapse:collapse;margin:8px 0;font-size:inherit;border:0;table-layout:auto}"
-    ".rm table,.rm tr{color:inherit}"
-    ".rm tbody tr:nth-child(even),.rm tbody tr:nth-child(odd),.rm tbody tr:hover{background:none}"
-    ".rm td,.rm th{text-align:left;padding:5px 10px 5px 0;border:0;border-bottom:1px solid var(--line);"
-    "vertical-align:middle;font-weight:400;max-width:none;white-space:normal}"
-    ".rm thead th{color:var(--ink3);font-size:12px;vertical-align:bottom}"
-    ".rm tbody th b{font-weight:600;white-space:nowrap}.rm .rows tbody th{overflow-wrap:anywhere}"
-    ".rm .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
-    ".rm .rows td{text-align:right;padding:5px 8px 5px 0;font-variant-numeric:tabular-nums}"
-    ".rm .rows th[scope=row]{min-width:230px;max-width:460px;vertical-align:top}"
-    ".rm .rows td{vertical-align:top}"
-    ".rm .rows thead th+th{padding:0 8px 5px 0;text-align:right}"
-    ".rm .rows thead th span{writing-mode:vertical-rl;transform:rotate(180deg);display:inline-block;"
-    "white-space:nowrap}"
-    ".rm .worst{color:var(--bad);font-weight:700}.rm .worst::before{content:'▼'}"
-    ".rm .low{color:var(--bad)}.rm .none{color:var(--ink3);font-size:12px;white-space:nowrap}"
-    ".rm .word{font-size:12px;border:1px solid var(--edge);border-radius:10px;padding:0 7px;white-space:nowrap}"
-    ".rm .word.bad{border-color:var(--bad);color:var(--bad);font-weight:600}"
-    ".rm .word.good{border-color:var(--good);color:var(--good)}"
-    ".rm svg{display:block;max-width:100%}.rm .verdicts{width:100%;max-width:640px;height:16px}"
-    ".rm .spread text{fill:var(--ink3);font:10px system-ui,sans-serif}"
-    ".rm .count{fill:var(--volume)}.rm .rail{fill:var(--line)}.rm .span{fill:var(--good);opacity:.55}"
-    ".rm .point{fill:var(--good)}.rm rect.bad{fill:var(--bad)}.rm rect.suspect{fill:var(--volume)}"
-    ".rm rect.good{fill:var(--good)}"
-    ".rm rect.unknown{fill:none;stroke:var(--edge);stroke-width:1;stroke-dasharray:4 3}"
-    ".rm .shares{list-style:none;display:flex;flex-wrap:wrap;gap:2px 22px;padding:0;margin:6px 0}"
+    "".join(files(__package__).joinpath("results.css").read_text("utf-8").splitlines()[1:])
+    .replace("@light", LIGHT)
+    .replace("@dark", DARK)
 )
 """The style of all pieces; of a page `DARK` is to be set besides."""
 
