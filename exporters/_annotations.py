@@ -12,7 +12,8 @@ Pure functions of a `ScoredRun`; `_span_targets` finds the spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from typing import Any, Literal
 from ragmeter.metrics import Score, ScoreItem, ScoreTarget
 
 from . import semconv
-from ._evidence import chunk_items, score_metadata
+from ._evidence import score_metadata
 from ._format import annotator_kind, clean, explanation, identifier, outgoing
 from .protocol import ScoredRun
 
@@ -29,9 +30,8 @@ __all__ = [
     "Annotation",
     "chunk_annotations",
     "chunk_verdicts",
-    "is_shown",
     "request_annotations",
-    "verdict_annotation",
+    "shown_scores",
 ]
 
 HEALTH: Mapping[str, float] = {
@@ -43,6 +43,7 @@ HEALTH: Mapping[str, float] = {
 repeat some of each other's words."""
 ABNORMAL = "abnormal"
 """The label of a health measurement that is not as usual and has no word of its own."""
+_CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
 MAX_CHUNK_ANNOTATIONS = 200
 """The largest number of annotations of a request's documents."""
 
@@ -71,21 +72,34 @@ class Annotation:
     """The place of the chunk it is about, from 0 in the order of the sample; None: not about one."""
 
 
-def is_shown(score: Score, chosen: AbstractSet[str] | None = None) -> bool:
-    """Return whether people are shown a score by itself.
+def shown_scores(
+    scores: Iterable[Score],
+    chosen: AbstractSet[str] | None = None,
+    *,
+    also: Collection[str] = (),
+) -> list[Score]:
+    """Return the scores that people are shown, each by itself.
 
     Args:
-        score: The score.
+        scores: The scores.
         chosen: The names that the user asked for; None: those that judge something, see above.
+        also: Names of those that are shown in any case.
     """
-    if score.value is None and score.label is None:
-        return False
-    if chosen is not None:
-        return score.name in chosen
-    if score.name in HEALTH:
-        return score.value is not None and score.value > HEALTH[score.name]
-    # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
-    return score.range[1] is not None and score.direction != "none"
+    shown: list[Score] = []
+    for score in scores:
+        name, value = score.name, score.value
+        if value is None and score.label is None:
+            wanted = False
+        elif chosen is not None:
+            wanted = name in chosen
+        elif name in HEALTH:
+            wanted = value is not None and value > HEALTH[name]
+        else:
+            # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
+            wanted = score.range[1] is not None and score.direction != "none"
+        if wanted or name in also:
+            shown.append(score)
+    return shown
 
 
 def request_annotations(
@@ -95,41 +109,32 @@ def request_annotations(
 
     Args:
         scored: The request and its scores.
-        chosen: As for `is_shown`; the verdict is one of the names.
+        chosen: As for `shown_scores`; the verdict is one of the names.
         texts: Whether explanations, which quote texts, may leave.
     """
-    verdict = verdict_annotation(scored)
-    if verdict is not None and (chosen is None or verdict.name in chosen):
-        yield verdict
-    for score in scored.scores.values():
-        if is_shown(score, chosen):
-            word = score.label or ABNORMAL if chosen is None and score.name in HEALTH else None
-            yield Annotation(
-                name=score.name,
-                target=score.target,
-                kind=annotator_kind(score),
-                value=score.value if word is None else None,
-                label=word or score.label,
-                explanation=explanation(score, texts=texts),
-                identifier=identifier(score),
-                metadata=score_metadata(score),
-            )
-
-
-def verdict_annotation(scored: ScoredRun) -> Annotation | None:
-    """Return the verdict as it is said: its word, and the reasons in words; None without one."""
     verdict = scored.verdict
-    if verdict is None:
-        return None
-    return Annotation(
-        name=str(semconv.VERDICT),
-        target="request",
-        kind=str(semconv.ANNOTATOR_CODE),
-        label=verdict.word,
-        explanation=clean(verdict.explanation) or None,
-        identifier=f"{semconv.OWN}:verdict",
-        metadata={"codes": list(verdict.codes)},
-    )
+    if verdict is not None and (chosen is None or semconv.VERDICT in chosen):
+        yield Annotation(
+            name=str(semconv.VERDICT),
+            target="request",
+            kind=str(semconv.ANNOTATOR_CODE),
+            label=verdict.word,
+            explanation=clean(verdict.explanation) or None,
+            identifier=f"{semconv.OWN}:verdict",
+            metadata={"codes": list(verdict.codes)},
+        )
+    for score in shown_scores(scored.scores.values(), chosen):
+        word = score.label or ABNORMAL if chosen is None and score.name in HEALTH else None
+        yield Annotation(
+            name=score.name,
+            target=score.target,
+            kind=annotator_kind(score),
+            value=score.value if word is None else None,
+            label=word or score.label,
+            explanation=explanation(score, texts=texts),
+            identifier=identifier(score),
+            metadata=score_metadata(score),
+        )
 
 
 def chunk_annotations(
@@ -154,21 +159,27 @@ def chunk_annotations(
 
 def chunk_verdicts(
     scored: ScoredRun, chosen: AbstractSet[str] | None = None
-) -> Iterator[tuple[Score, Mapping[int, ScoreItem]]]:
-    """Yield the scores that say something of chunks, and what, by the chunk's place from 0.
+) -> list[tuple[Score, dict[int, ScoreItem]]]:
+    """Return the scores that say something of whole chunks, and what, by the chunk's place from 0.
 
-    Of several that say the same of all chunks the first; `chosen` as for `is_shown`.
+    Of several that say the same of all chunks the first; `chosen` as for `shown_scores`.
     """
-    said: set[tuple[tuple[int, bool | None, float | None], ...]] = set()
+    found: dict[tuple[Any, ...], tuple[Score, dict[int, ScoreItem]]] = {}
     room = MAX_CHUNK_ANNOTATIONS
     for score in scored.scores.values():
         # Which chunks the answer used is worth knowing although using more of them is neither better nor worse.
         wanted = score.name not in HEALTH if chosen is None else score.name in chosen
-        items = chunk_items(score) if score.items and wanted and score.value is not None else None
-        if not items or len(items) > room:
+        if not (wanted and score.items and score.value is not None):
             continue
-        same = tuple([(place, item.verdict, item.value) for place, item in items.items()])
-        if same not in said:
-            said.add(same)
+        items: dict[int, ScoreItem] = {}
+        same: tuple[Any, ...] = ()
+        for item in score.items:
+            if item.verdict is None and item.value is None:
+                continue
+            if (chunk := _CHUNK.fullmatch(item.id)) is not None:
+                items[int(chunk[1]) - 1] = item
+                same = (*same, chunk[1], item.verdict, item.value)
+        if items and len(items) <= room and same not in found:
             room -= len(items)
-            yield score, items
+            found[same] = score, items
+    return list(found.values())

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from ragmeter.metrics import Score, ScoreItem
 
 from ._format import clean
 
-__all__ = ["bounded_items", "chunk_items", "items_attribute", "score_metadata"]
+__all__ = ["bounded_items", "items_attribute", "score_metadata"]
 
 MAX_ITEMS = 64
 """The largest number of items of one score."""
@@ -29,7 +30,6 @@ _NAME = r"chunk-[1-9]\d{0,8}(?:#[1-9]\d{0,8})?"
 _NAME_ONLY = re.compile(_NAME, re.ASCII)
 _NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*", re.ASCII)
 _ENVELOPE = len('{"items":[],"left_out":999999999}')
-_CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
 
 
 def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
@@ -54,7 +54,16 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
         if left_out or len(pieces) == MAX_ITEMS:
             left_out += 1
             continue
-        piece = _item(item)
+        # One of our names is plain JSON as it stands; an application's id is cleaned and escaped.
+        plain = _NAME_ONLY.fullmatch(item.id)
+        name = f'"{item.id}"' if plain else encode_basestring_ascii(clean(item.id, MAX_ID_CHARS))
+        verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
+        value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
+        behind, named = item.evidence, ""
+        # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
+        if behind and len(behind) <= MAX_NAMES_CHARS and _NAMES.fullmatch(behind):
+            named = ',"evidence":["' + behind.replace(", ", '","') + '"]'
+        piece = f'{{"id":{name},"verdict":{verdict}{value}{named}}}'
         room -= len(piece) + 1
         if room < 0:
             left_out += 1
@@ -64,33 +73,6 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
         return None
     cut = f',"left_out":{left_out}' if left_out else ""
     return f'{{"items":[{",".join(pieces)}]{cut}}}'
-
-
-def _item(item: ScoreItem) -> str:
-    verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
-    value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
-    pieces = ""
-    # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
-    if item.evidence and len(item.evidence) <= MAX_NAMES_CHARS and _NAMES.fullmatch(item.evidence):
-        pieces = f',"evidence":{json.dumps(item.evidence.split(", "), separators=(",", ":"))}'
-    # One of our names is plain JSON as it stands; an application's id is cleaned and escaped.
-    name = (
-        f'"{item.id}"'
-        if _NAME_ONLY.fullmatch(item.id)
-        else json.dumps(clean(item.id, MAX_ID_CHARS))
-    )
-    return f'{{"id":{name},"verdict":{verdict}{value}{pieces}}}'
-
-
-def chunk_items(score: Score) -> dict[int, ScoreItem]:
-    """Return the items about a whole chunk that say something, by the chunk's place from 0."""
-    found: dict[int, ScoreItem] = {}
-    for item in score.items:
-        if item.verdict is not None or item.value is not None:
-            chunk = _CHUNK.fullmatch(item.id)
-            if chunk is not None:
-                found[int(chunk[1]) - 1] = item
-    return found
 
 
 def score_metadata(score: Score) -> dict[str, Any]:

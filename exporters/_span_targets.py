@@ -220,7 +220,7 @@ def delivers(spans: KnowsSpans | None) -> bool:
 
 def recorded_spans(run: RagRun) -> JudgedSpans:
     """Return the spans that other instrumentations recorded for `run`, as far as known."""
-    each = tuple(_valid(retrieval.target) for retrieval in run.retrievals)
+    each = tuple([_valid(retrieval.target) for retrieval in run.retrievals])
     return JudgedSpans(_valid(run.target), each[0] if len(each) == 1 else None, each)
 
 
@@ -237,20 +237,27 @@ class SpanDirectory:
 
     def __init__(self, max_runs: int = MAX_REMEMBERED) -> None:
         self._runs: BoundedTable[str, JudgedSpans] = BoundedTable(max_entries=max_runs)
-        self._changed = threading.Condition(fork.lock())
+        self._lock = fork.lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def remember(self, run_id: str, spans: JudgedSpans) -> None:
         """Note the spans of a request."""
-        with self._changed:
+        with self._lock:
             self._runs.put(run_id, spans)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
     def find(self, run_id: str, timeout_s: float = 0.0) -> JudgedSpans | None:
         """Return the spans of a request, waiting at most `timeout_s` seconds for them."""
-        with self._changed:
+        with self._lock:
             if timeout_s > 0:
-                self._changed.wait_for(lambda: run_id in self._runs, timeout_s)
+                self._waiting += 1
+                try:
+                    self._changed.wait_for(lambda: run_id in self._runs, timeout_s)
+                finally:
+                    self._waiting -= 1
             return self._runs.peek(run_id)

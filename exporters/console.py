@@ -25,7 +25,7 @@ from ragmeter.metrics._display.printing import one_line
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.verdict import scores_behind
 
-from ._annotations import is_shown
+from ._annotations import shown_scores
 from ._format import missing_inputs
 from ._span_targets import KnowsSpans, delivers, recorded_spans
 from .protocol import RagRun, ScoredRun, WriteCount
@@ -186,7 +186,7 @@ def _decisive(scored: ScoredRun) -> Iterator[str]:
     ]
     known = [score for score in behind if score.value is not None]
     if not known:
-        known = [s for s in scored.scores.values() if s.value is not None and is_shown(s)]
+        known = [s for s in shown_scores(scored.scores.values()) if s.value is not None]
     yield from map(_score, known[:MAX_SCORES])
 
 
@@ -194,7 +194,8 @@ def _late_scores(scored: ScoredRun) -> Iterator[str]:
     """Yield the scores of a late result."""
     known = [score for score in scored.scores.values() if score.value is not None]
     # What can be told best first: judgements before counts.
-    known.sort(key=lambda score: not is_shown(score) and score.method != "human")
+    shown = {score.name for score in shown_scores(known)}
+    known.sort(key=lambda score: score.name not in shown and score.method != "human")
     yield from map(_score, known[:MAX_LATE_SCORES])
     if len(known) > MAX_LATE_SCORES:
         yield f"and {len(known) - MAX_LATE_SCORES} more"

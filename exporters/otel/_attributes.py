@@ -1,7 +1,8 @@
 """What stands on a span, as groups in order of importance. Pure functions of a `ScoredRun`.
 
 The span writer adds the groups one by one while the SDK's attribute limit leaves room,
-each group whole or not at all: half a document or half an evaluation misleads.
+each group whole or not at all: half a document or half an evaluation misleads.  They are lists, not
+generators, and what is short is written out in its loop: every step of a request costs a call otherwise.
 Scores and evaluations come before metadata, metadata before content; evaluations on own spans, which repeat
 the scores, come last.  Nothing here reads the clock,
 the environment or a provider.
@@ -18,10 +19,8 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._annotations import (
-    Annotation,
     chunk_verdicts,
-    is_shown,
-    verdict_annotation,
+    shown_scores,
 )
 from ragmeter.exporters._evidence import items_attribute, score_metadata
 from ragmeter.exporters._format import (
@@ -96,15 +95,18 @@ def retrieval_essentials(retrieval: Retrieval) -> Group:
     return group
 
 
-def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
-    """Yield one group per score: value, label, and the status when it is not ``ok``.
+def score_groups(scores: Iterable[Score]) -> list[Group]:
+    """Return one group per score: value, label, and the status when it is not ``ok``.
 
     What lacked an input is left out: `request_essentials` names it and the inputs, once.  ``skipped`` scores
     come last: their status explains an absence, the others are what people came for.
     """
-    said = [score for score in scores if score.status != "missing_input"]
-    skipped = [score for score in said if score.status == "skipped"]
-    for score in (*[score for score in said if score.status != "skipped"], *skipped):
+    groups: list[Group] = []
+    skipped: list[Group] = []
+    directions: dict[str, list[str]] = {"lower": [], "none": [], "higher": []}
+    for score in scores:
+        if score.status == "missing_input":
+            continue
         name = clean_name(score.name)
         group: Group = {}
         if score.value is not None:
@@ -114,14 +116,14 @@ def score_groups(scores: Iterable[Score]) -> Iterator[Group]:
         if score.status != "ok":
             group[semconv.SPAN_STATUS_PREFIX + name] = score.status
         if group:
-            yield group
-    for direction, key in (
-        ("lower", semconv.SPAN_LOWER_IS_BETTER),
-        ("none", semconv.SPAN_NEITHER_IS_BETTER),
-    ):
-        names = [clean_name(score.name) for score in said if score.direction == direction]
-        if names:
-            yield {key: names}
+            (skipped if score.status == "skipped" else groups).append(group)
+        directions[score.direction].append(name)
+    groups += skipped
+    if directions["lower"]:
+        groups.append({semconv.SPAN_LOWER_IS_BETTER: directions["lower"]})
+    if directions["none"]:
+        groups.append({semconv.SPAN_NEITHER_IS_BETTER: directions["none"]})
+    return groups
 
 
 def verdict_group(scored: ScoredRun) -> Group:
@@ -157,22 +159,22 @@ def request_essentials(scored: ScoredRun) -> Group:
         group[semconv.SELECTION] = scored.selection
     if scored.judge_selection != scored.selection:
         group[semconv.JUDGE_SELECTION] = scored.judge_selection
-    missing = missing_inputs(scored)
-    if missing:
-        group[semconv.MISSING] = ",".join(missing)
     lacking = [clean_name(s.name) for s in scored.scores.values() if s.status == "missing_input"]
     if lacking:
+        if missing := missing_inputs(scored):
+            group[semconv.MISSING] = ",".join(missing)
         group[semconv.MISSING_SCORES] = lacking
     return group
 
 
-def trace_groups(run: RagRun, content: ContentPolicy) -> Iterator[Group]:
-    """Yield what Langfuse lists of the trace: the name where the request is all of it, question and answer."""
+def trace_groups(run: RagRun, content: ContentPolicy) -> list[Group]:
+    """Return what Langfuse lists of the trace: the name where the request is all of it, question and answer."""
+    groups: list[Group] = []
     if run.parent is None:
         if run.name:
-            yield {semconv.LANGFUSE_TRACE_NAME: clean(run.name)}
+            groups.append({semconv.LANGFUSE_TRACE_NAME: clean(run.name)})
     elif "langfuse" in sys.modules:
-        return  # what its own package says of the trace stands
+        return []  # what its own package says of the trace stands
     if content.on_spans:
         sample = run.sample
         for key, text in (
@@ -180,56 +182,80 @@ def trace_groups(run: RagRun, content: ContentPolicy) -> Iterator[Group]:
             (semconv.LANGFUSE_TRACE_OUTPUT, sample.answer),
         ):
             if text is not None:
-                yield {key: content.text(text)}
+                groups.append({key: content.text(text)})
+    return groups
 
 
-def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) -> Iterator[Group]:
-    """Yield what describes the whole request, with its texts only after an opt-in."""
+def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) -> list[Group]:
+    """Return what describes the whole request, with its texts only after an opt-in."""
     run = scored.run
+    groups: list[Group] = []
     if run.conversation_id:
         conversation = clean(run.conversation_id)
-        yield {semconv.GEN_AI_CONVERSATION_ID: conversation, semconv.SESSION_ID: conversation}
+        groups.append(
+            {semconv.GEN_AI_CONVERSATION_ID: conversation, semconv.SESSION_ID: conversation}
+        )
     if run.user_id:
-        yield {semconv.USER_ID: clean(run.user_id)}
+        groups.append({semconv.USER_ID: clean(run.user_id)})
     if texts and content.on_spans:
-        yield from _texts(run.sample, content)
+        groups += _texts(run.sample, content)
     if run.tags:
-        yield {semconv.TAGS: [clean(str(tag)) for tag in run.tags[:MAX_TAGS]]}
-    yield from _metadata(run)
+        groups.append({semconv.TAGS: [clean(str(tag)) for tag in run.tags[:MAX_TAGS]]})
+    for key, value in list(run.metadata.items())[:MAX_METADATA]:
+        name = semconv.SPAN_METADATA_PREFIX + clean(str(key), 128)
+        if isinstance(value, str):
+            groups.append({name: clean(value)})
+        elif (isinstance(value, int) and abs(value) < _INT64) or (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            groups.append({name: value})
+    return groups
 
 
 def retrieval_groups(
     retrieval: Retrieval, content: ContentPolicy, question: str | None = None
-) -> Iterator[Group]:
-    """Yield, with an opt-in, the query, and the documents by id and score as one list.
+) -> list[Group]:
+    """Return, with an opt-in, the query, and the documents by id and score as one list.
 
     Args:
         retrieval: What is described.
         content: What of its texts may leave.
         question: Of the request, where this is all of it and was made without a query of its own.
     """
-    contexts = retrieval.contexts[:MAX_DOCUMENTS]
+    groups: list[Group] = []
+    if not content.on_spans:
+        return groups
     asked = question if retrieval.query is None else retrieval.query
-    if content.on_spans and asked is not None:
+    if asked is not None:
         query = content.text(asked)
-        yield {
-            semconv.GEN_AI_RETRIEVAL_QUERY_TEXT: query,
-            semconv.INPUT_VALUE: query,
-            semconv.INPUT_MIME_TYPE: str(semconv.MIME_TEXT),
-        }
-    if content.on_spans and contexts:
-        yield {semconv.GEN_AI_RETRIEVAL_DOCUMENTS: json.dumps(_documents(contexts))}
+        groups.append(
+            {
+                semconv.GEN_AI_RETRIEVAL_QUERY_TEXT: query,
+                semconv.INPUT_VALUE: query,
+                semconv.INPUT_MIME_TYPE: str(semconv.MIME_TEXT),
+            }
+        )
+    if contexts := retrieval.contexts[:MAX_DOCUMENTS]:
+        groups.append({semconv.GEN_AI_RETRIEVAL_DOCUMENTS: json.dumps(_documents(contexts))})
+    return groups
 
 
-def document_groups(retrieval: Retrieval, content: ContentPolicy) -> Iterator[Group]:
-    """Yield OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
+def document_groups(retrieval: Retrieval, content: ContentPolicy) -> list[Group]:
+    """Return OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
+    groups: list[Group] = []
     for index, context in enumerate(retrieval.contexts[:MAX_DOCUMENTS]):
         prefix = f"{semconv.RETRIEVAL_DOCUMENTS}.{index}."
         # A document without any attribute would be a gap, and readers take that for the end of the list.
-        yield {
-            prefix + semconv.DOCUMENT_ID: _document_id(context, index + 1),
-            **_document(prefix, context, content),
-        }
+        group: Group = {prefix + semconv.DOCUMENT_ID: clean(context.id or f"chunk-{index + 1}")}
+        if context.score is not None and math.isfinite(context.score):
+            group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
+        if content.on_spans:
+            group[prefix + semconv.DOCUMENT_CONTENT] = content.text(context.text)
+            if context.metadata:
+                text = json.dumps(plain(context.metadata), ensure_ascii=False)
+                group[prefix + semconv.DOCUMENT_METADATA] = content.text(text)
+        groups.append(group)
+    return groups
 
 
 def evaluation_groups(
@@ -239,24 +265,26 @@ def evaluation_groups(
     *,
     verdict: bool = False,
     room: int,
-) -> Iterator[Group]:
-    """Yield OpenInference's ``evaluations.<i>.*``, one group per score that says anything.
+) -> list[Group]:
+    """Return OpenInference's ``evaluations.<i>.*``, one group per score that says anything.
 
     Args:
         scored: The request.
         scores: Those of its scores that are about one span.
-        verdict: Whether that is the request's own, of which the verdict is said, too.
         content: Whether explanations may be among them.
+        verdict: Whether that is the request's own, of which the verdict is said, too.
         room: Attributes there is room for. When all groups together are more, each goes without
             identifier and metadata, and if need be without explanation: all scores said briefly are
             worth more than half of them.
     """
-    said = [score for score in scores if score.value is not None or score.label is not None]
-    verdict_said = verdict_annotation(scored) if verdict else None
-    first = [] if verdict_said is None else [_verdict_evaluation(verdict_said)]
-    groups = first + [
-        _evaluation(index, score, content) for index, score in enumerate(said, start=len(first))
-    ]
+    groups = _verdict_evaluations(scored) if verdict else []
+    for score in scores:
+        if score.value is not None or score.label is not None:
+            group = _evaluation(len(groups), score, explanation(score, texts=content.on_spans))
+            prefix = f"{semconv.EVALUATIONS}.{len(groups)}."
+            group[prefix + semconv.EVALUATION_IDENTIFIER] = clean_name(identifier(score))
+            group[prefix + semconv.EVALUATION_METADATA] = json.dumps(score_metadata(score))
+            groups.append(group)
     for spare in (
         (str(semconv.EVALUATION_IDENTIFIER), str(semconv.EVALUATION_METADATA)),
         (str(semconv.EVALUATION_EXPLANATION),),
@@ -266,13 +294,13 @@ def evaluation_groups(
                 {key: value for key, value in group.items() if not key.endswith(spare)}
                 for group in groups
             ]
-    yield from groups
+    return groups
 
 
 def shown_evaluation_groups(
     scored: ScoredRun, scores: Sequence[Score], content: ContentPolicy, *, verdict: bool
-) -> Iterator[Group]:
-    """Yield ``evaluations.<i>.*`` for one of our own spans: the verdict, and what people are shown of the rest.
+) -> list[Group]:
+    """Return ``evaluations.<i>.*`` for one of our own spans: the verdict, and what else people are shown.
 
     The numbers stand on the span already, as ``ragmeter.score.*``; here they stand with a word why, for readers
     of OpenInference. That has no evaluations of documents: what was found of each chunk is in the metadata.
@@ -283,40 +311,37 @@ def shown_evaluation_groups(
         content: Whether explanations may be among them.
         verdict: Whether the span is the request's own.
     """
-    said = verdict_annotation(scored) if verdict else None
-    index = 0
-    if said is not None:
-        yield _verdict_evaluation(said)
-        index = 1
-    of_chunks = {score.name for score, _ in chunk_verdicts(scored)} if scores else ()
-    for score in scores:
+    groups = _verdict_evaluations(scored) if verdict else []
+    of_chunks = [score.name for score, _ in chunk_verdicts(scored)] if scores else []
+    for score in shown_scores(scores, also=of_chunks):
         found = items_attribute(score.items) if score.name in of_chunks else None
-        if found is None and not is_shown(score):
-            continue
         why = explanation(score, texts=content.on_spans)
         if found is None and not (why or score.label):
             continue
-        prefix = f"{semconv.EVALUATIONS}.{index}."
-        group = _brief(prefix, score, why)
+        group = _evaluation(len(groups), score, why)
         if found is not None:
-            group[prefix + semconv.EVALUATION_METADATA] = found
-        yield group
-        index += 1
+            group[f"{semconv.EVALUATIONS}.{len(groups)}.{semconv.EVALUATION_METADATA}"] = found
+        groups.append(group)
+    return groups
 
 
-def _verdict_evaluation(said: Annotation) -> Group:
+def _verdict_evaluations(scored: ScoredRun) -> list[Group]:
+    verdict = scored.verdict
+    if verdict is None:
+        return []
     prefix = f"{semconv.EVALUATIONS}.0."
     group: Group = {
-        prefix + semconv.EVALUATION_NAME: said.name,
-        prefix + semconv.EVALUATION_ANNOTATOR_KIND: said.kind,
-        prefix + semconv.EVALUATION_LABEL: said.label or "",
+        prefix + semconv.EVALUATION_NAME: str(semconv.VERDICT),
+        prefix + semconv.EVALUATION_ANNOTATOR_KIND: str(semconv.ANNOTATOR_CODE),
+        prefix + semconv.EVALUATION_LABEL: verdict.word,
     }
-    if said.explanation is not None:
-        group[prefix + semconv.EVALUATION_EXPLANATION] = said.explanation
-    return group
+    if why := verdict.explanation:
+        group[prefix + semconv.EVALUATION_EXPLANATION] = clean(why)
+    return [group]
 
 
-def _brief(prefix: str, score: Score, why: str | None) -> Group:
+def _evaluation(index: int, score: Score, why: str | None) -> Group:
+    prefix = f"{semconv.EVALUATIONS}.{index}."
     group: Group = {
         prefix + semconv.EVALUATION_NAME: clean_name(score.name),
         prefix + semconv.EVALUATION_ANNOTATOR_KIND: annotator_kind(score),
@@ -327,14 +352,6 @@ def _brief(prefix: str, score: Score, why: str | None) -> Group:
         group[prefix + semconv.EVALUATION_LABEL] = clean_name(score.label)
     if why is not None:
         group[prefix + semconv.EVALUATION_EXPLANATION] = why
-    return group
-
-
-def _evaluation(index: int, score: Score, content: ContentPolicy) -> Group:
-    prefix = f"{semconv.EVALUATIONS}.{index}."
-    group = _brief(prefix, score, explanation(score, texts=content.on_spans))
-    group[prefix + semconv.EVALUATION_IDENTIFIER] = clean_name(identifier(score))
-    group[prefix + semconv.EVALUATION_METADATA] = json.dumps(score_metadata(score))
     return group
 
 
@@ -363,40 +380,13 @@ def _messages(role: str, text: str, **more: str) -> str:
     return json.dumps([message], ensure_ascii=False)
 
 
-def _metadata(run: RagRun) -> Iterator[Group]:
-    for key, value in list(run.metadata.items())[:MAX_METADATA]:
-        name = semconv.SPAN_METADATA_PREFIX + clean(str(key), 128)
-        if isinstance(value, str):
-            yield {name: clean(value)}
-        elif (isinstance(value, int) and abs(value) < _INT64) or (
-            isinstance(value, float) and math.isfinite(value)
-        ):
-            yield {name: value}
-
-
 def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | float]]:
     # Phoenix keeps the list only when every document has both an id and a score. A missing id
     # can be made up honestly, a missing score cannot.
     documents: list[dict[str, str | float]] = []
     for number, context in enumerate(contexts, start=1):
-        document: dict[str, str | float] = {"id": _document_id(context, number)}
+        document: dict[str, str | float] = {"id": clean(context.id or f"chunk-{number}")}
         if context.score is not None and math.isfinite(context.score):
             document["score"] = float(context.score)
         documents.append(document)
     return documents
-
-
-def _document_id(context: RetrievedContext, number: int) -> str:
-    return clean(context.id or f"chunk-{number}")
-
-
-def _document(prefix: str, context: RetrievedContext, content: ContentPolicy) -> Group:
-    group: Group = {}
-    if context.score is not None and math.isfinite(context.score):
-        group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
-    if content.on_spans:
-        group[prefix + semconv.DOCUMENT_CONTENT] = content.text(context.text)
-        if context.metadata:
-            text = json.dumps(plain(context.metadata), ensure_ascii=False)
-            group[prefix + semconv.DOCUMENT_METADATA] = content.text(text)
-    return group

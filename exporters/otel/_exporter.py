@@ -7,9 +7,9 @@ down a provider, and without an SDK all of it is a cheap no-op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from opentelemetry import context as otel_context
 from opentelemetry._logs import LoggerProvider
@@ -26,15 +26,13 @@ from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 from ragmeter.metrics import ConfigurationError
 
-from ._changes import ChangeBoard, ChangeWriter
+from ._changes import ChangeWriter
 from ._content import ContentPolicy
-from ._drift import DriftBoard
 from ._events import EventWriter
 from ._meter_stats import StatsBoard
 from ._metrics import MetricWriter
 from ._plan import SPAN_MODES, SpanMode
 from ._providers import Providers
-from ._quality import QualityBoard
 from ._series import SeriesBound
 from ._spans import SpanWriter, context_of
 
@@ -44,17 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["EventMode", "OpenTelemetryExporter"]
 
 EventMode = Literal["log", "span_event", "both", "off"]
-
-
-@contextmanager
-def _visible() -> Iterator[None]:
-    # The meter's threads suppress instrumentation, so that nothing of ours is traced; some processors
-    # (Logfire's) look for that in the current context, whatever context a span was given.
-    token = otel_context.attach(context_of(None))
-    try:
-        yield
-    finally:
-        otel_context.detach(token)
 
 
 class OpenTelemetryExporter:
@@ -137,18 +124,22 @@ class OpenTelemetryExporter:
         )
         self._bound = bound
         self._change_writer: ChangeWriter | None = None
-        self._changes: tuple[ChangeBoard, Callable[[], Sequence[ChangeEvidence]]] | None = None
-        self._drift: tuple[DriftBoard, Callable[[], Sequence[JudgeDrift]]] | None = None
         self._directory = SpanDirectory()
-        self._board: tuple[StatsBoard, Callable[[], MeterStats]] | None = None
-        self._quality: tuple[QualityBoard, Callable[[], Sequence[QualitySums]]] | None = None
+        self._observed: dict[str, Callable[[], None]] = {}
+        """How to stop publishing what is read whenever metrics are collected, by what it is."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
-        # An exit stack runs all its callbacks and raises what failed only afterwards.
-        with _visible(), WriteCount(batch) as written, ExitStack() as stack:
-            for scored in reversed(batch):
-                stack.callback(self._export_one, scored, written)
+        # The meter's threads suppress instrumentation, so that nothing of ours is traced; some processors
+        # (Logfire's) look for that in the current context, whatever context a span was given.
+        token = otel_context.attach(context_of(None))
+        try:
+            with WriteCount(batch) as written:
+                for scored in batch:
+                    with written.alone():
+                        self._export_one(scored, written)
+        finally:
+            otel_context.detach(token)
         self._providers.send()
 
     def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
@@ -167,22 +158,9 @@ class OpenTelemetryExporter:
         """Stop publishing the meter's counters; the providers that it was given are the application's own."""
         del timeout_s
         self._providers.shutdown()
-        if self._board is not None:
-            board, stats = self._board
-            self._board = None
-            board.leave(stats)
-        if self._quality is not None:
-            quality, sums = self._quality
-            self._quality = None
-            quality.leave(sums)
-        if self._changes is not None:
-            changes, evidence = self._changes
-            self._changes = None
-            changes.leave(evidence)
-        if self._drift is not None:
-            drift, drifts = self._drift
-            self._drift = None
-            drift.leave(drifts)
+        while self._observed:
+            _, leave = self._observed.popitem()
+            leave()
 
     def delivers(self) -> bool:
         """Return whether an SDK provider is in force for anything that is written here."""
@@ -201,31 +179,26 @@ class OpenTelemetryExporter:
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
         """Publish the meter's own counters, read whenever metrics are collected."""
-        if self._metrics is not None and self._board is None:
-            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter)
-            board.join(stats)
-            self._board = (board, stats)
+        self._observe("meter", lambda boards: boards, stats)
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
         """Publish the sums behind the meter's means of quality, likewise."""
-        if self._metrics is not None and self._quality is None:
-            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).quality
-            board.join(sums)
-            self._quality = (board, sums)
+        self._observe("quality", lambda boards: boards.quality, sums)
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
         """Publish the evidence for changes of quality, likewise."""
-        if self._metrics is not None and self._changes is None:
-            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).changes
-            board.join(evidence)
-            self._changes = (board, evidence)
+        self._observe("changes", lambda boards: boards.changes, evidence)
 
     def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
         """Publish how much otherwise judges judge by now, likewise."""
-        if self._metrics is not None and self._drift is None:
-            board = StatsBoard.of(self._providers.meter_provider(), self._providers.meter).drift
-            board.join(drifts)
-            self._drift = (board, drifts)
+        self._observe("drift", lambda boards: boards.drift, drifts)
+
+    def _observe(self, what: str, board_of: Callable[[StatsBoard], Any], source: object) -> None:
+        if self._metrics is not None and what not in self._observed:
+            boards = StatsBoard.of(self._providers.meter_provider(), self._providers.meter)
+            board = board_of(boards)
+            board.join(source)
+            self._observed[what] = partial(board.leave, source)
 
     def gap_found(self, diagnosis: str, language: str | None) -> None:
         """Count a new knowledge gap."""
@@ -241,8 +214,11 @@ class OpenTelemetryExporter:
                 None if self._metrics is None else self._providers.meter,
                 self._bound,
             )
-        with _visible():
+        token = otel_context.attach(context_of(None))
+        try:
             self._change_writer.write(change, said)
+        finally:
+            otel_context.detach(token)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge. Does not block."""

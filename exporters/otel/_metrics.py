@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter as Counted
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
@@ -29,20 +29,27 @@ from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._series import OTHER, SeriesBound
 
+V = TypeVar("V")
+
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = ["MAX_DISTINCT", "OTHER", "Limiter", "MetricWriter"]
 
 _NONE: frozenset[str] = frozenset()
+_Named = tuple[tuple[semconv.Term, "str | None"], ...]
+"""Attributes of a measurement as they were given; those without a value are left out."""
+_Series = tuple[Callable[..., None], dict[str, AttributeValue]]
+"""How one series of an instrument is measured, and its attributes."""
 
 MAX_DISTINCT = 100
 """Distinct values per attribute and exporter; further ones become `OTHER`."""
 MAX_STAGES = 20
 """Names of stages, likewise: they are the application's own."""
+_TARGETS: tuple[ScoreTarget, ...] = get_args(ScoreTarget)
 _FUNNEL, _LOSS = "retrieval_funnel", "right_documents_dropped"
 MAX_REMEMBERED = 10_000
-"""Requests of which it is known which scores were recorded."""
+"""Requests of which it is known which scores were recorded, and names of which the series is known."""
 
 
 class Limiter:
@@ -59,12 +66,7 @@ class Limiter:
 
     def admit(self, attribute: str, value: str) -> str:
         """Return `value`, or `OTHER` when there are too many already."""
-        seen = self._seen.get(attribute)
-        if seen is not None and value in seen:
-            return value  # what was let through is clean
         value = clean(value, 256)
-        if seen is not None and value in seen:
-            return value
         with self._lock:
             seen = self._seen.setdefault(attribute, set())
             if len(seen) < self._max_distinct:
@@ -102,6 +104,8 @@ class MetricWriter:
         self._bound = bound
         self._recorded: BoundedTable[str, frozenset[str]] = BoundedTable(max_entries=MAX_REMEMBERED)
         self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._series: dict[object, _Series] = {}
+        self._score_series: dict[object, tuple[_Series, _Series | None]] = {}
         self._lock = fork.lock()
         self._meter: Meter | None = None
         self._instruments: dict[str, Any] = {}
@@ -125,33 +129,31 @@ class MetricWriter:
 
     def retrieval_unseen(self, framework: str, reason: str) -> None:
         """Count a request that gave no score, as its retrieval was not seen."""
-        attributes: dict[str, AttributeValue] = {semconv.REASON: reason}
-        self._add(attributes, semconv.FRAMEWORK, framework)
-        self._measure(semconv.REQUESTS, 1, attributes)
+        named = (semconv.REASON, reason), (semconv.FRAMEWORK, framework)
+        self._measure(semconv.REQUESTS, 1, named)
 
     def gap_found(self, diagnosis: str, language: str | None) -> None:
         """Count a new knowledge gap."""
-        attributes: dict[str, AttributeValue] = {semconv.DIAGNOSIS: diagnosis}
-        self._add(attributes, semconv.LANGUAGE, language)
-        self._measure(semconv.GAPS, 1, attributes)
+        self._measure(
+            semconv.GAPS, 1, ((semconv.DIAGNOSIS, diagnosis), (semconv.LANGUAGE, language))
+        )
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one question its cache answered."""
-        base: dict[str, AttributeValue] = {}
-        self._add(base, semconv.GEN_AI_EVALUATION_NAME, call.metric)
-        self._add(base, semconv.GEN_AI_REQUEST_MODEL, call.model)
+        base: _Named = (
+            (semconv.GEN_AI_EVALUATION_NAME, call.metric),
+            (semconv.GEN_AI_REQUEST_MODEL, call.model),
+        )
         if call.cached:
             self._measure(semconv.JUDGE_CACHE_HITS, 1, base)
             return
-        outcome = dict(base)
-        self._add(outcome, semconv.ERROR_TYPE, call.error_type)
+        outcome = (*base, (semconv.ERROR_TYPE, call.error_type))
         self._measure(semconv.JUDGE_CALLS, call.calls, outcome)
         self._measure(semconv.JUDGE_DURATION, max(0.0, call.duration_s), outcome)
         for token_type, count in (("input", call.input_tokens), ("output", call.output_tokens)):
             if count > 0:
-                self._measure(
-                    semconv.JUDGE_TOKENS, count, {**base, semconv.GEN_AI_TOKEN_TYPE: token_type}
-                )
+                named = (*base, (semconv.GEN_AI_TOKEN_TYPE, token_type))
+                self._measure(semconv.JUDGE_TOKENS, count, named)
         if call.cost is not None:
             self._measure(semconv.JUDGE_COST, max(0.0, call.cost), base)
 
@@ -159,134 +161,135 @@ class MetricWriter:
         if semconv.OVERFLOW.name not in self._instruments:
             # To Prometheus a counter's first value is no growth, so it begins with none.
             self._overflow(semconv.EVALUATION_SCORE_HISTOGRAM, 0)
-        base: dict[str, AttributeValue] = {}
-        self._add(base, semconv.GEN_AI_WORKFLOW_NAME, scored.run.name)
+        run = scored.run
+        base: _Named = ((semconv.GEN_AI_WORKFLOW_NAME, run.sample.name),)
+        contexts = {target: self._context_of(judged.carrier(target)) for target in _TARGETS}
         if not scored.late:
             if not self._captured_elsewhere:
-                self._write_request(scored, judged, base)
-            for score in scored.scores.values():
-                if score.name == _FUNNEL:
-                    self._write_stages(score, base)
+                self._write_request(scored, base, contexts["retrieval"])
+            if (funnel := scored.scores.get(_FUNNEL)) is not None:
+                self._write_stages(funnel, base)
             for name in missing_inputs(scored):
-                missing = dict(base)
-                self._add(missing, semconv.MISSING, name)
-                self._measure(semconv.MISSING_INPUTS, 1, missing)
+                self._measure(semconv.MISSING_INPUTS, 1, (*base, (semconv.MISSING, name)))
         if self._captured_elsewhere:
-            base = dict(base)
-            self._add(base, semconv.SERVICE, scored.run.resource.get("service.name"))
+            base = (*base, (semconv.SERVICE, run.resource.get("service.name")))
             if not scored.late:
-                waited_ns = max(0, self._clock_ns() - scored.run.ended_ns)
+                waited_ns = max(0, self._clock_ns() - run.ended_ns)
                 self._measure(semconv.EVALUATION_DELAY, waited_ns / 1e9, base)
         if scored.verdict is not None and semconv.VERDICT not in known:
-            counted: dict[str, AttributeValue] = {**base, semconv.VERDICT: scored.verdict.word}
-            self._add(counted, semconv.VERDICT_CODE, next(iter(scored.verdict.codes), None))
-            self._measure(semconv.VERDICTS, 1, counted)
-        contexts: dict[ScoreTarget, Context] = {}
+            code = scored.verdict.codes[0] if scored.verdict.codes else None
+            named = (semconv.VERDICT, scored.verdict.word), (semconv.VERDICT_CODE, code)
+            self._measure(semconv.VERDICTS, 1, (*base, *named))
         for score in scored.scores.values():
-            if score.status != "missing_input" and score.name not in known:
-                context = contexts.get(score.target)
-                if context is None:
-                    context = self._context_of(judged.carrier(score.target))
-                    contexts[score.target] = context
-                self._write_score(scored, score, base, context)
+            if score.status == "missing_input" or score.name in known:
+                continue
+            chosen = scored.late or score.method == "llm" or score.name in scored.judged
+            selection = scored.selection_of(score) if chosen else None
+            # What its series are named by; one that is known costs no further call.
+            key = (
+                base, score.name, score.status, score.label, score.error_type,
+                score.range, score.target, score.direction, selection,
+            )  # fmt: skip
+            (count, result), measured = self._score_series.get(key) or self._series_of(key, *key)
+            count(1, result)
+            if score.value is not None and measured is not None:
+                measured[0](score.value, measured[1], contexts[score.target])
+            if score.name == _LOSS:
+                self._write_fates(score, base)
 
-    def _write_request(
-        self, scored: ScoredRun, judged: JudgedSpans, base: dict[str, AttributeValue]
-    ) -> None:
+    def _write_request(self, scored: ScoredRun, base: _Named, context: Context) -> None:
         run = scored.run
-        attributes = {**base, semconv.REQUEST_STATUS: run.sample.status}
-        if scored.verdict is not None:
-            attributes[semconv.VERDICT] = scored.verdict.word
-        self._add(attributes, semconv.FRAMEWORK, run.framework)
-        self._add(attributes, semconv.ERROR_TYPE, run.error_type)
-        self._measure(semconv.REQUESTS, 1, attributes)
+        verdict = None if scored.verdict is None else scored.verdict.word
+        named = (
+            *base,
+            (semconv.REQUEST_STATUS, run.sample.status),
+            (semconv.VERDICT, verdict),
+            (semconv.FRAMEWORK, run.framework),
+            (semconv.ERROR_TYPE, run.error_type),
+        )
+        self._measure(semconv.REQUESTS, 1, named)
         if run.sample.contexts is not None:
-            self._measure(
-                semconv.CONTEXT_COUNT,
-                len(run.sample.contexts),
-                base,
-                self._context_of(judged.carrier("retrieval")),
-            )
+            self._measure(semconv.CONTEXT_COUNT, len(run.sample.contexts), base, context)
 
-    def _write_stages(self, funnel: Score, base: dict[str, AttributeValue]) -> None:
+    def _write_stages(self, funnel: Score, base: _Named) -> None:
         """Count the documents that left each stage; nothing is counted of a stage that was not recorded."""
         for item in funnel.items:
             if item.value:
                 kind, _, _ = (item.reason or "").partition(",")
-                attributes = dict(base)
-                attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, item.id)
-                self._add(attributes, semconv.STAGE_KIND, kind)
-                self._measure(semconv.DOCUMENTS, item.value, attributes)
+                named = (*base, (semconv.STAGE, item.id), (semconv.STAGE_KIND, kind))
+                self._measure(semconv.DOCUMENTS, item.value, named)
 
-    def _write_fates(self, loss: Score, base: dict[str, AttributeValue]) -> None:
+    def _write_fates(self, loss: Score, base: _Named) -> None:
         """Count what became of right documents."""
-        fates = Counted(item.reason for item in loss.items if item.reason)
-        for said, count in fates.items():
+        for said, count in Counted(item.reason for item in loss.items if item.reason).items():
             fate, _, stage = said.partition(" ")
-            attributes = dict(base)
-            self._add(attributes, semconv.FATE, fate)
-            if stage:
-                attributes[semconv.STAGE] = self._stages.admit(semconv.STAGE, stage)
-            self._measure(semconv.RIGHT_DOCUMENTS, count, attributes)
+            named = (*base, (semconv.FATE, fate), (semconv.STAGE, stage))
+            self._measure(semconv.RIGHT_DOCUMENTS, count, named)
 
-    def _write_score(
+    def _series_of(
         self,
-        scored: ScoredRun,
-        score: Score,
-        base: dict[str, AttributeValue],
-        context: Context,
-    ) -> None:
-        name = self._limiter.admit(semconv.GEN_AI_EVALUATION_NAME, score.name)
-        named = {**base, semconv.GEN_AI_EVALUATION_NAME: name}
-        result = {**named, semconv.SCORE_STATUS: score.status}
-        if score.label:
-            self._add(result, semconv.GEN_AI_EVALUATION_SCORE_LABEL, score.label)
-        if score.error_type:
-            self._add(result, semconv.ERROR_TYPE, score.error_type)
-        self._measure(semconv.RESULTS, 1, result)
-        if score.name == _LOSS:
-            self._write_fates(score, base)
-        lowest, highest = score.range
-        # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
-        if score.value is None or lowest is None or highest is None:
-            return
-        if lowest < 0.0 or highest > 1.0:
-            return
-        named[semconv.GEN_AI_OPERATION_NAME] = str(
-            semconv.OPERATION_RETRIEVAL
-            if score.target == "retrieval"
-            else semconv.OPERATION_INVOKE_WORKFLOW
+        key: object,
+        base: _Named,
+        name: str,
+        status: str,
+        label: str | None,
+        error_type: str | None,
+        bounds: tuple[float | None, float | None],
+        target: ScoreTarget,
+        direction: str,
+        selection: str | None,
+    ) -> tuple[_Series, _Series | None]:
+        """Return the series that count and measure a score, the latter where its range is 0 to 1."""
+        named = (*base, (semconv.GEN_AI_EVALUATION_NAME, name))
+        outcome: _Named = (
+            (semconv.SCORE_STATUS, status),
+            (semconv.GEN_AI_EVALUATION_SCORE_LABEL, label),
+            (semconv.ERROR_TYPE, error_type),
         )
-        named[semconv.SCORE_DIRECTION] = score.direction
-        selection = scored.selection_of(score)
-        if selection is not None:
-            named[semconv.SELECTION] = selection
-        self._measure(semconv.EVALUATION_SCORE_HISTOGRAM, score.value, named, context)
-
-    def _add(
-        self, attributes: dict[str, AttributeValue], key: semconv.Term, value: str | None
-    ) -> None:
-        if value:
-            attributes[key] = self._limiter.admit(key, value)
+        counted, measured = self._bind(semconv.RESULTS, (*named, *outcome)), None
+        lowest, highest = bounds
+        # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
+        if lowest is not None and highest is not None and lowest >= 0.0 and highest <= 1.0:
+            operation = (
+                semconv.OPERATION_RETRIEVAL
+                if target == "retrieval"
+                else semconv.OPERATION_INVOKE_WORKFLOW
+            )
+            how: _Named = (
+                (semconv.GEN_AI_OPERATION_NAME, str(operation)),
+                (semconv.SCORE_DIRECTION, direction),
+                (semconv.SELECTION, selection),
+            )
+            measured = self._bind(semconv.EVALUATION_SCORE_HISTOGRAM, (*named, *how))
+        _remember(self._score_series, key, (counted, measured), counted, measured)
+        return counted, measured
 
     def _measure(
-        self,
-        instrument: Instrument,
-        amount: float,
-        attributes: dict[str, AttributeValue],
-        context: Context | None = None,
+        self, instrument: Instrument, amount: float, named: _Named, context: Context | None = None
     ) -> None:
         """Add to a counter, or record in a histogram in a span's context."""
-        made = self._instruments.get(instrument.name)
-        if made is None:
-            made = self._make(instrument)
+        found = self._series.get((instrument.name, named))
+        if found is None:
+            found = self._bind(instrument, named)
+            _remember(self._series, (instrument.name, named), found, found)
+        measure, attributes = found
+        if instrument.kind == "counter":
+            measure(amount, attributes)
+        else:
+            measure(amount, attributes, context)
+
+    def _bind(self, instrument: Instrument, named: _Named) -> _Series:
+        """Return a series of an instrument, bounded; what is one too many is counted as such."""
+        attributes: dict[str, AttributeValue] = {}
+        for key, value in named:
+            if value:
+                limiter = self._stages if key is semconv.STAGE else self._limiter
+                attributes[key] = limiter.admit(key, value)
         fitted = self._bound.fit(instrument.name, attributes)
         if OTHER in fitted.values():
             self._overflow(instrument, 1)
-        if instrument.kind == "counter":
-            made.add(amount, fitted)
-        else:
-            made.record(amount, fitted, context)
+        made = self._make(instrument)
+        return made.add if instrument.kind == "counter" else made.record, fitted
 
     def _overflow(self, instrument: Instrument, measurements: int) -> None:
         self._make(semconv.OVERFLOW).add(measurements, {semconv.INSTRUMENT: str(instrument.name)})
@@ -308,3 +311,12 @@ class MetricWriter:
                     )
                 )
             return self._instruments[name]
+
+
+def _remember(known: dict[object, V], key: object, found: V, *series: _Series | None) -> None:
+    """Keep what was found, unless a measurement of it is one too many, which is counted each time."""
+    if any(one is not None and OTHER in one[1].values() for one in series):
+        return
+    if len(known) >= MAX_REMEMBERED:
+        known.clear()
+    known[key] = found

@@ -18,14 +18,13 @@ Late scores always go on an ``evaluation`` span: an ended span cannot change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
+from ragmeter.exporters.protocol import Retrieval, ScoredRun
 from ragmeter.metrics import Score
 
-__all__ = ["SPAN_MODES", "SpanMode", "SpanPlan", "is_bare_retrieval", "plan_spans"]
+__all__ = ["SPAN_MODES", "SpanMode", "SpanPlan", "plan_spans"]
 
 SpanMode = Literal["auto", "own", "evaluation", "off"]
 SPAN_MODES: tuple[SpanMode, ...] = ("auto", "own", "evaluation", "off")
@@ -45,29 +44,28 @@ class SpanPlan:
     """Scores that stand on the one own retrieval span."""
     beside: tuple[Score, ...] = ()
     """Scores that go on ``evaluation`` spans."""
-
-
-def is_bare_retrieval(run: RagRun) -> bool:
-    """Return whether the request is nothing but one retrieval: its span is the request's span."""
-    return run.sample.status == "retrieval_only" and len(run.retrievals) == 1
+    bare: bool = False
+    """Whether the request is nothing but one retrieval: its span is the request's span."""
 
 
 def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
     """Return the plan for `scored`."""
     run = scored.run
     scores = tuple(scored.scores.values())
+    bare = run.sample.status == "retrieval_only" and len(run.retrievals) == 1
     if mode == "off":
-        return SpanPlan()
+        return SpanPlan(bare=bare)
     if scored.late or mode == "evaluation":
-        return SpanPlan(beside=scores)
+        return SpanPlan(beside=scores, bare=bare)
     everything = mode == "own"
     # With a recorded request, a retrieval without a known span was most likely recorded too.
     retrievals = tuple(
-        retrieval
-        for retrieval in run.retrievals
-        if everything or (run.target is None and retrieval.target is None)
+        [
+            retrieval
+            for retrieval in run.retrievals
+            if everything or (run.target is None and retrieval.target is None)
+        ]
     )
-    bare = is_bare_retrieval(run)
     request = not bare and (everything or run.target is None)
     if len(run.retrievals) == 1:
         elsewhere = run.retrievals[0].target is not None and not everything
@@ -78,14 +76,14 @@ def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
     homes = {"retrieval": retrieval_home, "answer": answer_home}
     if not request:
         homes = {key: "beside" if home == "request" else home for key, home in homes.items()}
+    at: dict[str, list[Score]] = {"request": [], "retrieval": [], "beside": []}
+    for score in scores:
+        at[homes[score.target]].append(score)
     return SpanPlan(
         request=request,
         retrievals=retrievals,
-        on_request=_at_home("request", homes, scores),
-        on_retrieval=_at_home("retrieval", homes, scores),
-        beside=_at_home("beside", homes, scores),
+        on_request=tuple(at["request"]),
+        on_retrieval=tuple(at["retrieval"]),
+        beside=tuple(at["beside"]),
+        bare=bare,
     )
-
-
-def _at_home(home: str, homes: dict[str, str], scores: Iterable[Score]) -> tuple[Score, ...]:
-    return tuple([score for score in scores if homes[score.target] == home])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from types import MappingProxyType
 
 from opentelemetry.context import Context
@@ -51,7 +50,7 @@ from ._attributes import (
 )
 from ._content import ContentPolicy
 from ._events import ATTEMPTED, event_attributes, verdict_attributes
-from ._plan import SpanMode, is_bare_retrieval, plan_spans
+from ._plan import SpanMode, plan_spans
 from ._span_ids import PinnedIds, evaluation_span_id
 
 __all__ = ["SpanWriter", "context_of"]
@@ -75,13 +74,16 @@ class _RecordedSpan(NonRecordingSpan):
         return True
 
 
+_NO_SPAN = set_span_in_context(INVALID_SPAN, Context())
+
+
 def context_of(span: SpanContext | None) -> Context:
     """Return a context that holds `span` and nothing else; never an empty one.
 
     The SDK takes an empty context for "use the current one", hence the invalid span.
     """
     if span is None:
-        return set_span_in_context(INVALID_SPAN, Context())
+        return _NO_SPAN
     kind = _RecordedSpan if span.trace_flags.sampled else NonRecordingSpan
     return set_span_in_context(kind(span), Context())
 
@@ -131,22 +133,23 @@ class SpanWriter:
             request, retrieval, places = known.request, known.retrieval, known.retrievals
         inner = run.parent
         if plan.request:
-            span = self._write_workflow(scored, plan.on_request)
-            request = inner = _context_or(span, run.parent)
+            request = inner = self._write_workflow(scored, plan.on_request) or run.parent
         written: dict[int, SpanContext | None] = {}
         for each in plan.retrievals:
-            bare = scored if is_bare_retrieval(run) else None
-            scores = plan.on_retrieval if len(run.retrievals) == 1 else ()
-            span = self._write_retrieval(each, inner, scores, scored, bare)
-            written[id(each)] = _context_or(span, None)
-            if len(run.retrievals) == 1:
-                retrieval = _context_or(span, inner)
+            bare = scored if plan.bare else None
+            alone = len(run.retrievals) == 1
+            scores = plan.on_retrieval if alone else ()
+            written[id(each)] = span = self._write_retrieval(each, inner, scores, scored, bare)
+            if alone:
+                retrieval = span or inner
         if written:
-            places = tuple(written.get(id(each), each.target) for each in run.retrievals)
-        if request is None and not (is_bare_retrieval(run) and retrieval is not None):
+            places = tuple([written.get(id(each), each.target) for each in run.retrievals])
+        if request is None and not (plan.bare and retrieval is not None):
             request = run.parent
         judged = JudgedSpans(request, retrieval, places)
-        spoken = plan.request or (is_bare_retrieval(run) and bool(plan.retrievals))
+        if not plan.beside:
+            return judged
+        spoken = plan.request or (plan.bare and bool(plan.retrievals))
         groups = [
             (carrier, beside)
             for carrier, beside in _by_carrier(plan.beside, judged)
@@ -158,37 +161,34 @@ class SpanWriter:
             span = self._write_evaluation(scored, carrier, beside, with_verdict=not spoken)
             spoken = True
             if judged.request is None and carrier is None:
-                judged = JudgedSpans(_context_or(span, None))
+                judged = JudgedSpans(span)
         return judged
 
-    def _write_workflow(self, scored: ScoredRun, scores: Sequence[Score]) -> Span:
+    def _write_workflow(self, scored: ScoredRun, scores: Sequence[Score]) -> SpanContext | None:
         run = scored.run
-        name = str(semconv.OPERATION_INVOKE_WORKFLOW)
-        span = self._tracer().start_span(
-            f"{name} {clean(run.name)}" if run.name else name,
+        tracer = self._tracer()
+        span = tracer.start_span(
+            _named(semconv.OPERATION_INVOKE_WORKFLOW, run.sample.name),
             context=context_of(run.parent),
             kind=SpanKind.INTERNAL,
             attributes=workflow_essentials(run),
             start_time=run.started_ns,
         )
         if span.is_recording():
-            room = self._fill(
-                span,
-                chain(
-                    [verdict_group(scored)],
-                    score_groups(scores),
-                    [request_essentials(scored)],
-                    trace_groups(run, self._content) if self.describes_traces else (),
-                    request_groups(scored, self._content, texts=True),
-                ),
-            )
-            _fill_list(
-                span, shown_evaluation_groups(scored, scores, self._content, verdict=True), room
-            )
+            groups = [
+                verdict_group(scored),
+                *score_groups(scores),
+                request_essentials(scored),
+                *(trace_groups(run, self._content) if self.describes_traces else ()),
+                *request_groups(scored, self._content, texts=True),
+            ]
+            shown = shown_evaluation_groups(scored, scores, self._content, verdict=True)
+            _fill(span, _room(tracer, span), groups, shown)
             self._add_events(span, scored, scores, run.ended_ns, with_verdict=True)
-            _mark_failure(span, run.error_type, failed=run.sample.status == "error")
+            if run.sample.status == "error":
+                _mark_failure(span, run.error_type)
         span.end(end_time=max(run.started_ns, run.ended_ns))
-        return span
+        return _context_of(span)
 
     def _write_retrieval(
         self,
@@ -197,41 +197,32 @@ class SpanWriter:
         scores: Sequence[Score],
         scored: ScoredRun,
         bare: ScoredRun | None,
-    ) -> Span:
-        name = str(semconv.OPERATION_RETRIEVAL)
-        source = retrieval.data_source_id
-        span = self._tracer().start_span(
-            f"{name} {clean(source)}" if source else name,
+    ) -> SpanContext | None:
+        tracer = self._tracer()
+        span = tracer.start_span(
+            _named(semconv.OPERATION_RETRIEVAL, retrieval.data_source_id),
             context=context_of(parent),
             kind=SpanKind.CLIENT,
             attributes=retrieval_essentials(retrieval),
             start_time=retrieval.started_ns,
         )
         if span.is_recording():
-            verdict = [verdict_group(bare)] if bare else []
-            about = [request_essentials(bare)] if bare else []
-            whole = request_groups(bare, self._content, texts=False) if bare else ()
-            room = self._fill(
-                span,
-                chain(
-                    verdict,
-                    score_groups(scores),
-                    about,
-                    whole,
-                    retrieval_groups(
-                        retrieval, self._content, bare.run.sample.question if bare else None
-                    ),
-                ),
-            )
-            room = _fill_list(span, document_groups(retrieval, self._content), room)
-            shown = shown_evaluation_groups(scored, scores, self._content, verdict=bare is not None)
-            _fill_list(span, shown, room)
-            self._add_events(
-                span, scored, scores, retrieval.ended_ns, with_verdict=bare is not None
-            )
-            _mark_failure(span, retrieval.error_type, failed=retrieval.error_type is not None)
+            groups = score_groups(scores)
+            if bare is not None:
+                groups.insert(0, verdict_group(bare))
+                groups.append(request_essentials(bare))
+                groups += request_groups(bare, self._content, texts=False)
+            question = bare.run.sample.question if bare else None
+            groups += retrieval_groups(retrieval, self._content, question)
+            documents = document_groups(retrieval, self._content)
+            whole = bare is not None
+            shown = shown_evaluation_groups(scored, scores, self._content, verdict=whole)
+            _fill(span, _room(tracer, span), groups, documents, shown)
+            self._add_events(span, scored, scores, retrieval.ended_ns, with_verdict=whole)
+            if retrieval.error_type is not None:
+                _mark_failure(span, retrieval.error_type)
         span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
-        return span
+        return _context_of(span)
 
     def _write_evaluation(
         self,
@@ -240,7 +231,7 @@ class SpanWriter:
         scores: list[Score],
         *,
         with_verdict: bool,
-    ) -> Span:
+    ) -> SpanContext | None:
         tracer = self._tracer()
         essentials: Group = {
             semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_EVALUATION),
@@ -269,9 +260,7 @@ class SpanWriter:
         )
         with PinnedIds.pin(tracer, span_id):
             span = tracer.start_span(
-                f"{semconv.OPERATION_EVALUATION} {clean(name)}"
-                if name
-                else str(semconv.OPERATION_EVALUATION),
+                _named(semconv.OPERATION_EVALUATION, name),
                 context=context_of(carrier),
                 kind=SpanKind.INTERNAL,
                 attributes=essentials,
@@ -279,27 +268,18 @@ class SpanWriter:
                 start_time=now,
             )
         if span.is_recording():
-            verdict = [verdict_group(scored)] if with_verdict else []
-            room = self._fill(
-                span, chain(verdict, score_groups(scores), [request_essentials(scored)])
-            )
+            first = [verdict_group(scored)] if with_verdict else []
+            first += [*score_groups(scores), request_essentials(scored)]
+            room = _room(tracer, span)
+            left = room - sum(map(len, first))
             evaluations = evaluation_groups(
-                scored, scores, self._content, verdict=with_verdict, room=room
+                scored, scores, self._content, verdict=with_verdict, room=left
             )
-            room = _fill_list(span, evaluations, room)
-            _fill(span, request_groups(scored, self._content, texts=carrier is None), room)
+            last = request_groups(scored, self._content, texts=carrier is None)
+            _fill(span, room, first, evaluations, last=last)
             self._add_events(span, scored, scores, now, with_verdict=with_verdict)
         span.end(end_time=now)
-        return span
-
-    def _fill(self, span: Span, groups: Iterable[Group]) -> int:
-        """Put what fits on a span just started; return how many attributes still fit."""
-        room = _attribute_limit(self._tracer())
-        if room > 4 * HEADROOM:
-            room -= HEADROOM
-        there = attribute_of(span, "attributes")
-        room -= len(there) if isinstance(there, Mapping) else 0
-        return _fill(span, groups, room)
+        return _context_of(span)
 
     def _add_events(
         self,
@@ -324,22 +304,40 @@ class SpanWriter:
                 )
 
 
-def _fill(span: Span, groups: Iterable[Group], room: int, *, listed: bool = False) -> int:
+def _named(operation: semconv.Term, what: str | None) -> str:
+    return f"{operation} {clean(what)}" if what else str(operation)
+
+
+def _room(tracer: Tracer, span: Span) -> int:
+    """Return how many attributes fit on a span just started."""
+    room = _attribute_limit(tracer)
+    if room > 4 * HEADROOM:
+        room -= HEADROOM
+    there = attribute_of(span, "attributes")
+    return room - (len(there) if isinstance(there, Mapping) else 0)
+
+
+def _fill(
+    span: Span,
+    room: int,
+    groups: Iterable[Group],
+    *lists: Iterable[Group],
+    last: Iterable[Group] = (),
+) -> None:
+    """Put on a span what there is room for, each group whole or not at all.
+
+    Of `lists` nothing follows the first that has no room: readers take an index that is missing for the end.
+    """
     fitting: Group = {}  # the span takes its lock once for all of them
-    for group in groups:
-        if len(group) <= room:
-            fitting.update(group)
-            room -= len(group)
-        elif listed:
-            break
+    for some in (groups, *lists, last):
+        for group in some:
+            if len(group) <= room:
+                fitting.update(group)
+                room -= len(group)
+            elif some is not groups and some is not last:
+                break
     if fitting:
         span.set_attributes(fitting)
-    return room
-
-
-def _fill_list(span: Span, groups: Iterable[Group], room: int) -> int:
-    """Stop at the first that has no room: readers take an index that is missing for the end."""
-    return _fill(span, groups, room, listed=True)
 
 
 def _attribute_limit(tracer: Tracer) -> int:
@@ -355,14 +353,13 @@ def _attribute_limit(tracer: Tracer) -> int:
     return DEFAULT_LIMIT
 
 
-def _context_or(span: Span, parent: SpanContext | None) -> SpanContext | None:
+def _context_of(span: Span) -> SpanContext | None:
     context: SpanContext | None = span.get_span_context()
-    return context if context is not None and context.is_valid else parent
+    return context if context is not None and context.is_valid else None
 
 
-def _mark_failure(span: Span, error_type: str | None, *, failed: bool) -> None:
-    if failed:
-        span.set_status(Status(StatusCode.ERROR, clean(error_type) if error_type else None))
+def _mark_failure(span: Span, error_type: str | None) -> None:
+    span.set_status(Status(StatusCode.ERROR, clean(error_type) if error_type else None))
 
 
 def _by_carrier(

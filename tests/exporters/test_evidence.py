@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from ragmeter.exporters._annotations import chunk_verdicts
 from ragmeter.exporters._evidence import (
     MAX_ITEMS,
     MAX_ITEMS_CHARS,
-    chunk_items,
     items_attribute,
 )
 from ragmeter.metrics import ScoreItem
@@ -66,7 +66,6 @@ def test_chunks_are_told_from_their_parts(make):
     )
     score = make.score("precision", 0.5, items=items)
 
-    assert [(place, item.id) for place, item in chunk_items(score).items()] == [
-        (1, "chunk-2"),
-        (0, "chunk-1"),
-    ]
+    ((_, found),) = chunk_verdicts(make.scored_run(scores=[score]))
+
+    assert [(place, item.id) for place, item in found.items()] == [(1, "chunk-2"), (0, "chunk-1")]
