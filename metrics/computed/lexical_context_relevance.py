@@ -4,9 +4,10 @@ The free score to look at for retrieval without a reference: it asks for one chu
 `lexical_query_coverage` takes all chunks' words together and counts "how long" as a topic.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from operator import or_
 
 from ragmeter.metrics._display.wording import first_words, number_of
 from ragmeter.metrics.errors import TooLongError
@@ -28,7 +29,7 @@ from ragmeter.metrics.text.terms import (
     vocabulary_of,
     words_with,
 )
-from ragmeter.metrics.text.tokens import has_han, is_han
+from ragmeter.metrics.text.tokens import is_han
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -97,7 +98,7 @@ class LexicalContextRelevance(ComputedMetric):
         looked_for = search_terms(topic)
         each = [
             find_terms(context, looked_for)
-            if context.is_stemmed or has_han(context.text)
+            if context.is_stemmed or context.has_han
             else vocabulary_of(words_with(looked_for.terms, context).values())
             for context in contexts
         ]
@@ -125,7 +126,7 @@ def _relevance(topic: Sequence[str], context: Analysis, there: Vocabulary) -> tu
     whole = credit(topic, there)
     if not whole:
         return 0.0, ""
-    if has_han(context.text):
+    if context.has_han:
         covered, start, end = _best_han_passage(topic, there, context)
     else:
         covered, start, end = _best_passage(there.words, context)
@@ -168,38 +169,55 @@ def _best_han_passage(
     han = list(filter(is_han, here))
     other = search_terms(term for term in here if not is_han(term))
     lines = context.memoize(sentence_lines)
-    others = [held_in_line(line, other) for line in lines] if other.terms else []
-
-    # What each line has, as bits: the whole pairs, those whose first and those whose second character is there.
-    masks = [_masks(han, line) for line in lines]
-
-    def covered(at: int, until: int) -> float:
-        whole = first = second = 0
-        for own, begins, ends in masks[at:until]:
-            whole, first, second = whole | own, first | begins, second | ends
-        said = frozenset[str]().union(*others[at:until])
-        return len(said) + whole.bit_count() + (first & second & ~whole).bit_count() / 2
-
+    masks = list(map(_Masks(han), lines))
+    if other.terms:
+        others = [*map(held_in_line, lines, repeat(other)), set[str]()]
+    else:
+        others = [set[str]()] * (len(lines) + 1)
     best, start, end = 0.0, 0, 0
-    for at in range(len(lines)):
-        both = covered(at, at + 2)
+    for at, (own, following) in enumerate(zip(masks, [*masks[1:], _NONE], strict=True)):
+        if own is following is _NONE and not other.terms:
+            continue
+        both = _covered(map(or_, own, following), others[at] | others[at + 1])
         if both > best:
             best, start = both, at
-            end = at + 1 if covered(at, at + 1) == both else at + 2
+            end = at + 1 if _covered(own, others[at]) == both else at + 2
     return best, start, end
 
 
-def _masks(han: Sequence[str], line: str) -> tuple[int, int, int]:
-    whole = first = second = 0
-    for place, term in enumerate(han):
-        bit = 1 << place
-        if term in line:
-            whole |= bit
-        if term[0] in line:
-            first |= bit
-        if term[-1] in line:
-            second |= bit
-    return whole, first, second
+_NONE = (0, 0, 0)
+
+
+class _Masks:
+    """What a line has of some terms, as bits: whole pairs, those whose first, those whose second character."""
+
+    def __init__(self, terms: Sequence[str]) -> None:
+        self._terms = [(term, 1 << place) for place, term in enumerate(terms)]
+        self._first: dict[str, int] = {}
+        self._second: dict[str, int] = {}
+        for term, bit in self._terms:
+            self._first[term[0]] = self._first.get(term[0], 0) | bit
+            self._second[term[-1]] = self._second.get(term[-1], 0) | bit
+        self._characters = frozenset("".join(terms))
+
+    def __call__(self, line: str) -> tuple[int, int, int]:
+        there = self._characters.intersection(line)
+        if not there:
+            return _NONE
+        first = second = whole = 0
+        for character in there:
+            first |= self._first.get(character, 0)
+            second |= self._second.get(character, 0)
+        if first & second:
+            for term, bit in self._terms:
+                if first & second & bit and term in line:
+                    whole |= bit
+        return whole, first, second
+
+
+def _covered(masks: Iterable[int], others: Collection[str]) -> float:
+    whole, first, second = masks
+    return len(others) + whole.bit_count() + (first & second & ~whole).bit_count() / 2
 
 
 def _explanation(

@@ -168,7 +168,7 @@ def _normal_form(text: str) -> str:
 
 
 def _grams(text: str, length: int) -> frozenset[str]:
-    return frozenset(text[at : at + length] for at in range(len(text) - length + 1))
+    return frozenset([text[at : at + length] for at in range(len(text) - length + 1)])
 
 
 def _order(claims: Claims, words: int) -> float:
@@ -183,7 +183,7 @@ def _order(claims: Claims, words: int) -> float:
     each = {
         tuple(
             in_order(context, held.words.intersection(first))
-            if has_han(context.text)
+            if context.has_han
             else [term for term in context.stems if term and term in first]
         )
         for context, held in zip(claims.contexts, claims.each, strict=True)

@@ -97,7 +97,7 @@ class Analysis:
 
     def cut_by_sentence(self) -> None:
         """Have the tokens follow from the sentences' tokens, which costs less than both, each alone."""
-        if not has_han(self.text):  # there they always do
+        if not self.has_han:  # there they always do
             _ = self.marked_tokens
 
     @lazy_attribute
@@ -105,6 +105,11 @@ class Analysis:
         """The text as it is read (`cleaning.clean`): what every reader begins with."""
         text = clean(self.original)
         return text if self._without is None else self._without.sub(" ", text)
+
+    @lazy_attribute
+    def has_han(self) -> bool:
+        """Whether the text has a Han character."""
+        return has_han(self.text)
 
     def without(self, pattern: re.Pattern[str]) -> "Analysis":
         """Return the analysis of the same text with a space for whatever `pattern` finds."""
@@ -114,7 +119,7 @@ class Analysis:
     def tokens(self) -> list[str]:
         """As `text.tokens`; not to be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
-        if "marked_tokens" in self.__dict__ or has_han(self.text):
+        if "marked_tokens" in self.__dict__ or self.has_han:
             return [*chain.from_iterable(self._by_sentence(self.marked_tokens))]
         return shared(line_tokens(self.plain))
 
@@ -153,7 +158,7 @@ class Analysis:
     @lazy_attribute
     def marked_tokens(self) -> list[str]:
         """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
-        if has_han(self.text):
+        if self.has_han:
             return shared(tokens_of_runs(self.marked_runs))
         return shared(tokens_of_lines(self.sentences))
 
@@ -251,9 +256,9 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
     Where one has Han characters, each token is a character: a Han character stands for itself, a
     word for one that only these texts have, so that a chunk is one text and not a list of hundreds.
     """
-    if not any(has_han(one.text) for one in texts):
+    if not any(one.has_han for one in texts):
         return [one.tokens for one in texts]
-    runs = [one.marked_runs if has_han(one.text) else one.tokens for one in texts]
+    runs = [one.marked_runs if one.has_han else one.tokens for one in texts]
     if sum(map(len, runs)) > _MOST_CODES:
         return [one.tokens for one in texts]
     codes = _Codes()

@@ -80,6 +80,10 @@ _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
     f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
 )
+_RARE = re.compile(
+    "[^\\0-\x7f\xa0-\xac\xae-\xbf\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
+)
+"""Whatever is neither odd nor a letter that NFC could join: most texts have none of it, by one search."""
 _WIDE_PUNCTUATION = re.compile("[\uff01-\uff5e\u3000]")
 _LOOSE = re.compile(f"[{_ACCENTS}]+")
 _IN_NUMBER = re.compile(r"[．，：](?<=\d.)(?=\d)")
@@ -126,12 +130,13 @@ def _fold_match(found: "re.Match[str]") -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether no step but the markup's finds anything."""
-    return text.isascii() or not (
-        _ODD.search(text)
-        or _IN_NUMBER.search(text)
-        or not unicodedata.is_normalized("NFC", text)
-        or (_WIDE_PUNCTUATION.search(text) and not _WIDE_WRITING.search(text))
-    )
+    if text.isascii():
+        return True
+    if _RARE.search(text) and (_ODD.search(text) or not unicodedata.is_normalized("NFC", text)):
+        return False
+    if _WIDE_PUNCTUATION.search(text) is None:
+        return True
+    return _WIDE_WRITING.search(text) is not None and _IN_NUMBER.search(text) is None
 
 
 def clean(text: str) -> str:

@@ -8,7 +8,7 @@ are no conflict: a false alarm costs more trust than a missed number.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from .analysis import Analysis
@@ -17,7 +17,7 @@ from .numerals import HAN_DIGITS, decimal
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import held_in_line, search_terms, sentence_lines
-from .tokens import has_han, normalise
+from .tokens import normalise
 
 __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
@@ -93,10 +93,9 @@ _STEM = 4
 """Letters of a name that some word of the chunks may share: Italian, Italy."""
 
 
-@lru_cache(maxsize=64)
-def _spelling_pattern(value: str) -> re.Pattern[str] | None:
-    words = _WORDS.get(value)
-    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words.split())})(?![a-z])") if words else None
+@cache
+def _spelling_pattern(value: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(_WORDS[value].split())})(?![a-z])")
 
 
 class Fact(NamedTuple):
@@ -302,8 +301,7 @@ class _Sources:
         return True
 
     def _follows(self, value: str, said: str, *, hedged: bool) -> bool:
-        words = _spelling_pattern(value)
-        if words is not None and words.search(self.low):
+        if value in _WORDS and _spelling_pattern(value).search(self.low):
             return True
         try:
             number = float(value)
@@ -383,9 +381,18 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):
             continue  # a telephone number is one fact
         found_end = one.end
-        as_said = re.search(re.escape(written), text, re.IGNORECASE)
-        found.append(Fact(at, as_said[0] if as_said else written, units, is_number=True))
+        found.append(Fact(at, _as_said(written, text), units, is_number=True))
     return found
+
+
+def _as_said(written: str, text: str) -> str:
+    """Return what `flat` made of a part of a text as that text has it."""
+    small = text.lower()
+    place = small.find(written)
+    if place < 0 or len(small) != len(text):
+        found = re.search(re.escape(written), text, re.IGNORECASE)
+        return found[0] if found else written
+    return text[place : place + len(written)]
 
 
 def _is_range(keys: frozenset[str]) -> bool:
@@ -430,7 +437,7 @@ def nearest_sentence(
     least = max(1, 0.5 * len(beside)) if fact.is_number else max(3, 0.75 * len(beside))
     best: tuple[int, int, str, str] | None = None
     for place, context in enumerate(contexts):
-        if has_han(context.text):
+        if context.has_han:
             lines = context.memoize(sentence_lines)
             counts = [len(held_in_line(line, looked_for)) for line in lines]
         else:

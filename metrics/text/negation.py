@@ -156,7 +156,7 @@ def _like(
 
 def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
     """Return the sentences of a chunk that have all these terms."""
-    if not has_han(context.text):
+    if not context.has_han:
         letters = terms
     else:
         letters = frozenset("".join(terms))

@@ -22,7 +22,6 @@ from .refusal_rules import (
     REFUSING,
     RUSSIAN,
 )
-from .tokens import has_han
 
 __all__ = ["LANGUAGES", "SentenceKind", "asks_back", "greets", "sentence_kinds"]
 
@@ -115,7 +114,7 @@ def _courtesies() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def sentence_kinds(known: Analysis) -> list[SentenceKind]:
     """Return what each sentence of an answer does.  To be used as ``known.memoize(sentence_kinds)``."""
-    if has_han(known.text) or has_cyrillic(known.text):
+    if known.has_han or has_cyrillic(known.text):
         return list(map(_kind, known.sentences))
     return [
         _CLAIM if _surely_claims(words) else _kind(sentence)

@@ -29,6 +29,9 @@ _HAN_CHARACTER = re.compile(f"[{HAN}]")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _OPENERS = "\"'“„«‹([{「『（【《〈*–—-"
 _WIDE_MARKS = frozenset(_WIDE)
+_DOUBTFUL = re.compile(f"[{''.join(sorted({*_MARKS} - _WIDE_MARKS))}]")
+"""The marks that do not end a sentence wherever they stand."""
+_UP_TO_WIDE = re.compile(f"[^{_WIDE}]*[{_WIDE}][{_WIDE}{_CLOSERS}]*|[^{_WIDE}]+")
 _LONGEST_ABBREVIATION = 24
 _ROMAN = re.compile(r"[IVXLC]+\Z")
 _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
@@ -61,6 +64,9 @@ def sentences_of(parts: Iterable[str]) -> list[str]:
 
 def _split(text: str) -> list[str]:
     """Split one unit, which has no line break."""
+    if not text.isascii() and _DOUBTFUL.search(text) is None:
+        cut = map(str.strip, _UP_TO_WIDE.findall(text))
+        return [sentence for sentence in cut if _LETTER_OR_DIGIT.search(sentence)]
     found: list[str] = []
     start = at = 0
     other_marks = not text.isascii() or "!" in text or "?" in text

@@ -15,7 +15,7 @@ from .analysis import Analysis
 from .characters import HAN
 from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
-from .tokens import has_han, is_han, runs_of_lines
+from .tokens import is_han, runs_of_lines
 
 __all__ = [
     "SearchTerms",
@@ -86,7 +86,7 @@ def _terms_of_runs(runs: Iterable[str]) -> list[str]:
 
 def sentence_terms(known: Analysis) -> list[list[str]]:
     """Return the terms of each sentence.  To be used as ``known.memoize(sentence_terms)``."""
-    if not has_han(known.text):
+    if not known.has_han:
         return known.sentence_content
     return [
         _terms_of_runs(filter(None, line.split("\n"))) for line in known.memoize(sentence_lines)
@@ -121,21 +121,25 @@ def compared_terms(known: Analysis) -> list[list[str]]:
 def search_terms(terms: Iterable[str]) -> SearchTerms:
     """Return terms as they are looked for."""
     every = frozenset(terms)
-    han = frozenset(filter(is_han, every))
-    pairs = frozenset([term for term in han if len(term) == _BIGRAM])
-    return SearchTerms(every, pairs, every - pairs, han - pairs)
+    pairs = frozenset([term for term in every if len(term) == _BIGRAM and is_han(term)])
+    others = every - pairs
+    return SearchTerms(every, pairs, others, frozenset(filter(is_han, others)))
 
 
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     """Return what a text has of the terms that are looked for."""
-    if not has_han(known.text):
+    if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(_line)
     words = frozenset(filter(line.__contains__, looked_for.pairs))
     parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
         words |= looked_for.others & known.memoize(_other_terms)
-    return Vocabulary(words, frozenset(filter(line.__contains__, parts)))
+    return Vocabulary(words, parts & known.memoize(_characters))
+
+
+def _characters(known: Analysis) -> frozenset[str]:
+    return frozenset(known.memoize(_line))
 
 
 def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:

@@ -54,7 +54,11 @@ _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
 _LEAST_HAN = "\u3005"
-_OTHER_THAN_HAN = re.compile("[^\\0-\x7f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+")
+_OTHER_THAN_HAN = re.compile(
+    "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+"
+)
+"""Letters of the large block of Han, stops, quotes and brackets do not decompose, nor compose with another."""
+_CAPITAL = re.compile("[A-Z]")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 # Accents that NFKC and casefold leave loose: of a spaced accent, and the dot of a Turkish capital I.
 _LOOSE = re.compile("[\u0300-\u036f]+")
@@ -78,12 +82,13 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    if not unicodedata.is_normalized("NFKC", text):
-        # Most often punctuation alone is not, and what follows costs a hundred times as much.
+    if has_han(text):
+        # Most often punctuation alone is not in NFKC, and what follows costs a hundred times as much.
         for wide, narrow in _WIDE_PUNCTUATION:
             text = text.replace(wide, narrow)
-        # Letters of the large block of Han, stops and brackets decompose to nothing, and compose with nothing.
-        text = _OTHER_THAN_HAN.sub(_compatible, text) if has_han(text) else text
+        if _OTHER_THAN_HAN.search(text) is None:
+            return text.lower() if _CAPITAL.search(text) else text
+        text = _OTHER_THAN_HAN.sub(_compatible, text)
     folded = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
     return _LOOSE.sub("", folded) if _LOOSE.search(folded) else folded
 
@@ -143,6 +148,8 @@ def _piece_tokens(text: str) -> list[str]:
 
 
 def _runs(normal: str) -> list[str]:
+    if _OTHER_THAN_HAN.search(normal) is None:
+        return _RUN.findall(normal)
     mark, run = _with_marks(astral=_ASTRAL.search(normal) is not None)
     return (_RUN if mark.search(normal) is None else run).findall(normal)
 

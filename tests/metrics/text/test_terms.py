@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import or_
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmeter.metrics.computed.lexical_context_relevance import _masks
+from ragmeter.metrics.computed.lexical_context_relevance import _covered, _Masks
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, words_with
 
@@ -32,10 +34,8 @@ def test_two_lines_together_have_what_either_has(han: list[str], line: str, foll
         1.0 if term in both else 0.5 if term[0] in both and term[-1] in both else 0.0
         for term in han
     )
-    whole, first, second = (
-        a | b for a, b in zip(_masks(han, line), _masks(han, following), strict=True)
-    )
-    assert whole.bit_count() + (first & second & ~whole).bit_count() / 2 == expected
+    masks = _Masks(han)
+    assert _covered(map(or_, masks(line), masks(following)), ()) == expected
 
 
 LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
