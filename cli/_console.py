@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from ragmeter.metrics._display.printing import visible_text
 
-__all__ = ["Console"]
+__all__ = ["Console", "say"]
 
 
 class Console(RichConsole):
@@ -23,3 +24,12 @@ class Console(RichConsole):
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(visible_text(text), style)
+
+    def print_line(self, text: str, style: str = "") -> None:
+        """Print a line as it stands, whatever is in it and however narrow the terminal is."""
+        self.print(Text(text, style), soft_wrap=True)
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a line on the error stream, as `Console.print_line` does."""
+    Console(stderr=True).print_line(text, style)

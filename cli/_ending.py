@@ -14,7 +14,7 @@ import typer
 from ragmeter.metrics import RagmeterError
 from ragmeter.metrics._files.json_lines import as_line, plain
 
-from ._console import Console
+from ._console import say
 from ._interrupt import EXIT_INTERRUPTED, interrupted_line, interruptible
 
 __all__ = [
@@ -44,22 +44,16 @@ def _error_lines() -> Iterator[None]:
         yield
         sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
     except KeyboardInterrupt:
-        Console(stderr=True).print(
-            interrupted_line(), style="yellow", markup=False, highlight=False, soft_wrap=True
-        )
+        say(interrupted_line(), "yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except (RagmeterError, sqlite3.Error) as error:
         where = "a temporary file cannot be used: " if isinstance(error, sqlite3.Error) else ""
-        Console(stderr=True).print(
-            f"ragmeter: {where}{error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
+        say(f"ragmeter: {where}{error}", "red")
         raise typer.Exit(EXIT_USAGE) from None
     except OSError as error:
         # Files that cannot be written raise ConfigurationError; this is standard output.
         _give_up_output()
-        Console(stderr=True).print(
-            f"ragmeter: the output cannot be written: {error.strerror}", style="red", markup=False
-        )
+        say(f"ragmeter: the output cannot be written: {error.strerror}", "red")
         raise typer.Exit(EXIT_OUTPUT) from None
 
 

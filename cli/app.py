@@ -20,7 +20,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 
 from . import assistants, fleet, people, serving
-from ._console import Console
+from ._console import Console, say
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
 from ._options import (
@@ -151,9 +151,7 @@ def demo(
             from .demo._page import server_with
             from .serve import run_server
 
-            run_server(
-                server_with(outcome), Console(stderr=True, markup=False, soft_wrap=True).print
-            )
+            run_server(server_with(outcome), say)
     if outcome.failures:
         raise typer.Exit(EXIT_FAILED)
 
@@ -297,7 +295,6 @@ def evaluate(
     could not be measured. With --fail-under or --baseline the code is the decision: 0 pass, 1 fail,
     4 inconclusive, 5 blocked.
     """
-    errors = Console(stderr=True)
     with exit_with_line(), ExitStack() as stack:
         from ragmeter.metrics._files.columns import columns_of
         from ragmeter.quality.decision import Criteria, limit_of
@@ -334,7 +331,7 @@ def evaluate(
         stack.enter_context(resumable(going_on))
         files = stack.enter_context(readable(data or ()))
         for note in notes_on(files, named):
-            errors.print(note, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            say(note, "yellow")
         options = EvaluateOptions(
             data=files,
             columns=named,
@@ -368,7 +365,7 @@ def evaluate(
             ),
         )
         evaluation = run_evaluation(options)
-        print_bad_rows(evaluation, errors)
+        print_bad_rows(evaluation, Console(stderr=True))
         # The summary comes first: a page that cannot be written must not lose what was paid for.
         if as_json:
             print_json(evaluation_as_json(evaluation))
@@ -480,7 +477,6 @@ def spans(
 
     Exit code 1: something could not be read; what could be is printed.
     """
-    errors = Console(stderr=True)
     with exit_with_line():
         from .spans.run import as_row, read_recording
 
@@ -490,14 +486,14 @@ def spans(
             print_line(as_row(found, score=score, explain=explain))
         sys.stdout.flush()
         for bad in recording.bad:
-            errors.print(f"ragmeter: {bad}", style="red", markup=False, soft_wrap=True)
+            say(f"ragmeter: {bad}", "red")
         if recording.invalid:
-            errors.print(f"ragmeter: {recording.invalid} spans without an id", style="red")
+            say(f"ragmeter: {recording.invalid} spans without an id", "red")
         for account in recording.accounts.table():
             if explain:
                 print_line(asdict(account))
             for said in account.shortfalls():
-                errors.print(f"ragmeter: {said}", style="yellow", markup=False, soft_wrap=True)
+                say(f"ragmeter: {said}", "yellow")
     if recording.bad or recording.invalid:
         raise typer.Exit(EXIT_FAILED)
 

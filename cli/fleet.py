@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ._console import Console
+from ._console import say
 from ._ending import EXIT_FAILED, exit_with_line
 
 __all__ = ["worker"]
@@ -42,11 +42,6 @@ def worker(
     Metrics, judge and exporters are set by RAGMETER_* here, as they are for an application that scores by
     itself: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
     """
-    errors = Console(stderr=True)
-
-    def say(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
     with exit_with_line():
         from .worker.run import run
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ._console import Console
+from ._console import Console, say
 from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
@@ -120,7 +120,6 @@ def agreement(
     With RESULTS the labels correct the judge's mean to what people would say. Exit code 1: some
     lines are no labels; the others are used.
     """
-    errors = Console(stderr=True)
     with exit_with_line():
         from .agreement._report import agreements_as_json, print_agreements
         from .agreement.run import AgreementOptions, compare
@@ -140,8 +139,6 @@ def agreement(
         else:
             print_agreements(found, Console())
         for bad in found.bad:
-            errors.print(
-                f"{labels}:{bad.line}: {bad.reason}", style="red", markup=False, soft_wrap=True
-            )
+            say(f"{labels}:{bad.line}: {bad.reason}", "red")
     if found.bad:
         raise typer.Exit(EXIT_FAILED)

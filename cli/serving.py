@@ -9,7 +9,7 @@ import typer
 
 from ragmeter.metrics import ConfigurationError
 
-from ._console import Console
+from ._console import Console, say
 from ._ending import EXIT_FAILED, exit_with_line
 from ._options import (
     ProtocolName,
@@ -212,18 +212,13 @@ def serve(
     SIGTERM or Ctrl-C when all that came is scored and sent; a second one ends it at once. Exit code 1:
     something that was received was not scored, or not sent, in the time for it.
     """
-    errors = Console(stderr=True)
-
-    def say(line: str) -> None:
-        errors.print(line, markup=False, highlight=False, soft_wrap=True)
-
     del config  # its callback has taken it
     drop_contradicted(context)
     spool, no_spool, no_store = (context.params[one] for one in ("spool", "no_spool", "no_store"))
     with exit_with_line():
         if print_config:
             for line in configuration_lines(context):
-                Console().print(line, markup=False, highlight=False, soft_wrap=True)
+                Console().print_line(line)
             return
         from ragmeter.serve import ServeOptions, Server
 

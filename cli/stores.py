@@ -9,7 +9,7 @@ import typer
 
 from ragmeter.metrics import ConfigurationError
 
-from ._console import Console
+from ._console import say
 from ._ending import exit_with_line
 
 __all__ = ["store"]
@@ -42,9 +42,4 @@ def backup(
         if options.path is None:
             raise ConfigurationError("the store is PostgreSQL: back it up with pg_dump")
         back_up(options.path, to)
-        Console(stderr=True).print(
-            f"ragmeter store: copied {options.path} to {to}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        say(f"ragmeter store: copied {options.path} to {to}")

@@ -89,10 +89,7 @@ def print_written(written: list[Path], directory: Path, console: Console) -> Non
     """Print what was written, and what to do with it."""
     for path in written:
         typer.echo(str(path))
-    console.print(
+    console.print_line(
         f"\nTry it: cd {directory} && docker compose up, then http://localhost:3000. "
-        "To use parts of it, see README.md there.",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        "To use parts of it, see README.md there."
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ragmeter.cli._console import Console
+from ragmeter.cli._console import say
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import progress
@@ -90,13 +90,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
             else None,
         )
         for damaged in archive.damaged:
-            Console(stderr=True).print(
-                f"{damaged}: damaged, its rows are scored again; remove it",
-                style="yellow",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            say(f"{damaged}: damaged, its rows are scored again; remove it", "yellow")
         with progress("scoring", min(total, options.limit or total)) as advance:
             beside = partial(_beside, options)
             if engine is None:

@@ -47,13 +47,7 @@ def print_bad_rows(evaluation: EvaluationReport, console: Console) -> None:
         count = alike[file, reason]
         shown += count
         more = f" (and {count - 1} more rows)" if count > 1 else ""
-        console.print(
-            f"{file}:{line}: {reason}{more}",
-            style="red",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.print_line(f"{file}:{line}: {reason}{more}", "red")
     if shown < evaluation.bad_row_count:
         console.print(f"… and {evaluation.bad_row_count - shown} more rows", style="red")
 
@@ -74,16 +68,16 @@ def print_evaluation(evaluation: EvaluationReport, console: Console) -> None:
         console.print()
         if evaluation.gaps.found.gaps:
             console.print(_gap_table(evaluation.gaps))
-        console.print(Text(evaluation.gaps.note, style="dim"), soft_wrap=True)
+        console.print_line(evaluation.gaps.note, "dim")
     for decided in decision_lines(evaluation.decision):
         console.print(decided, soft_wrap=True)
     if evaluation.decision is not None and (compared := _comparisons(evaluation.decision)):
         console.print()
         console.print(_comparison_table(compared, width=console.width))
     for line in comparison_notes(evaluation):
-        console.print(Text(line, style="dim"), soft_wrap=True)
+        console.print_line(line, "dim")
     for line in problems(evaluation):
-        console.print(Text(line, style="red"), soft_wrap=True)
+        console.print_line(line, "red")
 
 
 def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSummary]]:

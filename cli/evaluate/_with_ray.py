@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ragmeter.cli._console import Console
+from ragmeter.cli._console import say
 from ragmeter.fleet._ray_data import ROWS, cluster, score_tables
 from ragmeter.fleet.tables import SCORES, scores_as_table
 from ragmeter.metrics._files.columns import Columns
@@ -71,11 +71,10 @@ def scored_by_ray(
     processes = max(1, min(processes, -(-plan.rows // rows)))
     with cluster(processes) as lacking:
         if lacking:
-            Console(stderr=True).print(
+            say(
                 f"Ray's cluster lacks {lacking} of the CPUs for --processes {processes} and one that reads: "
                 "the run waits for them",
-                style="yellow",
-                soft_wrap=True,
+                "yellow",
             )
         for table in score_tables(
             pieces,

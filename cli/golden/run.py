@@ -138,12 +138,7 @@ def print_checked(checked: GoldenCheck, out: Console) -> None:
     needy = [found for found in checked.found if not found[2].sure]
     for row, label, one in needy[:_SHOWN]:
         maybe = f" (perhaps {', '.join(one.ids)})" if one.ids else ""
-        out.print(
-            f"line {row.line}, {label.id}: {one.kind}: {one.reason}{maybe}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        out.print_line(f"line {row.line}, {label.id}: {one.kind}: {one.reason}{maybe}")
     if len(needy) > _SHOWN:
         out.print(f"... and {len(needy) - _SHOWN} more; --json lists all")
     if checked.to_repair and not checked.written:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ragmeter.cli._console import Console
+from ragmeter.cli._console import Console, say
 from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["queue"]
@@ -62,12 +62,10 @@ def declare(
     if as_json:
         print_json({"differing": differing})
     for name in () if as_json else differing:
-        Console(stderr=True).print(
+        say(
             f"ragmeter: {name} is there with other bounds and stays as it is; delete it while it is empty "
             "to declare it anew",
-            style="yellow",
-            markup=False,
-            soft_wrap=True,
+            "yellow",
         )
     if differing:
         raise typer.Exit(EXIT_FAILED)
@@ -152,7 +150,5 @@ def _reachable_queue() -> Iterator[None]:
         try:
             yield
         except TransportDownError as error:
-            Console(stderr=True).print(
-                f"ragmeter: {error}", style="red", markup=False, highlight=False, soft_wrap=True
-            )
+            say(f"ragmeter: {error}", "red")
             raise typer.Exit(EXIT_FAILED) from None
