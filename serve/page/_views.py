@@ -336,7 +336,7 @@ class Views:
 
     def _read(self, filters: Filters) -> Overview:
         return self._snapshots.get(
-            ("overview", filters), lambda: self._sources.reader.overview(filters)
+            ("overview", filters), lambda: self._sources.reader.overview(filters, groups=False)
         )
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS
@@ -31,7 +31,18 @@ from ._names import ToldApart
 from ._parts import Kind
 from ._rows import kinds_of, segments_of
 
-__all__ = ["BINS", "COST_UNITS", "FAILED", "Cell", "CellKey", "Cells", "GroupKey", "Keep"]
+__all__ = [
+    "ALL",
+    "BINS",
+    "COST_UNITS",
+    "FAILED",
+    "WHOLE",
+    "Cell",
+    "CellKey",
+    "Cells",
+    "GroupKey",
+    "Keep",
+]
 
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
@@ -63,8 +74,29 @@ class CellKey(NamedTuple):
     """Names formula and judge, as `Kind.measurement`; empty: not told, as nobody measured it."""
 
 
-Keep: TypeAlias = Callable[[CellKey], bool]
-"""Chooses scores."""
+class Keep(NamedTuple):
+    """Chooses scores; the counts of requests are kept in any case."""
+
+    segments: frozenset[str] | None = None
+    """Of these parts, the empty one being the whole; None: of all."""
+    scores: frozenset[str] | None = None
+    """Of these names; None: of all."""
+    named: str = ""
+    """Of all parts with this name, too."""
+
+    def has(self, segment: str, score: str) -> bool:
+        """Return whether a score is chosen."""
+        if self.scores is not None and score not in self.scores:
+            return False
+        if self.segments is None or segment in self.segments:
+            return True
+        return bool(self.named) and segment.startswith(f"{self.named}:")
+
+
+ALL = Keep()
+"""Chooses every score."""
+WHOLE = Keep(frozenset({""}))
+"""Chooses those of whole services and workflows."""
 
 
 class Cell:
@@ -136,12 +168,12 @@ class Cells:
         self.groups: dict[GroupKey, Counter[str]] = {}
         self.scores: dict[CellKey, Cell] = {}
 
-    def add(self, other: Cells, keep: Keep | None = None) -> None:
-        """Add what was counted elsewhere; with `keep`, the scores that it chooses alone."""
-        for group, counts in other.groups.items() if keep is None else ():
+    def add(self, other: Cells, keep: Keep = ALL) -> None:
+        """Add what was counted elsewhere, of scores those that are chosen."""
+        for group, counts in other.groups.items():
             _add_counts(self.groups.setdefault(group, Counter()), counts)
         for key, cell in other.scores.items():
-            if keep is not None and not keep(key):
+            if not keep.has(key.segment, key.score):
                 continue
             mine = self.scores.get(key)
             if mine is None:
@@ -175,13 +207,15 @@ class Cells:
         return zlib.compress(json.dumps([groups, scores]).encode())
 
     @classmethod
-    def unpack(cls, data: bytes) -> Cells:
-        """Return what `pack` made bytes of."""
+    def unpack(cls, data: bytes, keep: Keep = ALL) -> Cells:
+        """Return what `pack` made bytes of, of scores those that are chosen."""
         cells = cls()
         groups, scores = json.loads(zlib.decompress(data))
         for service, workflow, segment, counts in groups:
             cells.groups[GroupKey(service, workflow, segment)] = Counter(counts)
         for service, workflow, segment, name, kind, statuses, bins, sums in scores:
+            if not keep.has(segment, name):
+                continue
             cell = Cell(None if kind is None else Kind(*kind))
             key = CellKey(service, workflow, segment, name, _measurement(cell.kind))
             cell.statuses.update(statuses)

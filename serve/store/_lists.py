@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ._cells import WHOLE
 from ._database import Database
 from ._measured import MeasuredScore
 from ._names import segments_told_apart
@@ -265,8 +266,10 @@ def means_before(
     for number, kind in kinds_of(database).items():
         numbers.setdefault(MeasuredScore(kind.name, kind.measurement), []).append(number)
     found: dict[tuple[str, int], float] = {}
-    now = sums.between(database, from_ms, until_ms, keep=lambda key: not key.segment)
-    for cells in (now, sums.day_before(database, from_ms)):
+    for cells in (
+        sums.between(database, from_ms, until_ms, WHOLE),
+        sums.day_before(database, from_ms, WHOLE),
+    ):
         for workflow in {key.workflow for key in cells.scores}:
             scores = Selection(cells, Filters(workflow=workflow)).scores()
             for name, cell in scores.items():

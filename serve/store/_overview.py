@@ -108,16 +108,6 @@ class Selection:
         self._filters = filters
         self._objectives = objectives or Objectives()
 
-    @classmethod
-    def of(
-        cls, parts: Iterable[Cells], filters: Filters, objectives: Objectives | None = None
-    ) -> Selection:
-        """Return the same of several stretches of time together."""
-        whole = Cells()
-        for cells in parts:
-            whole.add(cells)
-        return cls(whole, filters, objectives)
-
     def counts(self) -> Counter[str]:
         """Return how many requests there were, and how many of each kind."""
         whole: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from ragmeter.exporters._format import clean
 from ragmeter.quality.measurement import measurement_of
 
 from ._appearances import deployments_in
-from ._cells import Cell
+from ._cells import WHOLE, Cell
 from ._database import Database
 from ._evidence import Evidence, evidence, unknown_sentences
 from ._guidance import SameQuestion, advice, cause, is_refused
@@ -153,10 +153,10 @@ def _usual(
     filters = Filters(service=row.service, workflow=row.workflow)
     before: dict[MeasuredScore, Cell] = {}
     if deployed is not None:
-        before = Selection(sums.day_before(database, deployed[1]), filters).scores()
+        before = Selection(sums.day_before(database, deployed[1], WHOLE), filters).scores()
     if not any(usual_of(cell) for cell in before.values()):
         until = row.at_ms // _SLOT_MS * _SLOT_MS + _SLOT_MS
-        before = Selection(sums.day_before(database, until), filters).scores()
+        before = Selection(sums.day_before(database, until, WHOLE), filters).scores()
     return before
 
 

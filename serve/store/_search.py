@@ -23,40 +23,44 @@ Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
 """Stretches of time with their sums, as `Sums.parts`."""
 
 
-def with_part(database: Database, parts: Parts, wanted: Filters, told_apart: ToldApart) -> Parts:
-    """Return the sums with those of the part that is asked for, where they have none of it.
+def with_part(
+    database: Database, whole: Cells, parts: Parts, wanted: Filters, told_apart: ToldApart
+) -> tuple[Cells, Parts]:
+    """Return sums with those of the part that is asked for, where they have none of it.
 
     Args:
         database: A connection that reads.
-        parts: What was added up.
+        whole: Of all the time.
+        parts: Of stretches of it.
         wanted: What is asked for.
-        told_apart: The parts that are in it.
+        told_apart: The parts that are in both.
     """
-    if not wanted.segment or not parts or _is_in(wanted.segment, told_apart):
-        return parts
+    segment = wanted.segment
+    if not segment or not parts or _is_in(segment, told_apart):
+        return whole, parts
     condition, given = where_of(wanted, (parts[0][0], parts[-1][1]), database.has_word)
     found = database.execute(
         f"SELECT r.at, r.id FROM request r WHERE {condition} ORDER BY r.at", tuple(given)
     ).fetchall()
+    # Those of memory are everybody's; what they have of the part is of a time when it was told apart.
+    together = Cells()
+    together.groups = {key: one for key, one in whole.groups.items() if key.segment != segment}
+    together.scores = {key: one for key, one in whole.scores.items() if key.segment != segment}
     counted: list[tuple[int, int, Cells]] = []
-    for began, ended, cells in parts:
-        # Those of memory are everybody's.
-        whole = Cells()
-        for group, counts in cells.groups.items():
-            if group.segment != wanted.segment:
-                whole.groups[group] = counts
-        for key, cell in cells.scores.items():
-            if key.segment != wanted.segment:
-                whole.scores[key] = cell
+    for began, ended, _ in parts:
         numbers = [number for at, number in found if began <= at < ended]
+        cells = Cells()
         if numbers:
             ours = Cells.of(database, numbers, ToldApart({}, frozenset()))
-            for group, counts in ours.groups.items():
-                whole.groups[GroupKey(*group[:2], wanted.segment)] = counts
-            for key, cell in ours.scores.items():
-                whole.scores[CellKey(*key[:2], wanted.segment, *key[3:])] = cell
-        counted.append((began, ended, whole))
-    return counted
+            cells.groups = {
+                GroupKey(*key[:2], segment): counts for key, counts in ours.groups.items()
+            }
+            cells.scores = {
+                CellKey(*key[:2], segment, *key[3:]): cell for key, cell in ours.scores.items()
+            }
+            together.add(cells)
+        counted.append((began, ended, cells))
+    return together, counted
 
 
 def _is_in(segment: str, told_apart: ToldApart) -> bool:

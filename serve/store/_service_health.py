@@ -17,7 +17,7 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.version_comparison import detectable_fall
 
 from ._appearances import deployments_in
-from ._cells import CellKey, Cells
+from ._cells import Cells, Keep
 from ._database import Database
 from ._deployment_effects import (
     SUPPORT,
@@ -112,14 +112,8 @@ class ServiceHealth:
         )
         start = from_ms // (step * 1000) * step * 1000
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
-        named = "" if by in ("service", "workflow") else f"{by}:"
-        chosen = ("", filters.segment or "")
-
-        def keep(key: CellKey) -> bool:
-            if key.score not in _SHOWN:
-                return False
-            return key.segment in chosen or bool(named and key.segment.startswith(named))
-
+        named = "" if by in ("service", "workflow") else by
+        keep = Keep(frozenset({"", filters.segment or ""}), _SHOWN, named)
         between = cache(partial(self._sums.between, database, keep=keep))
         cells = between(*bounds)
         counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))

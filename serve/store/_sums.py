@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import overload
 
-from ._cells import Cells, Keep
+from ._cells import ALL, Cells, Keep
 from ._database import Database
 from ._forgetting import Known, known_names
 from ._keeping import HOUR_MS, SLOTS
@@ -38,9 +38,7 @@ class Sums:
         self._known: OrderedDict[Hashable, tuple[tuple[object, ...], Cells]] = OrderedDict()
         self._cells = 0
 
-    def between(
-        self, database: Database, from_ms: int, until_ms: int, keep: Keep | None = None
-    ) -> Cells:
+    def between(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums between two moments, the second not included.
 
         The hours before the newest one are remembered together.
@@ -49,7 +47,7 @@ class Sums:
             database: A connection that reads.
             from_ms: The first moment.
             until_ms: The second one.
-            keep: Of which scores; None: of all, and the counts of requests.
+            keep: Of which scores.
         """
         whole = Cells()
         hours = self._settled_hours(database, from_ms, until_ms)
@@ -65,16 +63,16 @@ class Sums:
             ).fetchone()
             names = known_names(database) if archived else None
             known = self._cached(
-                ("hours", *hours),
+                ("hours", *hours, keep),
                 (*state, archived, names),
-                lambda: _together(self.parts(database, *hours)),
+                lambda: _together(self.parts(database, *hours, keep)),
             )
-            for _, _, cells in self.parts(database, from_ms, hours[0]):
-                whole.add(cells, keep)
-            whole.add(known, keep)
+            for _, _, cells in self.parts(database, from_ms, hours[0], keep):
+                whole.add(cells)
+            whole.add(known)
             from_ms = hours[1]
-        for _, _, cells in self.parts(database, from_ms, until_ms):
-            whole.add(cells, keep)
+        for _, _, cells in self.parts(database, from_ms, until_ms, keep):
+            whole.add(cells)
         return whole
 
     def _settled_hours(
@@ -87,7 +85,7 @@ class Sums:
         first, end = -(-from_ms // HOUR_MS), min((newest or 0) // SLOTS, until_ms // HOUR_MS)
         return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
-    def day_before(self, database: Database, at_ms: int) -> Cells:
+    def day_before(self, database: Database, at_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums of the day before a moment, which begins with an hour and ends with a slot."""
         until = at_ms // SLOT_MS * SLOT_MS
         since = (until - _DAY_MS) // HOUR_MS * HOUR_MS
@@ -96,11 +94,13 @@ class Sums:
             (since // SLOT_MS, until // SLOT_MS),
         ).fetchone()
         return self._cached(
-            ("day", until), (generation,), lambda: _together(self.parts(database, since, until))
+            ("day", until, keep),
+            (generation,),
+            lambda: _together(self.parts(database, since, until, keep)),
         )
 
     def parts(
-        self, database: Database, from_ms: int, until_ms: int
+        self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL
     ) -> Iterator[tuple[int, int, Cells]]:
         """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
         names = known_names(database)
@@ -110,14 +110,15 @@ class Sums:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
-                found = self._hour(database, hour, generations.get(hour), names, hour in archived)
+                found = self._hour(
+                    database, hour, generations.get(hour), names, hour in archived, keep
+                )
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
                     continue
             slot_end = min((at // SLOT_MS + 1) * SLOT_MS, until_ms)
-            cells = self._slot(database, at, slot_end)
-            yield at, slot_end, cells
+            yield at, slot_end, self._slot(database, at, slot_end, keep)
             at = slot_end
 
     def _states(
@@ -142,14 +143,15 @@ class Sums:
         generation: int | None,
         names: Known,
         is_archived: bool,
+        keep: Keep,
     ) -> Cells | None:
         """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
         if generation is None and not is_archived:
             return Cells()
         return self._cached(
-            ("hour", hour),
+            ("hour", hour, keep),
             (generation, names if is_archived else None),
-            lambda: self._stored_sums(database, hour, generation, names),
+            lambda: self._stored_sums(database, hour, generation, names, keep),
         )
 
     def _stored_sums(
@@ -158,6 +160,7 @@ class Sums:
         hour: int,
         generation: int | None,
         names: Known,
+        keep: Keep,
     ) -> Cells | None:
         archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         summed = database.execute(
@@ -169,25 +172,30 @@ class Sums:
             # What was deleted is in no slot.
             cells = Cells()
             for at in range(hour * HOUR_MS, (hour + 1) * HOUR_MS, SLOT_MS):
-                cells.add(self._slot(database, at, at + SLOT_MS))
+                cells.add(self._slot(database, at, at + SLOT_MS, keep))
         else:
-            cells = Cells.unpack(summed[0])
+            cells = Cells.unpack(summed[0], keep)
         if archived is not None:
-            cells.add(Cells.unpack(archived[0]).known(names))
+            cells.add(Cells.unpack(archived[0]).known(names), keep)
         return cells
 
-    def _slot(self, database: Database, from_ms: int, until_ms: int) -> Cells:
+    def _slot(self, database: Database, from_ms: int, until_ms: int, keep: Keep) -> Cells:
         """Return the sums of a slot, or of a part of one."""
         row = database.execute(
             "SELECT generation FROM slot WHERE slot = ?", (from_ms // SLOT_MS,)
         ).fetchone()
         if row is None:
             return Cells()
-        return self._cached(
+        whole = self._cached(
             ("slot", from_ms, until_ms),
             tuple(row),
             lambda: Cells.between(database, from_ms, until_ms, segments_told_apart(database)),
         )
+        if keep == ALL:
+            return whole
+        chosen = Cells()
+        chosen.add(whole, keep)
+        return chosen
 
     @overload
     def _cached(

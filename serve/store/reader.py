@@ -16,7 +16,7 @@ from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.objectives import Objectives
 from ragmeter.watch.change import Change
 
-from ._cells import CellKey
+from ._cells import ALL, CellKey, Cells, Keep
 from ._chunk_list import chunks
 from ._conversation_list import conversations
 from ._database import Database, Home
@@ -101,22 +101,24 @@ class Reader:
             chosen = Selection(cells, wanted, Objectives(self._objectives()))
             return chosen.estimates(segments_told_apart(database))
 
-    def overview(self, filters: Filters | None = None) -> Overview:
-        """Return everything of a stretch of time at a glance."""
+    def overview(self, filters: Filters | None = None, *, groups: bool = True) -> Overview:
+        """Return everything of a stretch of time at a glance; without `groups`, `Overview.groups` is empty."""
         wanted = filters or Filters()
         from_ms, until_ms = self.bounds(wanted)
         with self._reading() as database:
             told_apart = segments_told_apart(database)
-            added = list(self._sums.parts(database, from_ms, until_ms))
-            parts = with_part(database, added, wanted, told_apart)
-            objectives = Objectives(self._objectives())
-            whole = (
-                Selection(self._sums.between(database, from_ms, until_ms), wanted, objectives)
-                if parts is added
-                else Selection.of([cells for _, _, cells in parts], wanted, objectives)
+            keep = Keep(frozenset({wanted.segment or ""}))
+            together, parts = with_part(
+                database,
+                self._sums.between(database, from_ms, until_ms, ALL if groups else keep),
+                list(self._sums.parts(database, from_ms, until_ms, keep)),
+                wanted,
+                told_apart,
             )
+            objectives = Objectives(self._objectives())
+            whole = Selection(together, wanted, objectives)
             # What was usual before; where nothing was before, what is now.
-            before = Selection(self._sums.day_before(database, from_ms), wanted).scores()
+            before = Selection(self._sums.day_before(database, from_ms, keep), wanted).scores()
             counts = whole.counts()
             chosen = [
                 (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
@@ -157,7 +159,7 @@ class Reader:
                 without_text=counts["without_text"],
                 scores=tuple(summaries[name] for name in reversed(first.values())),
                 others=tuple(one for name, one in summaries.items() if name != first[name.score]),
-                groups=whole.groups(told_apart, order),
+                groups=whole.groups(told_apart, order) if groups else (),
                 judge=judge_use(counts),
                 dropped=_drop_counts(database, from_ms, until_ms, wanted.service),
                 services=whole.by_name("service"),
@@ -208,8 +210,10 @@ class Reader:
         """Return `ScoreSummary.trend` alone, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
-            added = list(self._sums.parts(database, *self.bounds(wanted)))
-            parts = with_part(database, added, wanted, segments_told_apart(database))
+            keep = Keep(frozenset({wanted.segment or ""}))
+            added = list(self._sums.parts(database, *self.bounds(wanted), keep))
+            told_apart = segments_told_apart(database)
+            _, parts = with_part(database, Cells(), added, wanted, told_apart)
             return trends(
                 (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
             )
