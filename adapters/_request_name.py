@@ -42,9 +42,14 @@ _LAUNCHERS = frozenset(
 """Names of what starts programs: they say nothing of the program."""
 
 
-def request_name(shown: str | None) -> str | None:
-    """Return `shown`, unless it names a framework's plumbing and the service or the script has a name."""
-    if shown is None or not (shown.startswith("Runnable") or shown in _PLUMBING):
+def request_name(shown: str | None, *, is_model: bool = False) -> str | None:
+    """Return `shown`, unless it names a framework's plumbing and the service or the script has a name.
+
+    Args:
+        shown: The name of the outermost step.
+        is_model: Whether that is a model's call: its class says nothing of the application.
+    """
+    if shown is None or not (is_model or shown.startswith("Runnable") or shown in _PLUMBING):
         return shown
     return _service() or _script() or shown
 

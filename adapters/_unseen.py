@@ -24,6 +24,7 @@ from ragmeter.adapters import default_meter
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates, contexts_in_prompts
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
 from ragmeter.adapters.reading.results import (
     ANY_TOOL,
@@ -48,6 +49,7 @@ __all__ = [
     "Who",
     "content_of",
     "documents_of",
+    "may_show",
     "plain_of",
     "query_of",
     "result_in",
@@ -63,6 +65,8 @@ MORE_LOOKS = 5
 """Requests that are looked at again when the number of those without a retrieval has doubled."""
 MOST_GIVEN = 50
 """Texts given out that are noted of one request."""
+MIN_SHOWN = 60
+"""A prompt of fewer characters shows no documents."""
 MIN_LETTERS = 20
 """A text of fewer letters is a label or a number rather than what was retrieved."""
 MAX_ITEMS = 200
@@ -94,6 +98,11 @@ def retrieval_rules(
     """
     rules = RetrievalRules(as_tools(tools), as_tools(functions, "retrieval_functions"))
     return rules if any(rules) else None
+
+
+def may_show(calls: Iterable[Sent]) -> bool:
+    """Return whether a model was sent enough to have been shown documents."""
+    return any(len(text) >= MIN_SHOWN for sent in calls for _, texts in sent for text in texts)
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
@@ -237,12 +246,28 @@ class Lookout:
         self._framework = framework
         self._line = line
         self._unseen = 0
+        self._templates = PromptTemplates()
         self.looks = LOOKS
         """Requests of which what tools and functions give out is still to be noted."""
 
     def count_retrieval(self) -> None:
         """Count a request that retrieved."""
         self.looks -= self.looks > 0
+
+    def documents_shown(
+        self, calls: Sequence[Step], name: str, question: str | None, answer: str | None
+    ) -> tuple[ContextSnapshot, ...]:
+        """Return the documents in the prompt of a request that retrieved nothing; on the worker.
+
+        Only where its layout tells one from the next, and beside a question.
+        """
+        told = None if question is None else contexts_in_prompts(calls, answer, question)
+        if told is None or question is None or not told.is_divided:
+            return ()
+        return tuple(
+            ContextSnapshot(item.text or "", item.id, None, {})
+            for item in self._templates.without(name, question, told.documents)
+        )
 
     def note(
         self,

@@ -79,7 +79,8 @@ def build_run(
     """
     try:
         are_read = read_results(request, lookout)
-        run = _run_of(request, ending, output, given_contexts, output_contexts, are_read=are_read)
+        given = (given_contexts, output_contexts)
+        run = _run_of(request, ending, output, given, lookout, are_read=are_read)
         if run is None:
             note_unseen(lookout, request)
         return run
@@ -91,11 +92,12 @@ def _run_of(
     request: OpenRequest,
     ending: Ending,
     output: OutputNote,
-    given_contexts: tuple[ContextSnapshot, ...] | None,
-    output_contexts: tuple[ContextSnapshot, ...] | None,
+    given: tuple[tuple[ContextSnapshot, ...] | None, tuple[ContextSnapshot, ...] | None],
+    lookout: Lookout,
     *,
     are_read: bool,
 ) -> RagRun | None:
+    given_contexts, output_contexts = given
     calls = steps_of(request)
     note_shaped(request, calls)
     answer = _answer(request, output, calls)
@@ -124,6 +126,10 @@ def _run_of(
             contexts = _shown_of(pool, request, (question, answer), queries) or None
             rule = "prompt"
     if contexts is None and not notes:
+        name = _name(request) or ""
+        contexts = lookout.documents_shown(calls, name, question, answer) or None
+        rule = "prompt"
+    if contexts is None and not notes:
         return None
     refusal = refusal_before(calls, answer)
     if refusal is None:
@@ -147,7 +153,7 @@ def _run_of(
         answer=answer,
         reference=scope.reference,
         status=status,
-        name=scope.name or request.options.name or request_name(root.name),
+        name=_name(request),
         search_query=search_query_of(question, queries if len(queries) == len(notes) else ()),
     )
     metadata = request.metadata
@@ -168,6 +174,12 @@ def _run_of(
         framework_metadata=metadata,
         error_type=error_type(ending.error),
     )
+
+
+def _name(request: OpenRequest) -> str | None:
+    root = request.root
+    named = (request.scope or _NOTHING_SAID).name or request.options.name
+    return named or request_name(root.name, is_model=root.kind == "llm")
 
 
 def _own_tags(tags: Sequence[str], metadata: Mapping[str, Any]) -> tuple[str, ...]:

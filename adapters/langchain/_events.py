@@ -24,6 +24,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
+from ragmeter.adapters._unseen import may_show
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.scope import is_suppressed
@@ -291,7 +292,7 @@ def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], pr
     """Note a model call in progress and what it was sent, unless it helps a retriever."""
     request = run.request
     request.open_llms[run.run_id.int] = run
-    if run.retriever is not None or run is request.root:
+    if run.retriever is not None:
         return
     run.sent = read(prompt)
     size_bytes = new_bytes(run.sent, request.known_texts) + request.loose_bytes
@@ -305,17 +306,16 @@ def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) ->
     """Note what a model said, unless it helped a retriever."""
     if not _ends(attached, run, run_id):
         return
+    now = time.time_ns()
     request = run.request
     request.open_llms.pop(run_id.int, None)
-    if run is request.root:
-        attached.tracker.close_request(request)
-        attached.lookout.note((), (), None, ())
-        return
     if run.retriever is None:
         refusal = llm_refusal(response)
         text = llm_text(response) or refusal or None
         arguments = () if text else tool_arguments(response)
         request.llms.append(LlmNote(run, text, arguments, refusal, response_id(response)))
+        if run is request.root:
+            _end_request(attached, request, now, text)
 
 
 def run_failed(
@@ -478,14 +478,15 @@ def _end_request(
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
     _remember(attached, request)
-    if given is None and not (request.handed or request.retrievals or has_retrieved(request)):
-        if not (options.strict or _holds_state(request)):
-            output_contexts = documents_beside_answer(outputs, request.inputs)
-        if output_contexts is None:
-            note_unseen(attached.lookout, request)
-            request.dissolve()
-            return
-    attached.lookout.count_retrieval()
+    known = given is not None or request.handed or request.retrievals or has_retrieved(request)
+    if not (known or options.strict or _holds_state(request)):
+        output_contexts = documents_beside_answer(outputs, request.inputs)
+    if known or output_contexts is not None:
+        attached.lookout.count_retrieval()
+    elif options.strict or not may_show(note.run.sent for note in request.llms):
+        note_unseen(attached.lookout, request)
+        request.dissolve()
+        return
     output = note_output(outputs, request.inputs)
     if options.answer is not None and error is None:
         with attached.on_override:

@@ -44,15 +44,14 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
     calls = steps_of(ended.calls)
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
+    retrieved = note_shaped(ended, calls)
     if ended.earlier is not None:
         question = question or _asked_of_earlier(ended.earlier, calls)
-        if question is None:
-            note_unseen(lookout, ended)
-            return None
-        ended.scopes[0].found.append(Batch(ended.earlier.nodes, None, 0))
-    if not note_shaped(ended, calls):
-        note_unseen(lookout, ended)
-        return None
+        if question is not None:
+            retrieved = True
+            ended.scopes[0].found.append(Batch(ended.earlier.nodes, None, 0))
+    if question is None and not retrieved:
+        question = asked_in(calls)
     are_read = read_results(ended, lookout)
     status, answer = ended.status, ended.answer
     if answer is None and ended.output.strings:
@@ -66,12 +65,18 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
     reached = nodes_that_reached(ended, calls, answer)
     if given is not None:
         reached = Reached(given, frozenset(), by_prompt=False)
+    elif not retrieved:
+        shown = lookout.documents_shown(calls, ended.name or "", question, answer)
+        if not shown:
+            note_unseen(lookout, ended)
+            return None
+        nodes = tuple(NodeSnapshot(*item) for item in shown)
+        reached = Reached(nodes, frozenset(), by_prompt=True)
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         reached = Reached(None, frozenset(), by_prompt=False)
-    nodes, rejected, by_prompt = reached
-    left_out = {ended.scopes[index] for index in rejected}
+    left_out = {ended.scopes[index] for index in reached.rejected}
     shared = SharedContexts(to_node_contexts)
-    contexts = None if nodes is None else shared.of(nodes)
+    contexts = None if reached.nodes is None else shared.of(reached.nodes)
     retrievals = tuple(
         _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
     )
@@ -81,12 +86,12 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
             question=question,
             contexts=contexts,
             carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
-            contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
+            contexts_by="given" if given is not None else "prompt" if reached.by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
             answer=answer,
             reference=scope.reference,
             status=status,
-            name=scope.name or request_name(ended.name),
+            name=scope.name or request_name(ended.name, is_model=not ended.name),
             search_query=search_query_of(question, [item.query for item in retrievals]),
         ),
         run_id=ended.run_id,

@@ -23,7 +23,7 @@ from ragmeter.adapters._open_requests import (
     status_of_error,
 )
 from ragmeter.adapters._other_spans import captured
-from ragmeter.adapters._unseen import Lookout, RetrievalRules
+from ragmeter.adapters._unseen import Lookout, RetrievalRules, may_show
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
@@ -267,7 +267,7 @@ class SpanFollower:
         request = LlamaRequest(
             id_,
             kind,
-            self._name or type(instance).__name__,
+            self._name or ("" if kind == "llm" else type(instance).__name__),
             question,
             scope_around(tags.get("ragmeter"), self._scope_guard),
             {**tags},
@@ -542,13 +542,13 @@ class SpanFollower:
         request.returned = True
         self._requests.close(request.run_id)
         self._frames.pop(request.run_id, None)
-        tried = request.tried or request.output.contexts is not None or request.may_have_retrieved
         if not request.in_scope or not self._once.is_first(request.run_id):
             return
-        if not tried:
+        if request.tried or request.output.contexts is not None or request.may_have_retrieved:
+            self._lookout.count_retrieval()
+        elif not may_show(call.messages for call in request.calls):
             note_unseen(self._lookout, request)
             return
-        self._lookout.count_retrieval()
         ended = request.ended(status, answer, error, time.time_ns())
         span = ended.spans.target or ended.spans.parent
         captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)

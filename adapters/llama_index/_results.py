@@ -129,7 +129,7 @@ def note_unseen(lookout: Lookout, request: LlamaRequest | Ended) -> None:
 
 def note_shaped(ended: Ended, calls: Sequence[Step]) -> bool:
     """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
-    if ended.tried or not ended.shaped:
+    if ended.tried:
         return True
     results = [ShapedResult(late.earlier, late.given) for late in ended.shaped]
     for late, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):

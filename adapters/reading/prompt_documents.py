@@ -18,12 +18,17 @@ from .values import Document
 
 __all__ = [
     "PromptContexts",
+    "PromptTemplates",
     "asked_in",
     "carried_in",
     "contexts_in_prompts",
     "sent_this_turn",
     "stands_in",
 ]
+
+_SPEAKERS = ("user", "human", "assistant", "ai")
+_QUESTIONS = 3
+_MOST_NAMES = 1_000
 
 
 class PromptContexts(NamedTuple):
@@ -53,7 +58,11 @@ def contexts_in_prompts(
     if sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
         return None
     sent = authors[-1].sent
-    place = place_in(sent, question, len(known) or None)
+    turn = turn_in([role for role, _ in sent])
+    asked = [
+        message for at, message in enumerate(sent) if at >= turn or message.role not in _SPEAKERS
+    ]
+    place = place_in(asked, question, len(known) or None)
     if place is not None and place.pieces:
         found = tuple(Document(piece.text, piece.id) for piece in place.pieces)
         if known and place.is_divided:
@@ -61,14 +70,44 @@ def contexts_in_prompts(
                 item._replace(text=piece.text) for item, piece in zip(known, found, strict=True)
             )
         return PromptContexts(found, place.is_divided)
+    replies = {letters_of(call.words) for call in calls}  # of an agent that is called as a tool
     found = tuple(
         item
         for message in _of_tools(sent)
+        if letters_of(message.text) not in replies
         for told in [cut(message.text, ANY_TOOL) or ()]
         if reads_as_retrieved(told)
         for item in told
     )
     return PromptContexts(found, is_divided=True) if found and not known else None
+
+
+class PromptTemplates:
+    """What stands in every prompt of an application, whatever is asked: its template, and no document."""
+
+    def __init__(self) -> None:
+        self._constant: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def without(
+        self, name: str, question: str, documents: Sequence[Document]
+    ) -> tuple[Document, ...]:
+        """Return the documents that have not stood in every prompt yet.
+
+        Args:
+            name: The application's, or its workflow's.
+            question: What was asked: a passage is the template's once three questions had it beside them.
+            documents: What the prompt shows.
+        """
+        shown = {letters_of(item.text or ""): item for item in documents}
+        constant, asked = self._constant.get(name) or (frozenset(shown), frozenset())
+        constant &= shown.keys()
+        if len(asked) < _QUESTIONS:
+            asked |= {question}
+        if name in self._constant or len(self._constant) < _MOST_NAMES:
+            self._constant[name] = constant, asked
+        if len(asked) < _QUESTIONS:
+            return tuple(documents)
+        return tuple(item for letters, item in shown.items() if letters not in constant)
 
 
 def carried_in(

@@ -291,7 +291,9 @@ class Pipeline:
         self._score(offered)
 
     def _tell_unseen(self, item: UnseenRetrieval) -> None:
-        self._no_data.retrieval_unseen(item.reason, item.look(), self._counters.n_captured)
+        # What is still on its way may turn out to be no request, as this one did.
+        known = self._counters.n_captured - self._counters.in_flight
+        self._no_data.retrieval_unseen(item.reason, item.look(), known)
         self._exporting.retrieval_unseen(item.framework, item.reason)
 
     def _score(self, batch: Sequence[Offer]) -> None:

@@ -338,6 +338,7 @@ def test_what_is_noted_is_bounded_and_ends():
     lookout = watch.handler._attachment.lookout
     for _ in range(_unseen.LOOKS):
         ask_chain(FOUND[0], watch)
+    assert watch.meter.flush(30)
     assert not lookout.looks
     watch.close()
     assert watch.state == 0
