@@ -454,7 +454,7 @@ class SpanFollower:
             answer = self._readers.answer(result, answer)
         if contexts is not None or answer.strings:
             self._note_output(request, arguments, result, answer, contexts)
-        if frame.kind == "llm" and answer.text is None:  # it is streamed
+        if frame.kind == "llm" and not (answer.text or answer.strings):  # it is streamed
             request.earlier = None
             self._finish(request, "ok", None, None)
         elif answer.stream is not None:
