@@ -12,10 +12,9 @@ words stand in its prompt: the drafts of a map-reduce or refine chain.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import plain_of
 from ragmeter.adapters.reading.answer import (
     ANSWER_NAMES,
@@ -23,19 +22,15 @@ from ragmeter.adapters.reading.answer import (
     choose_answer,
     is_label,
 )
-from ragmeter.adapters.reading.contexts import Stretch, metadata_texts, stretches_in
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.requests.size import weight_of
 
-from ._calls import steps_of
 from ._payloads import fields_in, find_answer
-from ._state import OpenRequest
 
 __all__ = [
     "OutputNote",
     "answer_in",
     "note_output",
-    "shown",
 ]
 
 
@@ -120,26 +115,3 @@ def _structured_text(value: object) -> str | None:
     """
     text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
     return text or json.dumps(value, ensure_ascii=False, default=lambda _: None)
-
-
-def shown(
-    request: OpenRequest,
-    answer: str | None,
-    contexts: Sequence[ContextSnapshot],
-    question: str | None,
-    queries: Sequence[str],
-) -> tuple[Stretch, ...] | None:
-    """Return what of the contexts the answering calls saw, in their prompts' order; None: not known.
-
-    Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
-    """
-    return stretches_in(
-        steps_of(request, unfinished=True),
-        [item.text for item in contexts],
-        answer=answer,
-        question=question,
-        queries=queries,
-        after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
-        are_whole=True,
-        beside=metadata_texts((item.text, item.metadata) for item in contexts),
-    )

@@ -15,12 +15,8 @@ from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
-from ragmeter.adapters.reading.prompt_documents import (
-    asked_in,
-    carried_in,
-    sent_this_turn,
-    stands_in,
-)
+from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
+from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
@@ -30,11 +26,7 @@ from ragmeter.metrics.sample import ContextsBy, search_query_of
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import RequestScope
 
-from ._answers import (
-    OutputNote,
-    answer_in,
-    shown,
-)
+from ._answers import OutputNote, answer_in
 from ._calls import steps_of
 from ._contexts import counted_retrievals, follow
 from ._results import note_shaped, note_unseen, read_results
@@ -117,14 +109,12 @@ def _run_of(
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         contexts = None
     elif notes and contexts is not None:
-        found = _in_prompts(request, notes, contexts, (question, answer), queries)
+        found = _in_prompts(request, notes, contexts, question, answer)
         if found is not None:
             contexts, rule = found, "prompt"
     elif request.handed and contexts is None and _was_asked(question, calls):
-        pool = _pool(request, (), request.handed)
-        if sent_this_turn((item.text for item in pool), calls):
-            contexts = _shown_of(pool, request, (question, answer), queries) or None
-            rule = "prompt"
+        contexts = _in_prompts(request, (), request.handed, question, answer) or None
+        rule = "prompt"
     if contexts is None and not notes:
         name = _name(request) or ""
         contexts = lookout.documents_shown(calls, name, question, answer) or None
@@ -234,50 +224,52 @@ def _in_prompts(
     request: OpenRequest,
     notes: Sequence[RetrievalNote],
     used: Sequence[ContextSnapshot],
-    asked_and_answered: tuple[str | None, str | None],
-    queries: Sequence[str],
+    question: str | None,
+    answer: str | None,
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return what of the documents stands in what the answering calls were sent; None: not known."""
-    if request.options.strict or not any(note.contexts for note in notes):
+    """Return what of the documents stands in what the answering calls were sent; None: not known.
+
+    Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
+    """
+    if request.options.strict or not (request.handed or any(note.contexts for note in notes)):
         return None
-    pool = _pool(request, notes, used)
-    seen = _shown_of(pool, request, asked_and_answered, queries)
+    calls = steps_of(request, unfinished=True)
+
+    def shown(documents: Sequence[ContextSnapshot]) -> tuple[ContextSnapshot, ...] | None:
+        stood = stretches_in(
+            calls,
+            [item.text for item in documents],
+            answer=answer,
+            question=question,
+            queries=[note.query for note in notes if isinstance(note.query, str)],
+            after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
+            are_whole=True,
+            this_turn=not notes,
+            beside=metadata_texts((item.text, item.metadata) for item in documents),
+        )
+        return (
+            None
+            if stood is None
+            else tuple(
+                item if one.text is None else item._replace(text=one.text)
+                for one in stood
+                for item in [documents[one.passage]]
+            )
+        )
+
+    pool = candidates(notes, request.passages, used)
+    seen = shown(pool)
     if seen is not None and 0 < len(used) < len(pool):
         # A document that was split stands there as a whole where its parts do.
-        parts = _shown_of(used, request, asked_and_answered, queries)
+        parts = shown(used)
         if parts is not None and _letters(parts) >= _letters(seen):
             return parts
     return seen
 
 
-def _pool(
-    request: OpenRequest, notes: Sequence[RetrievalNote], used: Sequence[ContextSnapshot]
-) -> list[ContextSnapshot]:
-    return candidates(notes, () if request.options.strict else request.passages, used)
-
-
-def _shown_of(
-    documents: Sequence[ContextSnapshot],
-    request: OpenRequest,
-    asked_and_answered: tuple[str | None, str | None],
-    queries: Sequence[str],
-) -> tuple[ContextSnapshot, ...] | None:
-    question, answer = asked_and_answered
-    stood = shown(request, answer, documents, question, queries)
-    if stood is None:
-        return None
-    return tuple(
-        item if one.text is None else item._replace(text=one.text)
-        for one in stood
-        for item in [documents[one.passage]]
-    )
-
-
 def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
     """Return whether a model was sent the question: of documents that are summed up, none was asked."""
-    if question is None or is_label(question):
-        return False
-    return any(question in text for call in calls for _, text in call.sent)
+    return question is not None and not is_label(question) and stands_in(question, calls)
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:
@@ -317,7 +309,7 @@ def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bo
 def _retrieval(
     note: RetrievalNote, ending: Ending, shared: SharedContexts[ContextSnapshot]
 ) -> Retrieval:
-    metadata = note.metadata
+    metadata = note.metadata or {}
     started = note.run.started_ns
     ended = note.ended_ns if note.ended_ns is not None else ending.ended_ns
     failed = note.error_type

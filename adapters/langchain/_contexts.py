@@ -49,9 +49,12 @@ def _passage_retrievals(request: OpenRequest, answering: Step | None) -> list[Re
         if passage.taken is not None or (texts and texts <= seen):
             continue
         seen |= texts
-        note = RetrievalNote(cast("Run", passage.run), None, None)
-        note.contexts = passage.documents
-        note.ended_ns, note.ended_order = passage.ended_ns, passage.ended_order
+        note = RetrievalNote(
+            cast("Run", passage.run),
+            contexts=passage.documents,
+            ended_ns=passage.ended_ns,
+            ended_order=passage.ended_order,
+        )
         (found if limit is None or passage.ended_order < limit else later).append(note)
     return found or later
 

@@ -193,8 +193,7 @@ def _retriever_started(
         run.transparent = True
         return
     if (enclosing := enclosing_retriever(run)) is not None:
-        run.nested = RetrievalNote(run, None, None)
-        run.nested.outer = enclosing
+        run.nested = RetrievalNote(run, outer=enclosing)
         request.nested.append(run.nested)
         return
     around = active_retriever.get()

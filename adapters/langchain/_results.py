@@ -103,10 +103,8 @@ def _note_found(attached: Attachment, note: RetrievalNote, documents: Sequence[A
 
 
 def _note_of(run: Run, now: int) -> RetrievalNote:
-    note = RetrievalNote(run, query_of(run.taken), None)
-    note.ended_ns = now
-    note.ended_order = next(run.request.clock)
-    return note
+    order = next(run.request.clock)
+    return RetrievalNote(run, query_of(run.taken), ended_ns=now, ended_order=order)
 
 
 def _note_given(request: OpenRequest, run: Run, output: object) -> None:

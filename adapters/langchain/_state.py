@@ -187,43 +187,27 @@ class Run:
         return self.parent is not None and (self.parent.name or "").startswith("RunnableAssign")
 
 
+@dataclass(slots=True, eq=False)
 class RetrievalNote:
     """One retrieval: its run, and what came back."""
 
-    __slots__ = (
-        "contexts",
-        "documents",
-        "ended_ns",
-        "ended_order",
-        "error_type",
-        "metadata",
-        "outer",
-        "query",
-        "result",
-        "rule",
-        "run",
-        "source",
-        "target",
-    )
-
-    def __init__(self, run: Run, query: object, metadata: Mapping[str, Any] | None) -> None:
-        self.run = run
-        self.query = query
-        self.metadata = metadata or {}
-        self.outer: Run | None = None
-        """The retriever around it; of those that may count by context, where parent ids do not tell."""
-        self.contexts: tuple[ContextSnapshot, ...] | None = None
-        self.documents: tuple[Any, ...] = ()
-        self.ended_ns: int | None = None
-        self.ended_order: int | None = None
-        self.error_type: str | None = None
-        self.rule: RetrievalTool | None = None
-        """By which the documents are read from `result`; None: they are known."""
-        self.result: object = None
-        """What a tool or function gave out that the user has named."""
-        self.source: str | None = None
-        """Name of the collection or index that was searched."""
-        self.target: SpanContext | None = None
+    run: Run
+    query: object = None
+    metadata: Mapping[str, Any] | None = None
+    outer: Run | None = None
+    """The retriever around it; of those that may count by context, where parent ids do not tell."""
+    contexts: tuple[ContextSnapshot, ...] | None = None
+    documents: tuple[Any, ...] = ()
+    ended_ns: int | None = None
+    ended_order: int | None = None
+    error_type: str | None = None
+    rule: RetrievalTool | None = None
+    """By which the documents are read from `result`; None: they are known."""
+    result: object = None
+    """What a tool or function gave out that the user has named."""
+    source: str | None = None
+    """Name of the collection or index that was searched."""
+    target: SpanContext | None = None
 
     def note_around(self) -> None:
         """Note it, finished, with all runs around it."""

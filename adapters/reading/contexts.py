@@ -59,6 +59,7 @@ def stretches_in(
     after_ns: int = 0,
     by_tool: bool = False,
     are_whole: bool = False,
+    this_turn: bool = False,
     beside: Sequence[Sequence[str]] = (),
 ) -> tuple[Stretch, ...] | None:
     """Return what of the retrieved texts the answering call saw, in its prompt's order.
@@ -74,6 +75,7 @@ def stretches_in(
         after_ns: When the last retrieval ended.
         by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
         are_whole: Whether prompts hold all that was sent: spans often leave parts of it out.
+        this_turn: Whether what stands in earlier turns only does not count.
         beside: Texts in each one's metadata: of a document, the longest of its texts counts.
 
     Returns:
@@ -87,7 +89,7 @@ def stretches_in(
         authors = tuple(call for call in calls if call.sent)
     if not authors and not streamed:
         return None
-    reader = _Reader(calls, passages, question, queries, beside)
+    reader = _Reader(calls, passages, question, queries, beside, this_turn=this_turn)
     found = [one for author in authors or () for one in reader.read(author, 0)]
     if (
         not found and streamed
@@ -117,8 +119,11 @@ class _Reader:
         question: str | None,
         queries: Iterable[str | None],
         beside: Sequence[Sequence[str]],
+        *,
+        this_turn: bool,
     ) -> None:
         self._calls = calls
+        self._this_turn = this_turn
         self._texts = [*enumerate(passages)]
         self._texts += [(place, text) for place, texts in enumerate(beside) for text in texts]
         self._passages = passages
@@ -168,7 +173,7 @@ class _Reader:
             if hit.passage >= len(left):
                 if _is_most(hit.text, texts[hit.passage]):
                     stretches.append((hit.place, long[hit.passage - len(left)]))
-            elif bool(hit.call) == is_now:
+            elif bool(hit.call) == is_now and (is_now or not self._this_turn):
                 shown.setdefault(left[hit.passage][0], []).append(hit)
         for owner, places in shown.items():
             self._used.add(owner)
