@@ -422,6 +422,8 @@ _GRAM = 16
 """Every so many letters of all texts, so many in a row are noted, once, with where they stand."""
 _FEW = 4
 """Where a text's beginning stands in more places, its middle and its end are asked, too."""
+_MOST_READ = 10_000_000
+"""So many letters are read for texts that repeat themselves; beyond them their last places count."""
 
 
 class Page:
@@ -444,6 +446,7 @@ class Page:
         self._claimed = bytearray(len(self.letters))
         self._last: dict[str, int] = {}
         self._earlier: dict[str, list[int]] = {}
+        self._reads = _MOST_READ
         self._words: tuple[list[str], list[int]] | None = None
         self._grams: dict[tuple[str, ...], int] | None = None
         self._rough: set[tuple[str, ...]] | None = None
@@ -462,9 +465,10 @@ class Page:
 
     def _unclaimed(self, letters: str) -> Iterator[int]:
         length = len(letters)
-        if length >= 2 * _GRAM:
+        noted = self._noted(letters) if length >= 2 * _GRAM else None
+        if noted is not None:
             following = 0
-            for place in self._noted(letters):
+            for place in noted:
                 if place >= following and self.is_free(place, place + length):
                     yield place
                     following = place + length
@@ -477,8 +481,11 @@ class Page:
             # What begins before the end of what is claimed overlaps it as well.
             place = self.letters.find(letters, place + length if claimed < 0 else claimed + 1)
 
-    def _noted(self, letters: str) -> list[int]:
-        """Return the last places of a text by what is noted of the page, which is not read for each text."""
+    def _noted(self, letters: str) -> list[int] | None:
+        """Return the last places of a text by what is noted of the page, which is not read for each text.
+
+        None: it repeats itself, as a table's rows do, so that too much is noted; then the page is read.
+        """
         page = self.letters
         if not self._last:
             every = range(0, len(page) - _GRAM + 1, _GRAM)
@@ -489,18 +496,22 @@ class Page:
                     if self._last[gram] != at:
                         self._earlier.setdefault(gram, []).append(at)
         fewest: list[int] | None = None
+        repeats = False
         room = len(letters) - 2 * _GRAM
         for begin in (0, room // 2, room):  # many texts may begin, or end, alike
             found: list[int] = []
-            for offset in range(begin, begin + _GRAM):
-                gram = letters[offset : offset + _GRAM]
+            grams = [letters[offset : offset + _GRAM] for offset in range(begin, begin + _GRAM)]
+            for offset, gram in enumerate(grams, begin):
                 if gram in self._last:
                     earlier = self._earlier.get(gram, ())[-MOST_PLACES:]
                     found += [at - offset for at in (*earlier, self._last[gram])]
             if fewest is None or len(found) < len(fewest):
-                fewest = found
+                fewest, repeats = found, len({*grams}) < _GRAM
             if len(found) <= _FEW:
                 break
+        if repeats and len(fewest or ()) > MOST_PLACES and self._reads > 0:
+            self._reads -= len(page)
+            return None
         last = sorted(place for place in set(fewest or ()) if place >= 0)[-MOST_PLACES:]
         return [place for place in last if page.startswith(letters, place)]
 

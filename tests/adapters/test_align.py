@@ -83,6 +83,12 @@ def test_what_was_hardly_changed_is_whole():
     assert _shown([" ".join(words)], " ".join(changed)) == [(0, None)]
 
 
+def test_passages_that_repeat_one_word_are_all_found():
+    passages = [f"Text {place}. " + "word " * 150 for place in range(4)]
+
+    assert _shown(passages, *passages) == [(place, None) for place in range(4)]
+
+
 def test_parts_of_chinese_texts_are_found():
     passage = "".join(chr(0x4E00 + CHANCE.randint(0, 3_000)) for _ in range(200))
 
