@@ -18,6 +18,7 @@ from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import held_in_line, search_terms, sentence_lines
 from .tokens import normalise
+from .word_lists import read_entries
 
 __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
@@ -33,46 +34,7 @@ _HEDGE = re.compile(
     r"some|under|below|above|exceeding|~|≈|около|примерно|приблизительно|почти|более|свыше|больше|менее|меньше|"
     r"порядка|约|大约|近|将近|超过|多达|不到|至少|逾)\s*[$€£¥]?\s*\Z"
 )
-_WORDS = {
-    "0": "zero no none ноль нет",
-    "1": "one a an single first once один одна одно одного одной первый 一",
-    "2": "two both second twice double pair half два две двух оба второй 两 二 双",
-    "3": "three third три трех третий 三",
-    "4": "four fourth quarter четыре четырех 四",
-    "5": "five fifth пять пяти 五",
-    "6": "six sixth шесть шести 六",
-    "7": "seven seventh семь семи 七",
-    "8": "eight eighth восемь восьми 八",
-    "9": "nine ninth девять девяти 九",
-    "10": "ten tenth decade десять десяти 十",
-    "11": "eleven одиннадцать 十一",
-    "12": "twelve dozen двенадцать 十二",
-    "13": "thirteen 十三",
-    "14": "fourteen fortnight 十四",
-    "15": "fifteen пятнадцать 十五",
-    "16": "sixteen 十六",
-    "17": "seventeen 十七",
-    "18": "eighteen 十八",
-    "19": "nineteen 十九",
-    "20": "twenty двадцать двадцати 二十",
-    "24": "day сутки",
-    "25": "quarter четверть 四分之一",
-    "30": "thirty month тридцать 三十",
-    "40": "forty сорок 四十",
-    "33": "third треть 三分之一",
-    "50": "fifty half пятьдесят половин\\w* 五十 一半 半数",
-    "60": "sixty hour minute шестьдесят 六十",
-    "67": "two.thirds две.трети 三分之二",
-    "70": "seventy 七十",
-    "75": "three.quarters three.fourths три.четверти 四分之三",
-    "80": "eighty 八十",
-    "90": "ninety 九十",
-    "100": "hundred century сто 百",
-    "365": "year",
-    "1000": "thousand тысяча тысячи 千",
-    "1000000": "million миллион",
-    "1000000000": "billion миллиард",
-}
+_WORDS = read_entries("spelled_numbers")
 _ADDED = re.compile(
     r"\b(?:total|totals|totalling|sum|combined|altogether|in all|together|difference|apart|remaining|rest|"
     r"increase|decrease|longer|shorter|later|earlier|ago|old|aged?|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет|возраст\w*)\b|"
@@ -95,7 +57,7 @@ _STEM = 4
 
 @cache
 def _spelling_pattern(value: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(_WORDS[value].split())})(?![a-z])")
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(_WORDS[value])})(?![a-z])")
 
 
 class Fact(NamedTuple):

@@ -17,42 +17,10 @@ from .refusals import sentence_kinds
 from .stems import CONTENT, stem
 from .terms import compared_terms, terms_of_line
 from .tokens import has_han, normalise
+from .word_lists import read_entries
 
 __all__ = ["claim_terms", "claim_texts"]
 
-_FUNCTION = (
-    "all both every either neither much many more less few little lot own same such only just even "
-    "still yet already too very quite rather really well how when where why what whose while because "
-    "since although though unless until whether than once my mine your yours his hers him them theirs "
-    "ours us me myself yourself himself herself itself themselves one ones someone anyone everyone "
-    "somebody anybody everybody something anything everything through throughout across within without "
-    "among amongst against along around toward towards upon onto off out up down behind beside besides "
-    "beyond despite per via due like unlike except near must shall let get got make made take have "
-    "having able however therefore thus hence otherwise instead meanwhile moreover furthermore "
-    "additionally similarly likewise overall finally lastly first second third next always often "
-    "usually typically generally sometimes ever never s t re ve ll d m etc"
-)
-_FRAMING = (
-    "passage provide given based answer question mention accord summary summarize information context "
-    "document source text state article excerpt follow conclusion conclude here describe discuss "
-    "suggest indicate specify specific note please sure hope help helpful retrieve search result "
-    "paragraph chunk snippet above below directly explicitly explain refer regard respectively "
-    "highlight emphasize brief briefly reply respond отрывок отрывка отрывке отрывки отрывков фрагмент "
-    "предоставленный приведенный данный данных информация ответ вопрос согласно основа основание основании "
-    "контекст документ источник текст указать указано указывается говорится сказано упоминается следующий "
-    "следующие итак образом описано сообщается статья вывод отвечать"
-)
-_INTERJECTIONS = (
-    "yes yeah yea yep yup nope oh ah aha ha haha hahaha lol wow hmm hm mm hi hey hello bye thank thanks "
-    "да ага угу ого ой ах эх ну привет спасибо пожалуйста"
-)
-_REPLIES = (
-    "ok okay agree agreed true right correct indeed exactly absolutely totally definitely course doubt think "
-    "know guess good great nice cool fine awesome amazing funny interesting fun "
-    "talk see wait realize day welcome god окей согласен согласна верно правда точно "
-    "конечно хорошо ладно здорово отлично понятно ясно интересно думаю"
-)
-"""Of these a sentence is made that says what its speaker thinks of another's; beside other words they claim."""
 _HAN_REPLY = re.compile(
     r"\W*(?:(?:是的?|对的?|好的?|嗯+|啊|哦|哈+|没错|当然|同意|谢谢|你好|再见|真的|不错|太好了|有意思|"
     r"我也?(?:这么|这样)(?:认为|想)|我同意)[啊吧呢了的]?\W*)+\Z"
@@ -90,11 +58,9 @@ class _Words(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _words() -> _Words:
-    framing = frozenset(map(stem, _FRAMING.split()))
-    others = frozenset(map(stem, f"{_FUNCTION} {_INTERJECTIONS}".split()))
-    return _Words(
-        framing, framing | others | russian_function_stems(), frozenset(map(stem, _REPLIES.split()))
-    )
+    stems = {kind: frozenset(map(stem, words)) for kind, words in read_entries("claimless").items()}
+    framing, replies = stems["framing"], stems.pop("replies")
+    return _Words(framing, russian_function_stems().union(*stems.values()), replies)
 
 
 def _without_labels(sentence: str) -> str:

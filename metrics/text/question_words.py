@@ -15,24 +15,10 @@ from .function_words import russian_function_stems
 from .stems import stem
 from .terms import sentence_terms
 from .tokens import has_han
+from .word_lists import read_entries
 
 __all__ = ["asks", "topic_terms"]
 
-# Question words, commands to an assistant, courtesies, and verbs and nouns that only carry a
-# question ("How long does it take", "What kind of", "What is the name of").
-_ENGLISH = (
-    "what when where why how whose whether my mine me us please tell explain describe give list "
-    "show name know want need help find get take happen mean say call let see make like just "
-    "someone anyone something anything somebody anybody anything much many long often kind type "
-    "sort way exactly actually really ever yes no ok hi hello thanks thank sorry am"
-)
-_RUSSIAN = (
-    "насколько скажи скажите расскажи расскажите подскажи подскажите объясни объясните покажи "
-    "покажите назови назовите перечисли перечислите опиши опишите напиши напишите помоги помогите "
-    "пожалуйста спасибо привет здравствуйте является являются называется называются называют "
-    "занимает занимают значит означает означают делать сделать найти узнать знать хочу время "
-    "времени году количество число именно вообще"
-)
 # Cut out before bigrams are made, or their pieces would count as topics; the longest first.
 _CHINESE = re.compile(
     "请问|请告诉我|告诉我|请|谢谢|你好|您好|需要多长时间|需要多久|多长时间|多久|多少|多大|多高|多远|多长|多深|多重|"
@@ -52,7 +38,8 @@ _HAN = re.compile(f"[{HAN}]")
 
 @lru_cache(maxsize=1)
 def _asking_stems() -> frozenset[str]:
-    return frozenset(map(stem, f"{_ENGLISH} {_RUSSIAN}".split())) | russian_function_stems()
+    lists = read_entries("asking")
+    return russian_function_stems().union(map(stem, lists["english"] + lists["russian"]))
 
 
 def topic_terms(known: Analysis) -> list[str]:
@@ -89,17 +76,12 @@ def asks(known: Analysis) -> bool:
     return len(words) <= _KEY_WORDS and _TURN.search(text) is None
 
 
-_SMALL_TALK = (
-    "my mine me us like just make get take happen really ever yes no ok hi hello thanks thank sorry am much "
-    "many long often someone anyone something anything somebody anybody kind type sort way see say know mean "
-    "let call exactly actually want спасибо привет здравствуйте именно вообще знать хочу"
-)
 _MEANINGLESS = frozenset("s t".split())
 
 
 @lru_cache(maxsize=1)
 def _small_talk_stems() -> frozenset[str]:
-    return frozenset(map(stem, _SMALL_TALK.split())) | russian_function_stems()
+    return russian_function_stems().union(map(stem, read_entries("asking")["small_talk"]))
 
 
 def _distinct_terms(known: Analysis) -> list[str]:

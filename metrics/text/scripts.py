@@ -9,36 +9,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from .analysis import Analysis
-from .characters import HAN
+from .characters import character_class
+from .word_lists import read_entries
 
 __all__ = ["script_of", "share_a_script"]
 
-# Kana and Han are one: Japanese is written in both, in any proportion.
-_SCRIPTS = {
-    "han": f"{HAN}\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
-    "cyrillic": "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
-    "greek": "\u0370-\u03ff\u1f00-\u1fff",
-    "armenian": "\u0531-\u0587",
-    "hebrew": "\u05d0-\u05f4\ufb1d-\ufb4f",
-    "arabic": "\u0620-\u06d3\u06d5-\u06ff\u0750-\u077f\u08a0-\u08c7\ufb50-\ufdfb\ufe70-\ufefc",
-    "devanagari": "\u0904-\u097f",
-    "bengali": "\u0980-\u09ff",
-    "gurmukhi": "\u0a00-\u0a7f",
-    "gujarati": "\u0a80-\u0aff",
-    "tamil": "\u0b80-\u0bff",
-    "telugu": "\u0c00-\u0c7f",
-    "kannada": "\u0c80-\u0cff",
-    "malayalam": "\u0d00-\u0d7f",
-    "sinhala": "\u0d80-\u0dff",
-    "thai": "\u0e01-\u0e4e",
-    "lao": "\u0e80-\u0eff",
-    "tibetan": "\u0f00-\u0fbc",
-    "burmese": "\u1000-\u109f",
-    "georgian": "\u10a0-\u10ff\u1c90-\u1cbf",
-    "hangul": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
-    "ethiopic": "\u1200-\u137f",
-    "khmer": "\u1780-\u17dd",
-}
+_SCRIPTS = {name: character_class(spans) for name, (_, *spans) in read_entries("scripts").items()}
 _PATTERNS = {name: re.compile(f"[{letters}]+") for name, letters in _SCRIPTS.items()}
 _NOT_LATIN = re.compile(f"[{''.join(_SCRIPTS.values())}]")
 _LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+")

@@ -25,21 +25,7 @@ for _name, _spellings in read_entries("units").items():
         _spelled = _spelling.replace("_", " ")
         _UNITS[_spelled] = _UNITS.get(_spelled, frozenset()) | {_name}
 
-_SCALES = {
-    2: "hundred 百",
-    3: "thousand thousands k тыс тысяча тысячи тысячу тысяч тысячам тысячах 千",
-    4: "万 萬",
-    5: "十万 十萬 lakh",
-    6: "million millions mln mn млн миллион миллиона миллиону миллионы миллионов миллионам "
-    "миллионах 百万 百萬",
-    7: "千万 千萬 crore",
-    8: "亿 億",
-    9: "billion billions bn bln млрд миллиард миллиарда миллиарды миллиардов миллиардах 十亿 十億",
-    10: "百亿",
-    11: "千亿",
-    12: "trillion trillions trn tn трлн триллион триллиона триллионы триллионов 万亿 萬億",
-}
-_POWERS = {word: power for power, line in _SCALES.items() for word in line.split()}
+_POWERS = {word: int(power) for power, words in read_entries("scales").items() for word in words}
 _POWERS |= {"m": 6, "b": 9, "t": 12}  # after a sign of currency only
 _HAN_LETTER = "\u3400-\u9fff"
 

@@ -1,5 +1,6 @@
 """The word lists of `words/`: a text file each, words apart by white space, lines with a leading # left out."""
 
+from functools import cache
 from pathlib import Path
 
 __all__ = ["read_entries", "read_lines", "read_words"]
@@ -18,7 +19,8 @@ def read_words(name: str) -> frozenset[str]:
     return frozenset(word for line in read_lines(name) for word in line.split())
 
 
+@cache
 def read_entries(name: str) -> dict[str, list[str]]:
-    """Return the words of ``words/<name>.txt`` by what stands before the colon of their line."""
+    """Return the words of ``words/<name>.txt`` by what stands before the colon, not to be changed."""
     entries = (line.partition(": ") for line in read_lines(name))
     return {key: words.split() for key, _, words in entries}
