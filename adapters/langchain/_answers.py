@@ -25,7 +25,7 @@ from ragmeter.adapters.reading.answer import (
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.requests.size import weight_of
 
-from ._payloads import fields_in, find_answer
+from ._payloads import closing_text, fields_in
 
 __all__ = [
     "OutputNote",
@@ -45,8 +45,6 @@ class OutputNote(NamedTuple):
 
     text: str | None = None
     """The answer, if the shape leaves no choice."""
-    usual: str | None = None
-    """What stands where an answer often stands; taken if no string was said by a model."""
     strings: tuple[OutputString, ...] = ()
     """Strings of an output whose shape leaves a choice."""
     copied: tuple[OutputString, ...] = ()
@@ -72,30 +70,23 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
     if type(outputs) is str:
         return OutputNote(outputs or None)
     fields = outputs if type(outputs) is dict else fields_in(outputs)
-    if not fields or "content" in fields:
-        text = find_answer(outputs, inputs)
-        return OutputNote(text) if text is not None else _any_shape(outputs, inputs, None)
-    structured = fields.get(STRUCTURED_KEY)
-    if structured is not None:
-        return OutputNote(structured=plain_of(structured))
-    given = fields_in(inputs) or {}
-    named = [
-        key
-        for key in ANSWER_NAMES
-        if type(fields.get(key)) is str and fields[key] and fields[key] != given.get(key)
-    ]
-    messages = fields.get("messages")
-    closing = None if messages is None else find_answer(messages)
-    if len(named) == 1 and closing is None:
-        return OutputNote(fields[named[0]])
-    # A verdict or questions after the answer may stand last.
-    if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
-        return OutputNote(closing)
-    return _any_shape(outputs, inputs, find_answer(outputs, inputs))
-
-
-def _any_shape(outputs: object, inputs: object, usual: str | None) -> OutputNote:
-    return OutputNote(None, usual, strings_in(outputs), strings_in(inputs))
+    if fields and "content" not in fields:
+        structured = fields.get(STRUCTURED_KEY)
+        if structured is not None:
+            return OutputNote(structured=plain_of(structured))
+        given = fields_in(inputs) or {}
+        named = [
+            text
+            for key in ANSWER_NAMES
+            if type(text := fields.get(key)) is str and text and text != given.get(key)
+        ]
+        closing = closing_text(fields.get("messages"))
+        if len(named) == 1 and closing is None:
+            return OutputNote(named[0])
+        # A verdict or questions after the answer may stand last.
+        if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
+            return OutputNote(closing)
+    return OutputNote(None, strings_in(outputs), strings_in(inputs))
 
 
 def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -> str | None:
@@ -104,8 +95,7 @@ def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -
         return _structured_text(note.structured)
     if note.text is not None:
         return note.text
-    found = choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
-    return found if found is not None else note.usual
+    return choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
 
 
 def _structured_text(value: object) -> str | None:

@@ -16,11 +16,11 @@ from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
 from ragmeter.adapters.reading.route import Passage, Paste
 from ragmeter.requests.size import weight_of
 
+from ._answers import answer_in, note_output
 from ._payloads import (
     DOCUMENT_KEYS,
     copied_lists,
     document_lists,
-    find_answer,
     snapshot_documents,
     text_of,
 )
@@ -128,7 +128,7 @@ def documents_beside_answer(outputs: object, inputs: object) -> tuple[ContextSna
     This is all that is seen of a chain whose own constructor got the handler.
     """
     lists = document_lists(outputs)
-    if not lists or find_answer(outputs, inputs) is None:
+    if not lists or answer_in(note_output(outputs, inputs), (), ()) is None:
         return None
     given = document_lists(inputs)
     for key in DOCUMENT_KEYS:

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.fields import fields_of
+from ragmeter.adapters.reading.fields import fields_of, strings_in
 from ragmeter.requests.refusals import refusal_of, refusal_part
 
 __all__ = [
     "DOCUMENT_KEYS",
     "Question",
+    "closing_text",
     "copied_lists",
     "document_lists",
     "field_of",
     "fields_in",
-    "find_answer",
     "find_question",
     "first_generation",
     "is_control_flow",
@@ -43,21 +43,7 @@ QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prom
 """Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
 
 MESSAGE_KEYS = ("message", "messages")
-"""Keys whose value is a conversation that may hold the question or the answer."""
-
-ANSWER_KEYS = (
-    "answer",
-    "result",
-    "output",
-    "response",
-    "generation",
-    "output_text",
-    "final_answer",
-    "text",
-    "completion",
-    "content",
-)
-"""Keys whose value is the answer, best first; a value copied from the input is not one."""
+"""Keys whose value is a conversation that may hold the question."""
 
 DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs", "contexts", "retrieved_docs")
 """Keys under which a chain's last word on its documents stands."""
@@ -98,46 +84,25 @@ def find_question(inputs: object) -> Question:
                 return Question(value)
             if value is not None:
                 break
-    text = _text_in(inputs, _USER_ROLES, anyone=True)
+    text = _text_in(inputs)
     if text is not None:
         return Question(text or None)
     fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
     if fields is None or _message(inputs)[0] is not None:
         return Question(None)
     for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
-        text = _text_in(fields.get(key), _USER_ROLES, anyone=True)
+        text = _text_in(fields.get(key))
         if text:
             return Question(text)
     strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
     return Question(None, strings)
 
 
-def find_answer(outputs: object, inputs: object = None) -> str | None:
-    """Return the answer in a root run's output, or None.
-
-    Rules, first match: a string · an AI message's text · the first of `ANSWER_KEYS` in a mapping
-    or in an object's fields that was not copied from the input · the last of its ``messages``,
-    if that is an AI message without tool calls.
-    """
-    text = _text_in(outputs, _AI_ROLES, anyone=False)
-    if text is not None:
-        return text or None
-    fields = fields_in(outputs)
-    if fields is None or _message(outputs)[0] is not None:
-        return None
-    given = fields_in(inputs) or {}
-    for key in ANSWER_KEYS:
-        value = fields.get(key)
-        if value is None or (key in given and _same(given[key], value)):
-            continue
-        text = _text_in(value, _AI_ROLES, anyone=False)
-        if text:
-            return text
-    for key in MESSAGE_KEYS:
-        text = _message_text(fields.get(key), _AI_ROLES, anyone=False)
-        if text:
-            return text
-    return None
+def closing_text(messages: object) -> str | None:
+    """Return what the model says at a conversation's end, or in a lone message; None where it calls tools."""
+    last = messages[-1] if isinstance(messages, (list, tuple)) and messages else messages
+    found = strings_in(last)
+    return found[0].text if found and found[0].closes else None
 
 
 def field_of(payload: object, key: str) -> Any:
@@ -265,7 +230,7 @@ def llm_text(response: object) -> str | None:
     text = getattr(first, "text", None)
     if isinstance(text, str) and text:
         return text
-    return _message_text(getattr(first, "message", None), _AI_ROLES, anyone=False) or None
+    return closing_text(getattr(first, "message", None))
 
 
 def llm_refusal(response: object) -> str | None:
@@ -297,8 +262,7 @@ def last_refusal(outputs: object) -> str | None:
     messages = field_of(outputs, "messages")
     if isinstance(messages, (list, tuple)) and messages:
         outputs = messages[-1]
-    role, _, _ = _message(outputs)
-    return refusal_of(outputs) if role in _AI_ROLES else None
+    return refusal_of(outputs) if _message(outputs)[0] in _AI_ROLES else None
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -321,56 +285,38 @@ def _plain_text(value: object) -> str | None:
     return None
 
 
-def _text_in(value: object, roles: frozenset[str], *, anyone: bool) -> str | None:
-    """Return the text that a value is, or that it holds as `_message_text` finds it."""
+def _text_in(value: object) -> str | None:
+    """Return the text that a value is, or the user's message that it is, or holds as its last one."""
     text = _plain_text(value)
-    return _message_text(value, roles, anyone=anyone) if text is None else text
-
-
-def _message_text(value: object, roles: frozenset[str], *, anyone: bool) -> str | None:
-    """Return the text of a message, or of the last message of a conversation, of given roles.
-
-    For the user (`anyone`), the last message with the role counts, and messages without a role
-    are the user's; for the model, only the very last message, and only if it calls no tools.
-    """
-    if value is None or isinstance(value, str):
-        return None
+    if text is not None or value is None:
+        return text
     as_conversation = getattr(value, "to_messages", None)
     if callable(as_conversation):
         value = as_conversation()
     if isinstance(value, (list, tuple)) and not _is_pair(value):
-        if anyone and value and all(_is_block(item) for item in value):
+        if value and all(_is_block(item) for item in value):
             return _content_text(value)
-        if not anyone:
-            if value and all(_is_block(item) for item in value):
-                return _content_text(value)
-            return _message_text(value[-1], roles, anyone=False) if value else None
-        for message in reversed(value):
-            text = _message_text(message, roles, anyone=True)
-            if text is not None:
-                return text
-        return None
-    role, content, tool_calls = _message(value)
-    if role is None or role not in roles or (not anyone and tool_calls):
-        return None
-    return _content_text(content)
+        said = (_text_in(message) for message in reversed(value) if not isinstance(message, str))
+        return next((text for text in said if text is not None), None)
+    role, content = _message(value)
+    return _content_text(content) if role in _USER_ROLES else None
 
 
-def _message(value: object) -> tuple[str | None, object, bool]:
-    """Return role, content and whether tools are called, for every spelling of a message."""
+def _message(value: object) -> tuple[str | None, object]:
+    """Return role and content, for every spelling of a message."""
     if isinstance(value, Mapping):
         role = value.get("role", value.get("type"))
-        if "content" not in value or not isinstance(role, str):
-            return None, None, False
-        return role, value["content"], bool(value.get("tool_calls"))
+        return (
+            (role, value["content"])
+            if "content" in value and isinstance(role, str)
+            else (None, None)
+        )
     if _is_pair(value):
-        return value[0], value[1], False  # type: ignore[index]
+        return value[0], value[1]  # type: ignore[index]
     role = getattr(value, "type", None)
     if not isinstance(role, str) or not hasattr(value, "content"):
-        return None, None, False
-    if role == "chat":
-        role = getattr(value, "role", role)
-    return role, getattr(value, "content", None), bool(getattr(value, "tool_calls", None))
+        return None, None
+    return getattr(value, "role", role) if role == "chat" else role, getattr(value, "content", None)
 
 
 def _is_pair(value: object) -> bool:
@@ -413,11 +359,6 @@ def _content_text(content: object) -> str | None:
 def fields_in(value: object) -> Mapping[str, Any] | None:
     """Return a mapping's items, or what an object stores by name."""
     return value if isinstance(value, Mapping) else fields_of(value)
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether an output was copied from the input; identity, or equality of strings."""
-    return one is other or (isinstance(one, str) and isinstance(other, str) and one == other)
 
 
 SCORE_KEYS = ("relevance_score", "score", "similarity_score", "_score", "rerank_score")

@@ -90,7 +90,8 @@ def choose_answer(
     string that a model call of this request said: of several, one whose call saw retrieved contexts,
     that does not only ask questions, that was made of what others said, under one of `USUAL_NAMES`,
     the longest; if it stands in a list, with all that the same call said in that list · the only long
-    string (`is_long`). Strings under `OTHER_NAMES` never.
+    string (`is_long`) · where no call was heard, the only one under one of `USUAL_NAMES`. Strings under
+    `OTHER_NAMES` never.
     A string counts as said if it equals what a call said, or a value in the JSON that it said,
     after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
     cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
@@ -104,8 +105,7 @@ def choose_answer(
         contexts: Texts that were retrieved; neither they nor what pastes them together are answers,
             unless a model said just that.
         unheard: A model call's text is not known (it was streamed): then a short text of another call,
-            which may be a verdict, is not preferred to the only long string, and the only string
-            under one of `USUAL_NAMES` counts, however short.
+            which may be a verdict, is not preferred to the only long string.
 
     Returns:
         The application's own string, or None.
@@ -163,10 +163,14 @@ def choose_answer(
         if unheard and only_long is not None and not is_sure:
             return only_long
         return _text_of(best, hits, candidates)
-    if unheard and not long:
-        usual = [item for item in candidates if item.name in USUAL_NAMES]
-        return usual[0].item.text if len({item.bare for item in usual}) == 1 else None
-    return only_long
+    if only_long is not None or (calls and not unheard):
+        return only_long
+    usual = {
+        item.bare: item.item.text
+        for item in candidates
+        if item.name in USUAL_NAMES and item.bare not in repeated
+    }
+    return next(iter(usual.values())) if len(usual) == 1 else None
 
 
 def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:

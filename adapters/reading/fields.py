@@ -264,7 +264,7 @@ class OutputString(NamedTuple):
     is_message: bool = False
     """It is a message of the model's."""
     closes: bool = False
-    """It is such a message, and ends a conversation."""
+    """It is such a message, and ends a conversation or stands alone."""
 
 
 class _Place(NamedTuple):
@@ -285,7 +285,7 @@ def strings_in(payload: object) -> tuple[OutputString, ...]:
     documents and nodes. Bounded in depth and number; never raises, never changes anything.
     """
     found: list[OutputString] = []
-    waiting: deque[_Place] = deque([_Place(payload, (), 0, is_last=False)])
+    waiting: deque[_Place] = deque([_Place(payload, (), 0, is_last=True)])
     visited = lists = 0
     while waiting and visited < MAX_VISITED and len(found) < MAX_STRINGS:
         value, path, siblings, is_last = waiting.popleft()

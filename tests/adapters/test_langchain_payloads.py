@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from ragmeter.adapters.langchain._answers import answer_in, note_output
 from ragmeter.adapters.langchain._payloads import (
     document_lists,
-    find_answer,
     find_question,
     is_control_flow,
     is_interrupt,
@@ -172,7 +172,7 @@ def test_candidates() -> None:
 )
 def test_answer(output: Any, given_input: Any) -> None:
     """Every shape in which chains answer; what was copied from the input is no answer."""
-    assert find_answer(output, given_input) == "it is she"
+    assert answer_in(note_output(output, given_input), (), ()) == "it is she"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_answer(output: Any, given_input: Any) -> None:
 )
 def test_no_answer(output: Any) -> None:
     """Questions, tool calls and documents are none."""
-    assert find_answer(output) is None
+    assert answer_in(note_output(output), (), ()) is None
 
 
 def test_document_lists() -> None:
@@ -321,7 +321,7 @@ json_like = st.recursive(
 def test_odd_payloads_never_raise(one: Any, other: Any) -> None:
     """Whatever the payload: texts or nothing, and no exception."""
     question = find_question(one)
-    answer = find_answer(one, other)
+    answer = answer_in(note_output(one, other), (), ())
 
     assert question.text is None or isinstance(question.text, str)
     assert answer is None or isinstance(answer, str)
