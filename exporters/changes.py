@@ -14,7 +14,7 @@ __all__ = [
     "ChangeEvidence",
     "JudgeDrift",
     "MeanWithInterval",
-    "NewValue",
+    "NewSince",
     "NotTakenError",
     "ObservesChanges",
     "ObservesDrift",
@@ -54,87 +54,42 @@ class MeanWithInterval(Protocol):
         ...
 
 
-class NewValue(Protocol):
-    """What is new since a change; see `ragmeter.watch.change.NewSince`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSince:
+    """What requests have since a change, and had not before: perhaps its cause."""
 
-    @property
-    def name(self) -> str:
-        """What of."""
-        ...
-
-    @property
-    def value(self) -> str:
-        """Its value."""
-        ...
-
-    @property
-    def at(self) -> float:
-        """When it was first seen; unix seconds."""
-        ...
-
-    @property
-    def requests(self) -> int:
-        """How many have it."""
-        ...
+    name: str
+    """What of: ``service.version``, ``index_version``, ``judge``, ``definition of faithfulness``, ..."""
+    value: str
+    at: float
+    """When it was first seen: the beginning of the five minutes, or of the hour, long ago; Unix seconds."""
+    requests: int
+    """How many have it."""
 
 
-class QualityChange(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityChange:
     """A change of quality as an exporter sees it; see `ragmeter.watch.change.Change`."""
 
-    @property
-    def score(self) -> str:
-        """Name of the score."""
-        ...
-
-    @property
-    def workflow(self) -> str:
-        """Name of the workflow; empty: it has none."""
-        ...
-
-    @property
-    def segment(self) -> str:
-        """Which part of its requests; empty: all of them."""
-        ...
-
-    @property
-    def service(self) -> str:
-        """Name of the service; empty: this process."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """``fell``, ``mix``, ``judge`` or ``recovered``."""
-        ...
-
-    @property
-    def since(self) -> float:
-        """When it began, by estimate; unix seconds."""
-        ...
-
-    @property
-    def at(self) -> float:
-        """When it was noticed; unix seconds."""
-        ...
-
-    @property
-    def before(self) -> MeanWithInterval:
-        """The mean before."""
-        ...
-
-    @property
-    def now(self) -> MeanWithInterval:
-        """The mean since."""
-        ...
-
-    @property
-    def evidence(self) -> float:
-        """Evidence for it."""
-        ...
-
-    @property
-    def new(self) -> Sequence[NewValue]:
-        """What requests have since then, and had not before."""
-        ...
+    score: str
+    workflow: str
+    """Empty: the application names none."""
+    since: float
+    """Estimated start, Unix seconds."""
+    at: float
+    """When it was noticed, Unix seconds."""
+    before: MeanWithInterval
+    now: MeanWithInterval
+    evidence: float
+    kind: str
+    """``fell``, ``mix``, ``judge``, ``recovered`` or ``version``."""
+    segment: str = ""
+    """Empty: all of the workflow's requests."""
+    service: str = ""
+    """Empty: this process."""
+    note: str = ""
+    new: tuple[NewSince, ...] = ()
+    """What is new since then, the commonest first; empty: nothing, or it is not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,28 +110,17 @@ class ChangeEvidence:
     """1 is what an alarm takes: above 1 while a change is on, below it else."""
 
 
-class JudgeDrift(Protocol):
-    """How much otherwise the judge of a score judges by now; see `ragmeter.watch.judge_drift.Drift`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeDrift:
+    """How much otherwise the judge of one score judges by now; on the score's range scaled to 0 … 1."""
 
-    @property
-    def score(self) -> str:
-        """Name of the score."""
-        ...
-
-    @property
-    def mean(self) -> float:
-        """New verdicts less old ones, the mean over the same requests."""
-        ...
-
-    @property
-    def lower(self) -> float:
-        """Lower end of its 95 % interval."""
-        ...
-
-    @property
-    def upper(self) -> float:
-        """Upper end."""
-        ...
+    score: str
+    mean: float
+    """New verdicts less old ones, the mean over the same requests; below 0: it has become harsher."""
+    lower: float
+    """Lower end of its 95 % interval."""
+    upper: float
+    """Upper end."""
 
 
 @runtime_checkable

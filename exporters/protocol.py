@@ -436,9 +436,10 @@ class RagRun:
     @property
     def trace_id(self) -> int | None:
         """The trace the request belongs to, or None when it has no span."""
-        spans = (self.target, self.parent, *(retrieval.target for retrieval in self.retrievals))
-        span = next((one for one in spans if one is not None), None)
-        return span.trace_id if span is not None and span.is_valid else None
+        for span in (self.target, self.parent, *[one.target for one in self.retrievals]):
+            if span is not None:
+                return span.trace_id if span.is_valid else None
+        return None
 
 
 def _never_end_early(timed: Retrieval | RagRun) -> None:

@@ -252,174 +252,134 @@ DURATION_BUCKETS: Final = (
 DELAY_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0)
 """Seconds: what waits in a queue may wait for a moment or for a night."""
 
-EVALUATION_SCORE_HISTOGRAM: Final = Instrument(
+
+def _instrument(
+    name: str | Term,
+    kind: InstrumentKind,
+    unit: str,
+    *attributes: Term,
+    description: str,
+    buckets: tuple[float, ...] = (),
+) -> Instrument:
+    return Instrument(
+        name=name if isinstance(name, Term) else _own(name), kind=kind, unit=unit,
+        description=description, attributes=attributes, buckets=buckets,
+    )  # fmt: skip
+
+
+EVALUATION_SCORE_HISTOGRAM: Final = _instrument(
     # No convention defines an evaluation metric; this is the name others already emit.
-    name=Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"),
-    kind="histogram",
-    unit="1",
-    description="Scores of RAG requests whose range is 0 to 1.",
-    attributes=(
-        GEN_AI_EVALUATION_NAME,
-        GEN_AI_OPERATION_NAME,
-        GEN_AI_WORKFLOW_NAME,
-        SCORE_DIRECTION,
-        SELECTION,
-        SERVICE,
-    ),
-    buckets=SCORE_BUCKETS,
-)
-EVALUATION_DELAY: Final = Instrument(
-    name=_own("ragmeter.evaluation.delay"),
-    kind="histogram",
-    unit="s",
+    Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"), "histogram", "1",
+    GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME, SCORE_DIRECTION, SELECTION, SERVICE,
+    description="Scores of RAG requests whose range is 0 to 1.", buckets=SCORE_BUCKETS,
+)  # fmt: skip
+EVALUATION_DELAY: Final = _instrument(
+    "ragmeter.evaluation.delay", "histogram", "s", GEN_AI_WORKFLOW_NAME, SERVICE, buckets=DELAY_BUCKETS,
     description="Time from the end of a RAG request to its first scores in a worker, by two clocks.",
-    attributes=(GEN_AI_WORKFLOW_NAME, SERVICE),
-    buckets=DELAY_BUCKETS,
-)
-CONTEXT_COUNT: Final = Instrument(
-    name=_own("ragmeter.retrieval.context_count"),
-    kind="histogram",
-    unit="{context}",
-    description="Retrieved contexts per RAG request that reached the model.",
-    attributes=(GEN_AI_WORKFLOW_NAME,),
-    buckets=COUNT_BUCKETS,
-)
-DOCUMENTS: Final = Instrument(
-    name=_own("ragmeter.documents"),
-    kind="counter",
-    unit="{document}",
+)  # fmt: skip
+CONTEXT_COUNT: Final = _instrument(
+    "ragmeter.retrieval.context_count", "histogram", "{context}", GEN_AI_WORKFLOW_NAME,
+    description="Retrieved contexts per RAG request that reached the model.", buckets=COUNT_BUCKETS,
+)  # fmt: skip
+DOCUMENTS: Final = _instrument(
+    "ragmeter.documents", "counter", "{document}", STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME,
     description="Documents that left each stage between store and model, of every RAG request.",
-    attributes=(STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME),
-)
-RIGHT_DOCUMENTS: Final = Instrument(
-    name=_own("ragmeter.right_documents"),
-    kind="counter",
-    unit="{document}",
+)  # fmt: skip
+RIGHT_DOCUMENTS: Final = _instrument(
+    "ragmeter.right_documents", "counter", "{document}", FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE,
     description="Right documents of RAG requests with a reference, by what became of them and where.",
-    attributes=(FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE),
-)
-RESULTS: Final = Instrument(
-    name=_own("ragmeter.results"),
-    kind="counter",
-    unit="{evaluation}",
+)  # fmt: skip
+RESULTS: Final = _instrument(
+    "ragmeter.results", "counter", "{evaluation}", GEN_AI_EVALUATION_NAME, SCORE_STATUS,
+    GEN_AI_EVALUATION_SCORE_LABEL, ERROR_TYPE, GEN_AI_WORKFLOW_NAME, SERVICE,
     description="Scores by name, status and label; those that lacked an input stand in "
     "ragmeter.missing_inputs.",
-    attributes=(
-        GEN_AI_EVALUATION_NAME,
-        SCORE_STATUS,
-        GEN_AI_EVALUATION_SCORE_LABEL,
-        ERROR_TYPE,
-        GEN_AI_WORKFLOW_NAME,
-        SERVICE,
-    ),
-)
-MISSING_INPUTS: Final = Instrument(
-    name=_own("ragmeter.missing_inputs"),
-    kind="counter",
-    unit="{request}",
+)  # fmt: skip
+MISSING_INPUTS: Final = _instrument(
+    "ragmeter.missing_inputs", "counter", "{request}", MISSING, GEN_AI_WORKFLOW_NAME,
     description="RAG requests of which some scores lacked an input, by input.",
-    attributes=(MISSING, GEN_AI_WORKFLOW_NAME),
-)
-OVERFLOW: Final = Instrument(
-    name=_own("ragmeter.overflow"),
-    kind="counter",
-    unit="{measurement}",
+)  # fmt: skip
+OVERFLOW: Final = _instrument(
+    "ragmeter.overflow", "counter", "{measurement}", INSTRUMENT,
     description="Measurements counted as `other` to keep an instrument below the SDK's limit.",
-    attributes=(INSTRUMENT,),
-)
-REQUESTS: Final = Instrument(
-    name=_own("ragmeter.requests"),
-    kind="counter",
-    unit="{request}",
+)  # fmt: skip
+REQUESTS: Final = _instrument(
+    "ragmeter.requests", "counter", "{request}",
+    REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE, REASON,
     description="RAG requests that were scored, by how they ended and, where there is one, by their first "
     'verdict; with keep="worst" those that were sampled out then, too. With a reason: requests whose '
     "retrieval was not seen.",
-    attributes=(REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE, REASON),
-)
-
-
-def _meter_instrument(
-    name: str, kind: InstrumentKind, unit: str, *attributes: Term, description: str
-) -> Instrument:
-    return Instrument(
-        name=_own(name), kind=kind, unit=unit, description=description, attributes=attributes
-    )
-
-
-VERDICTS: Final = _meter_instrument(
+)  # fmt: skip
+VERDICTS: Final = _instrument(
     "ragmeter.verdicts", "counter", "{request}", VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE,
     description="RAG requests by their first verdict and its strongest code.",
 )  # fmt: skip
-JUDGE_DURATION: Final = Instrument(
-    name=_own("ragmeter.judge.duration"),
-    kind="histogram",
-    unit="s",
-    description="Wall time of one call to the judge, retries included.",
-    attributes=(GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE),
-    buckets=DURATION_BUCKETS,
-)
-JUDGE_TOKENS: Final = _meter_instrument(
+JUDGE_DURATION: Final = _instrument(
+    "ragmeter.judge.duration", "histogram", "s", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
+    description="Wall time of one call to the judge, retries included.", buckets=DURATION_BUCKETS,
+)  # fmt: skip
+JUDGE_TOKENS: Final = _instrument(
     "ragmeter.judge.tokens", "counter", "{token}",
     GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, GEN_AI_TOKEN_TYPE,
     description="Tokens sent to and written by the judge.",
 )  # fmt: skip
-JUDGE_COST: Final = _meter_instrument(
+JUDGE_COST: Final = _instrument(
     "ragmeter.judge.cost", "counter", "{USD}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
     description="Cost of the judge's tokens, by the prices in its JudgeBudget.",
 )  # fmt: skip
-JUDGE_CALLS: Final = _meter_instrument(
+JUDGE_CALLS: Final = _instrument(
     "ragmeter.judge.calls", "counter", "{call}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
     description="Calls made to the judge.",
 )  # fmt: skip
-JUDGE_CACHE_HITS: Final = _meter_instrument(
+JUDGE_CACHE_HITS: Final = _instrument(
     "ragmeter.judge.cache_hits", "counter", "{hit}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
     description="Questions to the judge that were answered from its cache.",
 )  # fmt: skip
-CAPTURED: Final = _meter_instrument(
+CAPTURED: Final = _instrument(
     "ragmeter.captured", "observable_counter", "{request}",
     description="RAG requests handed to the meter.",
 )  # fmt: skip
-DROPPED: Final = _meter_instrument(
+DROPPED: Final = _instrument(
     "ragmeter.dropped", "observable_counter", "{request}", REASON,
     description="RAG requests that were captured and not exported, by reason.",
 )  # fmt: skip
-JUDGE_SKIPPED: Final = _meter_instrument(
+JUDGE_SKIPPED: Final = _instrument(
     "ragmeter.judge.skipped", "observable_counter", "{request}", REASON,
     description="RAG requests exported without judged scores, by reason.",
 )  # fmt: skip
-JUDGE_BUDGET_LOCAL: Final = _meter_instrument(
+JUDGE_BUDGET_LOCAL: Final = _instrument(
     "ragmeter.judge.budget.local", "observable_counter", "{call}",
     description="Calls to the judge granted without the shared budget, as its Redis was away.",
 )  # fmt: skip
-INTERNAL_ERRORS: Final = _meter_instrument(
+INTERNAL_ERRORS: Final = _instrument(
     "ragmeter.internal.errors", "observable_counter", "{error}", COMPONENT,
     description="Exceptions that ragmeter contained, by component.",
 )  # fmt: skip
-EXPORT_ERRORS: Final = _meter_instrument(
+EXPORT_ERRORS: Final = _instrument(
     "ragmeter.export.errors", "observable_counter", "{error}", EXPORTER,
     description="Failures and drops of exporters, by exporter class.",
 )  # fmt: skip
-AMENDMENTS: Final = _meter_instrument(
+AMENDMENTS: Final = _instrument(
     "ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME,
     description="References and feedback that came after the fact, by what became of them.",
 )  # fmt: skip
-GAPS: Final = _meter_instrument(
+GAPS: Final = _instrument(
     "ragmeter.gaps", "counter", "{gap}", DIAGNOSIS, LANGUAGE,
     description="New knowledge gaps: topics that go badly more often than the others.",
 )  # fmt: skip
-IN_FLIGHT: Final = _meter_instrument(
+IN_FLIGHT: Final = _instrument(
     "ragmeter.in_flight", "observable_updowncounter", "{request}",
     description="RAG requests captured and not yet exported or dropped.",
 )  # fmt: skip
-QUEUE_SIZE: Final = _meter_instrument(
+QUEUE_SIZE: Final = _instrument(
     "ragmeter.queue.size", "observable_updowncounter", "{request}",
     description="RAG requests waiting to be scored.",
 )  # fmt: skip
-QUEUE_BYTES: Final = _meter_instrument(
+QUEUE_BYTES: Final = _instrument(
     "ragmeter.queue.bytes", "observable_updowncounter", "By",
     description="Estimated size of the texts waiting to be scored.",
 )  # fmt: skip
-EXPORT_BACKLOG: Final = _meter_instrument(
+EXPORT_BACKLOG: Final = _instrument(
     "ragmeter.export.backlog", "observable_updowncounter", "{run}", EXPORTER,
     description="Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
 )  # fmt: skip
@@ -436,56 +396,56 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 """Every instrument of a meter, in the order of the documentation."""
 
 
-SERVE_EXPORTS: Final = _meter_instrument(
+SERVE_EXPORTS: Final = _instrument(
     "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
     description="Export requests that the server was sent, by what became of them: accepted, or why not.",
 )  # fmt: skip
-SERVE_SPANS: Final = _meter_instrument(
+SERVE_SPANS: Final = _instrument(
     "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
     description="Spans in accepted export requests, by what became of them: read, or why not.",
 )  # fmt: skip
-SERVE_PARTIAL: Final = _meter_instrument(
+SERVE_PARTIAL: Final = _instrument(
     "ragmeter.serve.partial", "observable_counter", "{request}",
     description="Requests of which a part never came: told as partial, and not measured.",
 )  # fmt: skip
-SERVE_WAITING: Final = _meter_instrument(
+SERVE_WAITING: Final = _instrument(
     "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
     description="Spans that wait for the rest of their trace or to be scored.",
 )  # fmt: skip
-SERVE_UNSENT: Final = _meter_instrument(
+SERVE_UNSENT: Final = _instrument(
     "ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL,
     description="Spans and events of scores that no endpoint took, by signal.",
 )  # fmt: skip
-SERVE_MESSAGES: Final = _meter_instrument(
+SERVE_MESSAGES: Final = _instrument(
     "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
     description="Messages read from Kafka, by what became of them: accepted, or why they were passed over.",
 )  # fmt: skip
-SERVE_LAG: Final = _meter_instrument(
+SERVE_LAG: Final = _instrument(
     "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
     description="Messages of a partition that are not scored and sent yet.",
 )  # fmt: skip
-SERVE_CONNECTED: Final = _meter_instrument(
+SERVE_CONNECTED: Final = _instrument(
     "ragmeter.serve.connected", "observable_updowncounter", "1",
     description="1: spans are read from Kafka; 0: they cannot be just now.",
 )  # fmt: skip
 
-SERVE_CONNECTIONS: Final = _meter_instrument(
+SERVE_CONNECTIONS: Final = _instrument(
     "ragmeter.serve.connections", "observable_counter", "{connection}", REASON,
     description="Connections over HTTP that the server closed, by the reason.",
 )  # fmt: skip
-SERVE_SPOOL_ENTRIES: Final = _meter_instrument(
+SERVE_SPOOL_ENTRIES: Final = _instrument(
     "ragmeter.serve.spool.entries", "observable_updowncounter", "{request}",
     description="Export requests that were acknowledged and are not done: not scored, or not sent.",
 )  # fmt: skip
-SERVE_SPOOL_AGE: Final = _meter_instrument(
+SERVE_SPOOL_AGE: Final = _instrument(
     "ragmeter.serve.spool.age", "observable_updowncounter", "s",
     description="For how long the oldest of them has been waiting; since the start, where it was there before.",
 )  # fmt: skip
-SERVE_SPOOL_BYTES: Final = _meter_instrument(
+SERVE_SPOOL_BYTES: Final = _instrument(
     "ragmeter.serve.spool.size", "observable_updowncounter", "By",
     description="What they take up on the disk.",
 )  # fmt: skip
-SERVE_OPEN: Final = _meter_instrument(
+SERVE_OPEN: Final = _instrument(
     "ragmeter.serve.open_connections", "observable_updowncounter", "{connection}",
     description="Connections over HTTP that are open.",
 )  # fmt: skip
@@ -497,37 +457,24 @@ SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 """Every instrument of ``ragmeter serve`` beside these."""
 
 _QUALITY_ATTRIBUTES = (
-    GEN_AI_EVALUATION_NAME,
-    GEN_AI_WORKFLOW_NAME,
-    SEGMENT,
-    SCORE_DIRECTION,
-    JUDGE,
-)
+    GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, SCORE_DIRECTION, JUDGE,
+)  # fmt: skip
 QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
-    name: Instrument(
-        name=_own(f"ragmeter.quality.{name}"),
-        kind="observable_counter",
-        unit="1",
+    name: _instrument(
+        f"ragmeter.quality.{name}", "observable_counter", "1", *_QUALITY_ATTRIBUTES,
         description=description,
-        attributes=_QUALITY_ATTRIBUTES,
     )
     for name, description in JUDGED_SUMS.items()
-}
+}  # fmt: skip
 """The counter of each sum behind the means of quality."""
-DESIGN_EFFECT: Final = Instrument(
-    name=_own("ragmeter.quality.design_effect"),
-    kind="observable_gauge",
-    unit="{factor}",
+DESIGN_EFFECT: Final = _instrument(
+    "ragmeter.quality.design_effect", "observable_gauge", "{factor}", *_QUALITY_ATTRIBUTES,
     description="How much larger the variance of a mean is than if requests were independent.",
-    attributes=_QUALITY_ATTRIBUTES,
-)
-QUALITY_BUDGET: Final = Instrument(
-    name=_own("ragmeter.quality.budget"),
-    kind="observable_gauge",
-    unit="{share}",
+)  # fmt: skip
+QUALITY_BUDGET: Final = _instrument(
+    "ragmeter.quality.budget", "observable_gauge", "{share}", *_QUALITY_ATTRIBUTES,
     description="Share of requests that may be on the bad side of the objective.",
-    attributes=_QUALITY_ATTRIBUTES,
-)
+)  # fmt: skip
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
 
@@ -536,12 +483,9 @@ _TOLD_BY_SERVER = (
     EVALUATOR_VERSION,
 )  # fmt: skip
 QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
-    name: Instrument(
-        name=_own(f"ragmeter.quality.{name}"),
-        kind="observable_gauge",
-        unit="{score}",
+    name: _instrument(
+        f"ragmeter.quality.{name}", "observable_gauge", "{score}", *_TOLD_BY_SERVER,
         description=description,
-        attributes=_TOLD_BY_SERVER,
     )
     for name, description in {
         "mean": "Mean of a score over the last hour, on its range scaled to 0 … 1.",
@@ -549,25 +493,19 @@ QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
         "upper": "Upper end of its 95 % interval.",
         "objective": "Where good begins for a single request, not for the mean, on the same scale.",
     }.items()
-}
+}  # fmt: skip
 """The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
-CHANGE_EVIDENCE: Final = Instrument(
-    name=_own("ragmeter.change.evidence"),
-    kind="observable_gauge",
-    unit="{threshold}",
+CHANGE_EVIDENCE: Final = _instrument(
+    "ragmeter.change.evidence", "observable_gauge", "{threshold}", *_CHANGE_ATTRIBUTES,
     description="Evidence for a change of a score; above 1 while one is on.",
-    attributes=_CHANGE_ATTRIBUTES,
-)
-CHANGE_ALARMS: Final = Instrument(
-    name=_own("ragmeter.change.alarms"),
-    kind="counter",
-    unit="{alarm}",
+)  # fmt: skip
+CHANGE_ALARMS: Final = _instrument(
+    "ragmeter.change.alarms", "counter", "{alarm}", *_CHANGE_ATTRIBUTES,
     description="Changes for the worse that were told.",
-    attributes=_CHANGE_ATTRIBUTES,
-)
-JUDGE_DRIFT: Final = _meter_instrument(
+)  # fmt: skip
+JUDGE_DRIFT: Final = _instrument(
     "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
     description="How much higher the judge scores a frozen set of requests than it did.",
 )  # fmt: skip
@@ -578,12 +516,8 @@ JUDGE_DRIFT_UPPER: Final = replace(
     JUDGE_DRIFT, name=_own("ragmeter.judge.drift.upper"), description="Upper end of its 95 % interval."
 )  # fmt: skip
 CHANGE_INSTRUMENTS: Final = (
-    CHANGE_EVIDENCE,
-    CHANGE_ALARMS,
-    JUDGE_DRIFT,
-    JUDGE_DRIFT_LOWER,
-    JUDGE_DRIFT_UPPER,
-)
+    CHANGE_EVIDENCE, CHANGE_ALARMS, JUDGE_DRIFT, JUDGE_DRIFT_LOWER, JUDGE_DRIFT_UPPER,
+)  # fmt: skip
 """Every instrument of the watch over scores, which is off unless asked for."""
 
 

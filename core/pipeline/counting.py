@@ -15,7 +15,7 @@ from ragmeter.metrics import Score, Verdict
 from ragmeter.quality.manner import ungrounded_shares
 from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import CountedRequest, QualityTable
-from ragmeter.quality.verdict_shares import verdict_shares
+from ragmeter.quality.verdict_shares import CountedShare, verdict_shares
 
 from .cascade import JudgingSteps
 from .sampling import Choice
@@ -70,8 +70,9 @@ class Counting:
             return None  # not among those whose mean is estimated
         with self._guard:
             judged = self._population.scores_of(run.sample)
-            beside = (*verdict_shares(verdict), *ungrounded_shares(scores))
-            free = {**scores, **{one.name: one for one in beside}}
+            free: dict[str, Score | CountedShare] = dict(scores)
+            for share in (*verdict_shares(verdict), *ungrounded_shares(scores)):
+                free[share.name] = share
             counted = self._table.count_request(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate

@@ -242,7 +242,7 @@ class MetricSet:
         return self._for(sample)[1] if self.sparing else self.awaited
 
     def _for(self, sample: RagSample) -> tuple[tuple[ComputedMetric, ...], tuple[Metric, ...]]:
-        lacking = tuple(getattr(sample, name) is None for name in self.sparing)
+        lacking = tuple([getattr(sample, name) is None for name in self.sparing])
         found = self._spared.get(lacking)
         if found is None:
             found = self._spared[lacking] = (

@@ -7,11 +7,12 @@ verdicts are: in no result of a request, and without alarms of their own.  They 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS, KINDS, ungrounded
+
+from .verdict_shares import CountedShare
 
 __all__ = ["PARTS", "parts_of", "parts_said", "ungrounded_shares"]
 
@@ -30,27 +31,12 @@ _LEAST = 0.005
 """A fall of less is none to take apart."""
 
 
-def ungrounded_shares(scores: Mapping[str, Score]) -> Iterator[Score]:
-    """Yield which share of an answer's words is in no chunk, by kind; nothing where it is not known."""
-    groundedness = scores.get(GROUNDEDNESS)
-    if groundedness is None:
-        return
-    for name, share in parts_of(groundedness.summary, groundedness.value).items():
-        yield _share(name, groundedness.definition).model_copy(update={"value": share})
-
-
-@cache
-def _share(name: str, definition: str | None) -> Score:
-    """Return one to copy: five are made of each request, and a new one costs eight times as much."""
-    return Score.model_construct(
-        name=name,
-        value=None,
-        status="ok",
-        method="lexical",
-        target="answer",
-        direction="lower",
-        definition=definition,
-    )
+def ungrounded_shares(scores: Mapping[str, Score]) -> Sequence[CountedShare]:
+    """Return which share of an answer's words is in no chunk, by kind; nothing where it is not known."""
+    found = scores.get(GROUNDEDNESS)
+    parts = {} if found is None else parts_of(found.summary, found.value)
+    definition = "" if found is None else found.definition
+    return [CountedShare(name, share, definition) for name, share in parts.items()]
 
 
 def parts_of(summary: str | None, value: float | None) -> dict[str, float]:

@@ -14,6 +14,7 @@ from ragmeter.metrics import Metric, RagSample, Score, ScoreDirection
 from ragmeter.metrics.protocol import is_measurable
 
 from .measurement import measurement_of
+from .verdict_shares import CountedShare
 
 __all__ = ["PROXIES", "UNKNOWN_PROXY", "JudgedScore", "Population", "proxy_value"]
 
@@ -109,7 +110,7 @@ class Population:
         return found
 
 
-def proxy_value(name: str, scores: Mapping[str, Score]) -> float:
+def proxy_value(name: str, scores: Mapping[str, Score | CountedShare]) -> float:
     """Return what is known for free of a judged score, 0 to 1."""
     for proxy in PROXIES.get(name, ()):
         score = scores.get(proxy)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
 from .segments import OTHER, Segments
+from .verdict_shares import CountedShare
 
 __all__ = [
     "LONGEST_WINDOW_S",
@@ -116,7 +117,7 @@ class QualityTable:
     def count_request(
         self,
         run: RagRun,
-        scores: Mapping[str, Score],
+        scores: Mapping[str, Score | CountedShare],
         judged: Sequence[JudgedScore],
         *,
         about: str = "",
@@ -125,7 +126,7 @@ class QualityTable:
 
         Args:
             run: The request.
-            scores: Its free scores, by name.
+            scores: Its free scores, by name, and what is counted beside them.
             judged: The judged scores that it has the inputs of, whether it is judged or not.
             about: Names what was learned of the request later; it counts once for each.
         """
@@ -142,9 +143,10 @@ class QualityTable:
             )
             room = holdings.room
             objective_of = self._objectives.of if self._objectives.all() else None
-            for score in scores.values():
-                objective = objective_of(score.name, name) if objective_of else None
-                _count_free(families, score, slot, room, objective, conversation, now)
+            objectives = None
+            if objective_of is not None:
+                objectives = {one: objective_of(one, name) for one in scores}
+            _count_free(families, scores.values(), slot, room, objectives, conversation, now)
             for one in judged:
                 x = proxy_value(one.name, scores)
                 for family in families:
@@ -367,49 +369,46 @@ def _plus(known: _Sum | None, series: AnySeries, first: int) -> _Sum:
 
 def _count_free(
     families: Sequence[SeriesFamily],
-    score: Score,
+    scores: Iterable[Score | CountedShare],
     slot: int,
     room: Room,
-    objective: Objective | None,
+    objectives: Mapping[str, Objective | None] | None,
     conversation: ConversationSums | None,
     now: float,
 ) -> None:
-    value, status = score.value, score.status
-    if value is None and (
-        status == "missing_input" or (status == "skipped" and score.error_type is None)
-    ):
-        return  # the request is no case of this score
-    lowest, highest = score.range
-    if score.direction == "none" or lowest is None or highest is None or lowest >= highest:
-        return
-    undefined = low = False
-    if value is None or status != "ok":
-        value, undefined = None, status == "undefined"
-    else:
-        low = objective is not None and objective.is_low(value)
-        if lowest != 0.0 or highest != 1.0:
-            value = _scale_to_unit(value, lowest, highest)
-    name = score.name
-    for family in families:
-        series = family.free.get(name)
-        if series is None:
-            if family.is_part and not room.has(1, PARTS_SHARE):
-                continue
-            series = family.free[name] = Series(
-                FreeMoments(),
-                slot,
-                "",
-                score.direction,
-                measurement_of(name, score.definition),
-                place=family.size,
-            )
-            series.range = (lowest, highest)
-            room.take()
-        elif series.slot != slot:
-            series.roll(slot)
-        series.current.add_value(value, undefined=undefined, low=low)
-        if value is not None and conversation is not None:
-            conversation.add(family, series.place, series.current, 1.0, value, now)
+    for score in scores:
+        name, value, status = score.name, score.value, score.status
+        if value is None and (
+            status == "missing_input" or (status == "skipped" and score.error_type is None)
+        ):
+            continue  # the request is no case of this score
+        lowest, highest = score.range
+        if score.direction == "none" or lowest is None or highest is None or lowest >= highest:
+            continue
+        undefined = low = False
+        if value is None or status != "ok":
+            value, undefined = None, status == "undefined"
+        else:
+            objective = None if objectives is None else objectives[name]
+            low = objective is not None and objective.is_low(value)
+            if lowest != 0.0 or highest != 1.0:
+                value = _scale_to_unit(value, lowest, highest)
+        for family in families:
+            series = family.free.get(name)
+            if series is None:
+                if family.is_part and not room.has(1, PARTS_SHARE):
+                    continue
+                measurement = measurement_of(name, score.definition)
+                series = family.free[name] = Series(
+                    FreeMoments(), slot, "", score.direction, measurement, place=family.size
+                )
+                series.range = (lowest, highest)
+                room.take()
+            elif series.slot != slot:
+                series.roll(slot)
+            series.current.add_value(value, undefined=undefined, low=low)
+            if value is not None and conversation is not None:
+                conversation.add(family, series.place, series.current, 1.0, value, now)
 
 
 def _judged_series(

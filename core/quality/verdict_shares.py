@@ -8,10 +8,11 @@ beside the other scores, with intervals, segments, objectives and alarms, and ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from ragmeter.metrics import Score, Verdict, VerdictRules
+from ragmeter.metrics import ScoreDirection, ScoreStatus, Verdict, VerdictRules
 
-__all__ = ["SHARES", "VERDICT_BAD", "VERDICT_NOT_GOOD", "verdict_shares"]
+__all__ = ["SHARES", "VERDICT_BAD", "VERDICT_NOT_GOOD", "CountedShare", "verdict_shares"]
 
 VERDICT_BAD = "verdict_bad"
 """Name of the share of requests that are *bad*."""
@@ -19,25 +20,29 @@ VERDICT_NOT_GOOD = "verdict_not_good"
 """Name of the share of requests that are *bad* or *suspect*."""
 
 
-def _share(name: str, value: float) -> Score:
-    return Score(
-        name=name,
-        value=value,
-        status="ok",
-        method="exact",
-        direction="lower",
-        definition=VerdictRules.definition,
+class CountedShare(NamedTuple):
+    """What is counted of a request as its scores are; a `Score` of it would be made for no one to see."""
+
+    name: str
+    value: float
+    definition: str
+    direction: ScoreDirection = "lower"
+    status: ScoreStatus = "ok"
+    error_type: str | None = None
+    range: tuple[float, float] = (0.0, 1.0)
+
+
+_OF_WORD: Mapping[str, tuple[CountedShare, CountedShare]] = {
+    word: (
+        CountedShare(VERDICT_BAD, bad, VerdictRules.definition),
+        CountedShare(VERDICT_NOT_GOOD, not_good, VerdictRules.definition),
     )
-
-
-_OF_WORD: Mapping[str, tuple[Score, Score]] = {
-    word: (_share(VERDICT_BAD, bad), _share(VERDICT_NOT_GOOD, not_good))
     for word, bad, not_good in (("good", 0.0, 0.0), ("suspect", 0.0, 1.0), ("bad", 1.0, 1.0))
 }
 SHARES = _OF_WORD["good"]
 """What they are, whatever their value."""
 
 
-def verdict_shares(verdict: Verdict | None) -> tuple[Score, ...]:
+def verdict_shares(verdict: Verdict | None) -> tuple[CountedShare, ...]:
     """Return 1.0 or 0.0 for *bad*, and for not *good*; nothing where there is nothing to judge by."""
     return () if verdict is None else _OF_WORD[verdict.word]

@@ -86,7 +86,8 @@ def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -
     for context in contexts:
         if id(context) not in known:
             known.add(id(context))
-            weight += OBJECT + getsizeof(context.text) + weight_of(context.metadata)
+            weight += OBJECT + getsizeof(context.text)
+            weight += weight_of(context.metadata) if context.metadata else OBJECT
     return weight
 
 

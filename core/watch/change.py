@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone, tzinfo
 from typing import Any, Literal, NamedTuple
 
+from ragmeter.exporters.changes import NewSince, QualityChange
 from ragmeter.quality.estimates import Estimate
 
 from .baseline import HALF_HOURS, HOURS_OF_WEEK, Baseline, Day, ScoreHistory, learn
@@ -97,40 +98,12 @@ class Fall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewSince:
-    """What requests have since a change, and had not before: perhaps its cause."""
+class Change(QualityChange):
+    """A change of quality, as people see it; its evidence is to be compared with `ALARM_EVIDENCE`."""
 
-    name: str
-    """What of: ``service.version``, ``index_version``, ``judge``, ``definition of faithfulness``, ..."""
-    value: str
-    at: float
-    """When it was first seen: the beginning of the five minutes, or of the hour, long ago; Unix seconds."""
-    requests: int
-    """How many have it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change of quality, as people see it."""
-
-    score: str
-    workflow: str
-    """Empty: the application names none."""
-    since: float
-    """Estimated start, Unix seconds."""
-    at: float
-    """When it was noticed, Unix seconds."""
     before: Estimate
     now: Estimate
-    evidence: float
-    """See `ALARM_EVIDENCE`."""
     kind: ChangeKind
-    segment: str = ""
-    """Empty: all of the workflow's requests."""
-    service: str = ""
-    note: str = ""
-    new: tuple[NewSince, ...] = ()
-    """What is new since then, the commonest first; empty: nothing, or it is not known here."""
 
 
 class FallDetector:

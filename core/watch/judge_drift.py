@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
+from ragmeter.exporters.changes import JudgeDrift
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._files.rows import BadRow, read_rows
 from ragmeter.metrics._process import fork
@@ -43,16 +44,9 @@ class FrozenRequest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """How much otherwise the judge of one score judges by now; on the score's range scaled to 0 … 1."""
+class Drift(JudgeDrift):
+    """The same as an exporter sees it, with when it was measured, and by how much."""
 
-    score: str
-    mean: float
-    """New verdicts less old ones, the mean over the same requests; below 0: it has become harsher."""
-    lower: float
-    """Lower end of its 95 % interval."""
-    upper: float
-    """Upper end."""
     n: int
     """Requests that were judged again."""
     at: float

@@ -1,32 +1,35 @@
-"""Changes of quality as OpenTelemetry: an event for each, a counter of alarms, and the evidence as a gauge.
+"""Changes of quality as OpenTelemetry: an event for each, a counter of alarms, and the evidence as gauges.
 
-`ChangeBoard` reads the evidence of every meter that reports to one meter provider; `StatsBoard` holds it
-and says why there is one per provider.  `ChangeWriter` writes what happens.  Neither sees a text of a request.
+`ChangeBoard` reads the evidence of every meter that reports to one meter provider, `DriftBoard` how their
+judges have moved; `StatsBoard` holds both and says why there is one per provider.  `ChangeWriter` writes what
+happens.  None of them sees a text of a request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from itertools import chain
+from typing import ClassVar
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.metrics import Meter
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.exporters.changes import ChangeEvidence, QualityChange
+from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
 
 from ._series import Attributes, SeriesBound
-from ._sources import WeakSources
+from ._sources import Reading, WeakSources
 
-__all__ = ["ChangeBoard", "ChangeWriter", "change_attributes"]
+__all__ = ["ChangeBoard", "ChangeWriter", "DriftBoard", "change_attributes"]
 
 _GOOD_NEWS = "recovered"
 _NS = 1_000_000_000
 
 
-class ChangeBoard(WeakSources[ChangeEvidence]):
+class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
     """Publishes the evidence of all meters that publish to one meter provider.
 
     Args:
@@ -37,21 +40,39 @@ class ChangeBoard(WeakSources[ChangeEvidence]):
         super().__init__()
         self._bound = bound
 
-    def register(self, meter: Meter) -> None:
-        """Register the instrument."""
-        gauge = semconv.CHANGE_EVIDENCE
-        meter.create_observable_gauge(
-            str(gauge.name), [self._observe], gauge.unit, gauge.description
-        )
-
-    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+    def values(self, instrument: semconv.Instrument) -> Reading:
+        """Return the evidence for each change: the most that a meter has."""
         found: dict[tuple[tuple[str, AttributeValue], ...], float] = {}
-        for one in self.read():
+        for one in chain.from_iterable(self.read()):
             named = _attributes_of(one.score, one.workflow, one.segment, one.kind)
-            key = tuple(self._bound.fit(semconv.CHANGE_EVIDENCE.name, named).items())
+            key = tuple(self._bound.fit(instrument.name, named).items())
             found[key] = max(found.get(key, 0.0), one.evidence)
         for key, value in found.items():
-            yield Observation(value, dict(key))
+            yield value, dict(key)
+
+
+class DriftBoard(WeakSources[Sequence[JudgeDrift]]):
+    """Publishes how much otherwise the judges of all meters judge by now: the mean and its interval.
+
+    Args:
+        bound: Keeps the number of series below the SDK's limit.
+    """
+
+    fields: ClassVar[Mapping[semconv.Instrument, str]] = {
+        semconv.JUDGE_DRIFT: "mean",
+        semconv.JUDGE_DRIFT_LOWER: "lower",
+        semconv.JUDGE_DRIFT_UPPER: "upper",
+    }
+
+    def __init__(self, bound: SeriesBound) -> None:
+        super().__init__()
+        self._bound = bound
+
+    def values(self, instrument: semconv.Instrument) -> Reading:
+        """Return one of the three for each score."""
+        for one in chain.from_iterable(self.read()):
+            named: Attributes = {str(semconv.GEN_AI_EVALUATION_NAME): clean(one.score, 256)}
+            yield getattr(one, self.fields[instrument]), self._bound.fit(instrument.name, named)
 
 
 class ChangeWriter:

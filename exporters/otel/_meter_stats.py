@@ -10,27 +10,22 @@ counted stays when it shuts down, and what was last read of it when it is droppe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from types import MethodType
-from typing import Any
-from weakref import WeakMethod
+from collections.abc import Callable, Mapping
 
 from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
+from opentelemetry.metrics import Meter, MeterProvider
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics._process import fork
 
-from ._changes import ChangeBoard
-from ._drift import DriftBoard
+from ._changes import ChangeBoard, DriftBoard
 from ._quality import QualityBoard
 from ._series import SeriesBound
+from ._sources import Reading, WeakSources, register
 
 __all__ = ["StatsBoard"]
-
-Stats = Callable[[], MeterStats]
 
 _lock = fork.lock()
 _boards: ByIdentity[StatsBoard] = ByIdentity()
@@ -53,38 +48,18 @@ def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
     }
 
 
-class _Source:
-    """A meter's counters, held weakly: telemetry keeps no meter alive."""
-
-    def __init__(self, stats: Stats) -> None:
-        self.stats: Callable[[], Stats | None] = (
-            WeakMethod(stats) if isinstance(stats, MethodType) else lambda: stats
-        )
-        self.last: dict[str, Mapping[str, int]] = {}
-
-    def read(self) -> dict[str, Mapping[str, int]]:
-        """Return the counters as of now, or as they were last read."""
-        stats = self.stats()
-        if stats is not None:
-            self.last = _tables(stats())
-        return self.last
-
-
-class StatsBoard:
-    """Sums the snapshots of all meters that publish to one meter provider. Thread-safe.
+class StatsBoard(WeakSources[MeterStats]):
+    """Sums the snapshots of all meters that publish to one meter provider.
 
     Args:
-        quality: The same for the sums behind their means of quality.
-        changes: The same for the evidence for changes of these.
-        drift: The same for how judges have moved.
+        bound: Keeps the number of series below the SDK's limit.
     """
 
-    def __init__(self, quality: QualityBoard, changes: ChangeBoard, drift: DriftBoard) -> None:
-        self.quality = quality
-        self.changes = changes
-        self.drift = drift
-        self._lock = fork.lock()
-        self._sources: dict[int, _Source] = {}
+    def __init__(self, bound: SeriesBound) -> None:
+        super().__init__()
+        self.quality = QualityBoard(bound)
+        self.changes = ChangeBoard(bound)
+        self.drift = DriftBoard(bound)
         self._gone: dict[str, Counter[str]] = {}
         self._known: dict[str, set[str]] = {}
 
@@ -104,72 +79,35 @@ class StatsBoard:
             if board is None and provider is metrics.get_meter_provider():
                 board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
             if board is None:
-                bound = SeriesBound.of(provider)
-                board = StatsBoard(QualityBoard(bound), ChangeBoard(bound), DriftBoard(bound))
+                board = StatsBoard(SeriesBound.of(provider))
                 made = meter()
-                board._register(made)
-                board.quality.register(made)
-                board.changes.register(made)
-                board.drift.register(made)
+                register(made, semconv.INSTRUMENTS, board.totals)
+                register(made, semconv.QUALITY_INSTRUMENTS, board.quality.totals)
+                register(made, (semconv.CHANGE_EVIDENCE,), board.changes.values)
+                register(made, DriftBoard.fields, board.drift.values)
             _boards.put(provider, board)
             return board
 
-    def join(self, stats: Stats) -> None:
-        """Add a meter's counters from now on."""
-        with self._lock:
-            self._sources[id(stats)] = _Source(stats)
+    def keep(self, last: MeterStats) -> None:
+        """Freeze a meter's counters at what they were last; its queue is gone."""
+        counts = _tables(last)
+        for instrument in semconv.INSTRUMENTS:
+            if instrument.kind == "observable_counter":
+                gone = self._gone.setdefault(instrument.name, Counter())
+                gone.update(counts.get(instrument.name, {}))
 
-    def leave(self, stats: Stats) -> None:
-        """Freeze a meter's counters at what they are; its queue is gone."""
-        last = _tables(stats())
-        with self._lock:
-            if self._sources.pop(id(stats), None) is not None:
-                self._keep(last)
-
-    def _observe(self, name: str) -> dict[str, int]:
-        with self._lock:
-            for key, source in list(self._sources.items()):
-                if source.stats() is None:
-                    del self._sources[key]
-                    self._keep(source.last)
-            sources = list(self._sources.values())
-            total: Counter[str] = Counter(self._gone.get(name, {}))
-        for source in sources:
-            total.update(source.read().get(name, {}))
+    def totals(self, instrument: semconv.Instrument) -> Reading:
+        """Return the sums of an instrument, by the value of its attribute."""
+        name = instrument.name
+        snapshots = self.read()
+        total = Counter(self._gone.get(name, {}))
+        for snapshot in snapshots:
+            total.update(_tables(snapshot).get(name, {}))
         # What was there once is 0 now, not gone: a backend would go on showing the last value.
         known = self._known.setdefault(name, set())
         known.update(total)
-        return {value: total[value] for value in sorted(known)}
-
-    def _keep(self, last: dict[str, Mapping[str, int]]) -> None:
-        for instrument in semconv.INSTRUMENTS:
-            if instrument.kind == "observable_counter":
-                counts = self._gone.setdefault(instrument.name, Counter())
-                counts.update(last.get(instrument.name, {}))
-
-    def _register(self, meter: Meter) -> None:
-        for instrument in semconv.INSTRUMENTS:
-            create: Any = {
-                "observable_counter": meter.create_observable_counter,
-                "observable_updowncounter": meter.create_observable_up_down_counter,
-            }.get(instrument.kind)
-            if create is not None:
-                create(
-                    str(instrument.name),
-                    [self._callback(instrument)],
-                    instrument.unit,
-                    instrument.description,
-                )
-
-    def _callback(
-        self, instrument: semconv.Instrument
-    ) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(_options: CallbackOptions) -> Iterable[Observation]:
-            for value, count in self._observe(instrument.name).items():
-                attributes = {str(key): value for key in instrument.attributes if value}
-                yield Observation(count, attributes)
-
-        return observe
+        for value in sorted(known):
+            yield total[value], {str(key): value for key in instrument.attributes if value}
 
 
 def _stands_in_for(old: object, new: MeterProvider) -> bool:

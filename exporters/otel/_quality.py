@@ -7,11 +7,8 @@ is a ratio of them, and a request that is in one and not in the other would bend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MethodType
-from weakref import WeakMethod
+from collections.abc import Iterable, Mapping, Sequence
 
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
@@ -20,30 +17,13 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics._process import fork
 
 from ._series import Attributes, SeriesBound
+from ._sources import Reading, WeakSources
 
 __all__ = ["QualityBoard"]
 
-Sums = Callable[[], Sequence[QualitySums]]
 _BOUND_AS = str(semconv.QUALITY_SUMS["n"].name)
 """All sums share the room of one instrument: each has the same series."""
 _Attributes = tuple[tuple[str, AttributeValue], ...]
-
-
-class _SumsSource:
-    """A meter's sums, held weakly: telemetry keeps no meter alive."""
-
-    def __init__(self, sums: Sums) -> None:
-        self.sums: Callable[[], Sums | None] = (
-            WeakMethod(sums) if isinstance(sums, MethodType) else lambda: sums
-        )
-        self.last: Sequence[QualitySums] = ()
-
-    def read(self) -> Sequence[QualitySums]:
-        """Return the sums as of now, or as they were last read."""
-        sums = self.sums()
-        if sums is not None:
-            self.last = sums()
-        return self.last
 
 
 class _Moment:
@@ -71,20 +51,18 @@ class _Moment:
             self.budgets[attributes] = min(self.budgets.get(attributes, 1.0), budget)
 
 
-class QualityBoard:
-    """Adds up the sums of all meters that publish to one meter provider. Thread-safe.
+class QualityBoard(WeakSources[Sequence[QualitySums]]):
+    """Adds up the sums of all meters that publish to one meter provider.
 
     Args:
         bound: Keeps the number of series below the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound) -> None:
+        super().__init__()
         self._bound = bound
-        self._lock = fork.lock()
-        self._sources: dict[int, _SumsSource] = {}
-        self._gone = _Moment()
-        self._now = _Moment()
         self._affected: set[_Attributes] = set()
+        self._fresh()
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
@@ -94,75 +72,42 @@ class QualityBoard:
         for source in self._sources.values():
             source.last = ()
 
-    def join(self, sums: Sums) -> None:
-        """Add a meter's sums from now on."""
-        with self._lock:
-            self._sources[id(sums)] = _SumsSource(sums)
+    def keep(self, last: Sequence[QualitySums]) -> None:
+        """Freeze a meter's sums at what they were last."""
+        self._add(last, self._gone)
 
-    def leave(self, sums: Sums) -> None:
-        """Freeze a meter's sums at what they are."""
-        last = sums()
-        with self._lock:
-            if self._sources.pop(id(sums), None) is not None:
-                self._add(last, self._gone)
-
-    def register(self, meter: Meter) -> None:
-        """Register the instruments."""
-        for name, instrument in semconv.QUALITY_SUMS.items():
-            meter.create_observable_counter(
-                str(instrument.name),
-                [self._callback(name)],
-                instrument.unit,
-                instrument.description,
-            )
-        effect = semconv.DESIGN_EFFECT
-        meter.create_observable_gauge(
-            str(effect.name), [self._observe_effects], effect.unit, effect.description
-        )
-        budget = semconv.QUALITY_BUDGET
-        meter.create_observable_gauge(
-            str(budget.name), [self._observe_budgets], budget.unit, budget.description
-        )
-
-    def _callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observe(_options: CallbackOptions) -> Iterable[Observation]:
-            for attributes, sums in self._moment(name).sums.items():
-                # Where no request goes on with another one, nothing is known of pairs: four series less.
-                if name in sums and (sums[name] or name not in semconv.PAIR_SUMS):
-                    yield Observation(sums[name], dict(attributes))
-
-        return observe
-
-    def _observe_effects(self, _options: CallbackOptions) -> Iterable[Observation]:
-        for attributes, effect in self._moment(semconv.DESIGN_EFFECT.name).effects.items():
-            # What was said once is taken back, not left out: a backend would go on showing it.
-            if effect > 1.0 or attributes in self._affected:
-                self._affected.add(attributes)
-                yield Observation(effect, dict(attributes))
-
-    def _observe_budgets(self, _options: CallbackOptions) -> Iterable[Observation]:
-        for attributes, budget in self._moment(semconv.QUALITY_BUDGET.name).budgets.items():
-            yield Observation(budget, dict(attributes))
+    def totals(self, instrument: semconv.Instrument) -> Reading:
+        """Return the sums of an instrument, or what is said of them, by series."""
+        moment = self._moment(instrument.name)
+        if instrument is semconv.DESIGN_EFFECT:
+            for attributes, effect in moment.effects.items():
+                # What was said once is taken back, not left out: a backend would go on showing it.
+                if effect > 1.0 or attributes in self._affected:
+                    self._affected.add(attributes)
+                    yield effect, dict(attributes)
+            return
+        if instrument is semconv.QUALITY_BUDGET:
+            for attributes, budget in moment.budgets.items():
+                yield budget, dict(attributes)
+            return
+        name = instrument.name.rpartition(".")[2]
+        for attributes, sums in moment.sums.items():
+            # Where no request goes on with another one, nothing is known of pairs: four series less.
+            if name in sums and (sums[name] or name not in semconv.PAIR_SUMS):
+                yield sums[name], dict(attributes)
 
     def _moment(self, name: str) -> _Moment:
         """Return the sums of the present collection: a new one begins when an instrument asks again."""
         with self._lock:
             if name in self._now.told or not self._now.told:
-                self._now = self._read()
+                found = self.read()
+                self._now = _Moment()
+                for attributes, sums in self._gone.sums.items():
+                    self._now.add(attributes, sums)
+                for some in found:
+                    self._add(some, self._now)
             self._now.told.add(name)
             return self._now
-
-    def _read(self) -> _Moment:
-        for key, source in list(self._sources.items()):
-            if source.sums() is None:
-                del self._sources[key]
-                self._add(source.last, self._gone)
-        now = _Moment()
-        for attributes, sums in self._gone.sums.items():
-            now.add(attributes, sums)
-        for source in self._sources.values():
-            self._add(source.read(), now)
-        return now
 
     def _add(self, found: Iterable[QualitySums], to: _Moment) -> None:
         for one in found:
