@@ -43,6 +43,8 @@ BENCHMARKS = {
     "archive": "Archives: memory and rows a second of ragmeter evaluate",
     "footprint": "Import time and installed size",
     "estimates": "Means of quality: do intervals hold the truth, and what do they cost",
+    "shadow": "A shadow retriever: is its interval ever wrong, do words name a wrong winner",
+    "traffic_views": "What gaps, chunks, conversations, shadows and looks cost a request",
     "alarms": "Alarms about quality: how often for nothing, how soon",
     "alarm_rules": "The shipped Prometheus rules: how often for nothing, how soon",
 }

@@ -196,6 +196,8 @@ LATE: Final = _own("ragmeter.late")
 REASON: Final = _own("ragmeter.reason")
 DIAGNOSIS: Final = _own("ragmeter.diagnosis")
 LANGUAGE: Final = _own("ragmeter.language")
+GAP: Final = _own("ragmeter.gap")
+"""Which knowledge gap: eight hex digits, without any text."""
 COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
@@ -495,6 +497,11 @@ QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
     }.items()
 }  # fmt: skip
 """The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""
+
+GAP_REQUESTS: Final = _instrument(
+    "ragmeter.gap.requests", "observable_gauge", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE,
+    description="Bad requests of an open knowledge gap in two weeks; there are ten gaps at most.",
+)  # fmt: skip
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = _instrument(

@@ -1,4 +1,4 @@
-"""The means of quality as gauges: of everything that the store holds, with intervals and objectives.
+"""Gauges of what the store holds: means of quality with intervals and objectives, and knowledge gaps.
 
 Whoever has no Prometheus to compute them from the sums, or looks at a backend of another kind, reads them here,
 and also those of scores that applications sent: the same numbers as the page and the API show of the last hour.
@@ -8,8 +8,9 @@ They leave under the server's own name, and an attribute says whose they are.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
@@ -17,12 +18,24 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
 
-from .store import CellKey, Mean, UnreadableStoreError
+from .store import (
+    GAPS_RANGE_S,
+    CellKey,
+    Filters,
+    GapPage,
+    GapView,
+    Mean,
+    Reader,
+    UnreadableStoreError,
+)
 
-__all__ = ["MAX_SERIES", "QualityGauges"]
+__all__ = ["MAX_SERIES", "GapGauge", "QualityGauges", "publish_gauges"]
 
 MAX_SERIES = 1_500
 """Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
+
+GAPS_EVERY_S = 600.0
+"""Seconds between two looks for gaps: one takes up to a second."""
 
 Estimates = Callable[[], Mapping[CellKey, Mean]]
 
@@ -99,3 +112,56 @@ def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
         semconv.EVALUATOR_VERSION: mean.definition,
     }
     return {str(name): clean(value, 256) for name, value in named.items() if value}
+
+
+class GapGauge:
+    """Publishes the size of each gap that is open; a list has ten at most.
+
+    Args:
+        gaps: Returns the gaps.
+        guard: Contains errors of ours.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        gaps: Callable[[Filters], GapPage],
+        guard: AbstractContextManager[object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._gaps, self._guard, self._clock = gaps, guard, clock
+        self._latest: tuple[GapView, ...] = ()
+        self._next = clock()
+
+    def publish(self, provider: MeterProvider) -> None:
+        """Register the instrument with a provider."""
+        gauge = semconv.GAP_REQUESTS
+        provider.get_meter(semconv.SCOPE).create_observable_gauge(
+            str(gauge.name), [self._observe], gauge.unit, gauge.description
+        )
+
+    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+        if self._clock() >= self._next:
+            self._next, self._latest = self._clock() + GAPS_EVERY_S, ()
+            with self._guard, suppress(UnreadableStoreError):
+                self._latest = self._gaps(Filters(range_s=GAPS_RANGE_S)).gaps
+        for one in self._latest:
+            if one.state == "open":
+                named = {
+                    semconv.GAP: one.id,
+                    semconv.DIAGNOSIS: one.diagnosis,
+                    semconv.LANGUAGE: one.language or "",
+                    semconv.SERVICE: one.service,
+                }
+                yield Observation(
+                    one.n_bad,
+                    {str(name): clean(value, 256) for name, value in named.items() if value},
+                )
+
+
+def publish_gauges(
+    provider: MeterProvider, reader: Reader, guard: AbstractContextManager[object]
+) -> None:
+    """Register what a store holds with a provider."""
+    QualityGauges(reader.estimates, guard).publish(provider)
+    GapGauge(reader.gaps, guard).publish(provider)

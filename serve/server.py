@@ -33,7 +33,7 @@ from ._counts import Counts
 from ._digest import digests
 from ._endpoint import Endpoint
 from ._forward import Forwarder
-from ._gauges import QualityGauges
+from ._gauges import publish_gauges
 from ._grpc import grpc_server
 from ._http import http_application
 from ._intake import Intake
@@ -219,8 +219,8 @@ class Server:
         if self._telemetry is not None:
             publish(self._telemetry.meter_provider, self._measurements, self._kafka_health)
             if self.reader is not None:
-                gauges = QualityGauges(self.reader.estimates, self.meter.port.guard("serve.gauges"))
-                gauges.publish(self._telemetry.meter_provider)
+                guard = self.meter.port.guard("serve.gauges")
+                publish_gauges(self._telemetry.meter_provider, self.reader, guard)
         if self._kafka is not None:
             self._kafka.start()
         self._watch_received(on=True)

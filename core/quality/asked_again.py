@@ -22,9 +22,13 @@ _MOST_CHARS = 2_000
 
 @cache
 def _phrases() -> re.Pattern[str]:
-    return re.compile("|".join(read_lines("asked_again")), re.IGNORECASE)
+    # What begins with a word is tried where a word begins: one by one they take ten times as long.
+    lines = read_lines("asked_again")
+    words = [line.removeprefix(r"\b") for line in lines if line.startswith(r"\b")]
+    others = [line for line in lines if not line.startswith(r"\b")]
+    return re.compile(rf"\b(?:{'|'.join(words)})|{'|'.join(others)}")
 
 
 def asks_again(question: str) -> bool:
     """Return whether a question has a phrase of someone who asks again."""
-    return _phrases().search(question[:_MOST_CHARS]) is not None
+    return _phrases().search(question[:_MOST_CHARS].lower()) is not None

@@ -30,6 +30,8 @@ NAMES = {
     "archive": "pyarrow",
     "footprint": "ragmeter",
     "estimates": "numpy",
+    "shadow": "numpy",
+    "traffic_views": "ragmeter",
     "alarms": "numpy",
     "alarm_rules": "numpy",
 }

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from ragmeter.exporters import semconv
 
-ALL = (*semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS)
+ALL = (
+    *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, semconv.GAP_REQUESTS,
+)  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "exporters"
 LOW_CARDINALITY = {
     "error.type",
@@ -21,6 +23,7 @@ LOW_CARDINALITY = {
     "ragmeter.exporter",
     "ragmeter.fate",
     "ragmeter.framework",
+    "ragmeter.gap",
     "ragmeter.instrument",
     "ragmeter.judge",
     "ragmeter.language",

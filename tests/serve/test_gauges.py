@@ -1,5 +1,7 @@
 """The means of quality as gauges: the same numbers as the API and the meter have, and nothing that is not known."""
 
+from types import SimpleNamespace
+
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from otlp_receiver import attributes_of
@@ -12,7 +14,7 @@ from test_telemetry import ask, over_http
 from ragmeter.exporters import semconv
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve import _gauges
-from ragmeter.serve._gauges import QualityGauges
+from ragmeter.serve._gauges import GapGauge, QualityGauges
 from ragmeter.serve.store import CellKey, Mean, UnreadableStoreError
 
 FIELDS = ("mean", "lower", "upper", "objective")
@@ -154,10 +156,37 @@ def test_what_is_not_known_has_no_gauge():
 
 
 def test_a_store_that_is_away_stops_no_other_metric():
-    def away():
+    def away(*_):
         raise UnreadableStoreError("the store is away")
 
     assert collected(QualityGauges(away, Contained()))() == {}
+    assert collected(GapGauge(away, Contained()))() == {}
+
+
+def test_open_gaps_have_a_gauge_each_and_are_looked_for_now_and_then():
+    now, states = [0.0], ["open", "accepted", "closed", "open"]
+
+    def gaps(filters):
+        assert filters.range_s == 14 * 86_400
+        listed = [
+            SimpleNamespace(
+                id=f"{n:08x}", state=state, n_bad=n + 10, diagnosis="unclear", language=None, service="s"
+            )
+            for n, state in enumerate(states)
+        ]  # fmt: skip
+        return SimpleNamespace(gaps=tuple(listed))
+
+    collect = collected(GapGauge(gaps, Contained(), lambda: now[0]))
+
+    def sizes():
+        found = collect().get("ragmeter.gap.requests", {})
+        return {dict(of)["ragmeter.gap"]: value for of, value in found.items()}
+
+    assert sizes() == {"00000000": 10, "00000003": 13}
+    states[:] = ["closed"]
+    assert sizes() == {"00000000": 10, "00000003": 13}
+    now[0] += _gauges.GAPS_EVERY_S
+    assert sizes() == {}
 
 
 def test_series_are_bounded_and_who_has_one_keeps_it(monkeypatch):
