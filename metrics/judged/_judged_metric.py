@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
@@ -37,13 +37,16 @@ __all__ = [
     "Inquiry",
     "JudgedMetric",
     "Unit",
+    "UnitMetric",
     "claims_of",
     "definition_of",
     "is_blank",
+    "number_units",
     "passages_of",
     "ranked_score",
     "ratio_score",
     "units_of",
+    "word_evidence",
 ]
 
 _MOST_NAMED = 5
@@ -158,12 +161,71 @@ class JudgedMetric(Metric):
             direction=self.direction_of(name),
         )
 
-    def check_options(self, unit: str = "sentence") -> None:
+    def bounded(
+        self,
+        name: str,
+        bounds: tuple[float, float],
+        unknown: int,
+        *,
+        least: float,
+        said: str,
+        items: Sequence[ScoreItem] = (),
+        named: Sequence[ScoreItem] | None = None,
+        label: Callable[[float], str] | None = None,
+    ) -> Score:
+        """Return a score of verdicts; ``partial``, with bounds, where some are unknown.
+
+        Args:
+            name: As of `score`.
+            bounds: Least and greatest value, whatever unknown verdicts turn out to be.
+            unknown: How many those are.
+            least: The value with them as false.
+            said: As of `score`.
+            items: Likewise.
+            named: Likewise.
+            label: Gives the word for a value.
+        """
+        value: float | None = bounds[0]
+        if unknown:
+            said += f", {unknown} unknown"
+            if self.unknown_as == 0:
+                value = least
+            elif bounds[0] != bounds[1]:
+                value = None
+        return self.score(
+            name,
+            value,
+            "partial" if unknown else "ok",
+            items=items,
+            bounds=bounds if unknown else None,
+            said=said,
+            named=named,
+            label=label(value) if label and value is not None else None,
+        )
+
+    def check_options(self) -> None:
         """Raise `ConfigurationError` unless the options that judged metrics share are valid."""
-        if unit not in ("sentence", "claim"):
-            raise ConfigurationError(f"unit is {unit!r}; use 'sentence' or 'claim'")
         if self.unknown_as is not None and self.unknown_as != 0:
             raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
+
+
+@dataclass(frozen=True)
+class UnitMetric(JudgedMetric):
+    """A metric that judges the units of a text, its sentences or claims."""
+
+    unit: Unit = "sentence"
+    unknown_as: Literal[0] | None = None
+    definition: str = field(init=False)
+
+    prompts: ClassVar[tuple[str, ...]]
+    """Names of the prompts it asks with, whatever the unit is."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("sentence", "claim"):
+            raise ConfigurationError(f"unit is {self.unit!r}; use 'sentence' or 'claim'")
+        self.check_options()
+        prompts = (*self.prompts, *(["claims"] if self.unit == "claim" else []))
+        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
 
 def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
@@ -296,6 +358,36 @@ async def units_of(metric: str, text: str, unit: Unit, inquiry: Inquiry) -> list
     return (await claims_of(metric, {"t1": text}, inquiry))["t1"]
 
 
+def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:
+    """Give units their ids, ``r1`` and so on."""
+    return {f"{letter}{number}": unit for number, unit in enumerate(units, start=1)}
+
+
+def word_evidence(
+    unit: str,
+    lines: Mapping[str, str],
+    answers: Mapping[str, Answer],
+    good: str,
+    nothing: Sequence[str],
+) -> list[ScoreItem]:
+    """Return one item per unit of a text; its `evidence` is the judge's word.
+
+    Args:
+        unit: What a unit is.
+        lines: The units by id.
+        answers: The judge's answers by id.
+        good: The word for a unit that counts.
+        nothing: Words for units that leave the denominator.
+    """
+    items: list[ScoreItem] = []
+    for number, (item_id, text) in enumerate(lines.items(), start=1):
+        judged = answers[item_id]
+        word = judged.value if isinstance(judged.value, str) else None
+        verdict = None if word is None or word in nothing else word == good
+        items.append(ScoreItem(f"{unit}-{number}", verdict, text, word, judged.reason))
+    return items
+
+
 def ratio_score(
     metric: JudgedMetric,
     name: str,
@@ -322,26 +414,10 @@ def ratio_score(
     true = sum(verdict is True for verdict in verdicts)
     unknown = sum(verdict is None for verdict in verdicts)
     total = len(verdicts)
-    if not unknown:
-        value = true / total
-        return metric.score(
-            name,
-            value,
-            items=items,
-            said=f"{true} of {total} {said}",
-            label=label(value) if label else None,
-        )
-    bounds = (true / total, (true + unknown) / total)
-    value_known = bounds[0] if metric.unknown_as == 0 else None
-    return metric.score(
-        name,
-        value_known,
-        "partial",
-        items=items,
-        bounds=bounds,
-        said=f"{true} of {total} {said}, {unknown} unknown",
-        label=label(value_known) if label and value_known is not None else None,
-    )
+    least = true / total
+    bounds = (least, (true + unknown) / total)
+    said = f"{true} of {total} {said}"
+    return metric.bounded(name, bounds, unknown, least=least, said=said, items=items, label=label)
 
 
 def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) -> Score:
@@ -354,17 +430,6 @@ def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) ->
     useful = sum(verdict is True for verdict in verdicts)
     said = f"{useful} of {len(verdicts)} chunks are useful (precision@{len(verdicts)} "
     said += f"{useful / len(verdicts):.4g})"
-    if None not in verdicts:
-        return metric.score(name, bounds[0], items=items, said=said)
-    value = bounds[0] if bounds[0] == bounds[1] else None
-    if metric.unknown_as == 0:
-        value = average_precision([verdict is True for verdict in verdicts])
     unknown = sum(verdict is None for verdict in verdicts)
-    return metric.score(
-        name,
-        value,
-        "partial",
-        items=items,
-        bounds=bounds,
-        said=f"{said}, {unknown} unknown",
-    )
+    least = average_precision([verdict is True for verdict in verdicts]) or 0.0
+    return metric.bounded(name, bounds, unknown, least=least, said=said, items=items)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from ragmeter.metrics.judge.protocol import Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.score import Score
 
 from ._judged_metric import (
     Inquiry,
-    JudgedMetric,
-    Unit,
-    definition_of,
+    UnitMetric,
     is_blank,
+    number_units,
     passages_of,
     ratio_score,
     units_of,
+    word_evidence,
 )
-from .context_recall import number_units
 
 __all__ = ["AnswerRelevancy"]
 
@@ -28,7 +26,7 @@ _CHOICES = ("relevant", "irrelevant", "noncommittal", "no_claim")
 
 
 @dataclass(frozen=True)
-class AnswerRelevancy(JudgedMetric):
+class AnswerRelevancy(UnitMetric):
     """Does the answer address the question?
 
         value = relevant units of the answer / its units that say something
@@ -60,21 +58,11 @@ class AnswerRelevancy(JudgedMetric):
         ``judge_error``, ``timeout``: the judge failed.
     """
 
-    unit: Unit = "sentence"
-    unknown_as: Literal[0] | None = None
-    definition: str = field(init=False)
-
     name = "answer_relevancy"
     score_names = ("answer_relevancy",)
     needs = ("question", "answer")
     target = "answer"
-
-    def __post_init__(self) -> None:
-        self.check_options(self.unit)
-        prompts = (
-            ("answer_relevancy",) if self.unit == "sentence" else ("answer_relevancy", "claims")
-        )
-        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+    prompts = ("answer_relevancy",)
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the answer against the question."""
@@ -87,19 +75,7 @@ class AnswerRelevancy(JudgedMetric):
         group = Group("answers", items, "choice", choices=_CHOICES)
         passages = (*passages_of(question=question), Passage("answer", lines=tuple(lines.items())))
         reply = await inquiry.ask(Ask(self.name, self.name, passages, (group,)))
-        evidence: list[ScoreItem] = []
-        for number, (item_id, unit) in enumerate(lines.items(), start=1):
-            judged = reply.answers[item_id]
-            word = judged.value if isinstance(judged.value, str) else None
-            evidence.append(
-                ScoreItem(
-                    id=f"{self.unit}-{number}",
-                    verdict=None if word in (None, "no_claim") else word == "relevant",
-                    text=unit,
-                    evidence=word,
-                    reason=judged.reason,
-                )
-            )
+        evidence = word_evidence(self.unit, lines, reply.answers, "relevant", ("no_claim",))
         verdicts = [item.verdict for item in evidence if item.evidence != "no_claim"]
         nothing = "the answer says nothing" if evidence else f"the answer has no {self.unit}"
         said = f"{self.unit}s of the answer are about the question"

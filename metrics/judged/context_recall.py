@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
@@ -18,8 +17,9 @@ from ._judged_metric import (
     Inquiry,
     JudgedMetric,
     Unit,
-    definition_of,
+    UnitMetric,
     is_blank,
+    number_units,
     passages_of,
     ratio_score,
     units_of,
@@ -42,7 +42,7 @@ def recall_label(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class ContextRecall(JudgedMetric):
+class ContextRecall(UnitMetric):
     """How much of what the reference answer says can be found in the retrieved chunks?
 
         value = units of the reference answer attributed to the chunks / all its units
@@ -73,19 +73,11 @@ class ContextRecall(JudgedMetric):
         ``judge_error``, ``timeout``, ``skipped``: the judge failed, or its budget is used up.
     """
 
-    unit: Unit = "sentence"
-    unknown_as: Literal[0] | None = None
-    definition: str = field(init=False)
-
     name = "context_recall"
     score_names = ("context_recall",)
     needs = ("contexts", "reference.answer")
     target = "retrieval"
-
-    def __post_init__(self) -> None:
-        self.check_options(self.unit)
-        prompts = ("context_recall",) if self.unit == "sentence" else ("context_recall", "claims")
-        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+    prompts = ("context_recall",)
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the reference answer against the chunks."""
@@ -107,11 +99,6 @@ class ContextRecall(JudgedMetric):
             group = Group("answers", recall_items(units, question, reference, chunks))
             answers = (await inquiry.ask(Ask(self.name, self.name, passages, (group,)))).answers
         return (recall_score(self, units, answers, self.unit),)
-
-
-def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:
-    """Give units their ids, ``r1`` and so on."""
-    return {f"{letter}{number}": unit for number, unit in enumerate(units, start=1)}
 
 
 def recall_items(

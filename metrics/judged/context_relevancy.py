@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
@@ -17,10 +16,9 @@ from ragmeter.metrics.text.sentences import sentences
 from ._judged_metric import (
     Chunks,
     Inquiry,
-    JudgedMetric,
     Unit,
+    UnitMetric,
     claims_of,
-    definition_of,
     is_blank,
     passages_of,
     ratio_score,
@@ -99,7 +97,7 @@ class Statements:
 
 
 @dataclass(frozen=True)
-class ContextRelevancy(JudgedMetric):
+class ContextRelevancy(UnitMetric):
     """How much of the retrieved text is about the question?
 
         value = relevant statements / all statements, pooled over the chunks
@@ -126,21 +124,11 @@ class ContextRelevancy(JudgedMetric):
         ``judge_error``, ``timeout``, ``skipped``: the judge failed, or its budget is used up.
     """
 
-    unit: Unit = "sentence"
-    unknown_as: Literal[0] | None = None
-    definition: str = field(init=False)
-
     name = "context_relevancy"
     score_names = ("context_relevancy",)
     needs = ("question", "contexts")
     target = "retrieval"
-
-    def __post_init__(self) -> None:
-        self.check_options(self.unit)
-        prompts = (
-            ("context_relevancy",) if self.unit == "sentence" else ("context_relevancy", "claims")
-        )
-        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+    prompts = ("context_relevancy",)
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every statement of the chunks against the question."""

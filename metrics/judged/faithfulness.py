@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
@@ -14,14 +13,14 @@ from ._judged_metric import (
     Chunks,
     Inquiry,
     JudgedMetric,
-    Unit,
-    definition_of,
+    UnitMetric,
     is_blank,
+    number_units,
     passages_of,
     ratio_score,
     units_of,
+    word_evidence,
 )
-from .context_recall import number_units
 
 __all__ = ["Faithfulness", "support_evidence", "support_score", "unsupported_score"]
 
@@ -32,7 +31,7 @@ _CLAIMS_NOTHING = "the answer claims nothing"
 
 
 @dataclass(frozen=True)
-class Faithfulness(JudgedMetric):
+class Faithfulness(UnitMetric):
     """Is everything the answer claims supported by the retrieved chunks?
 
         value = supported units / units of the answer that claim something
@@ -62,19 +61,11 @@ class Faithfulness(JudgedMetric):
         ``judge_error``, ``timeout``: the judge failed.
     """
 
-    unit: Unit = "sentence"
-    unknown_as: Literal[0] | None = None
-    definition: str = field(init=False)
-
     name = "faithfulness"
     score_names = ("faithfulness",)
     needs = ("contexts", "answer")
     target = "answer"
-
-    def __post_init__(self) -> None:
-        self.check_options(self.unit)
-        prompts = ["faithfulness", "claims_only"] + (["claims"] if self.unit == "claim" else [])
-        object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
+    prompts = ("faithfulness", "claims_only")
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the answer against the chunks."""
@@ -124,13 +115,7 @@ def support_evidence(
     unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer]
 ) -> list[ScoreItem]:
     """Return one item per unit of the answer; its `evidence` is the judge's word."""
-    items: list[ScoreItem] = []
-    for number, (item_id, text) in enumerate(lines.items(), start=1):
-        judged = answers[item_id]
-        word = judged.value if isinstance(judged.value, str) else None
-        verdict = None if word is None or word in CLAIM_NOTHING else word == "supported"
-        items.append(ScoreItem(f"{unit}-{number}", verdict, text, word, judged.reason))
-    return items
+    return word_evidence(unit, lines, answers, "supported", CLAIM_NOTHING)
 
 
 def support_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Score:

@@ -22,13 +22,14 @@ from ._judged_metric import (
     JudgedMetric,
     definition_of,
     is_blank,
+    number_units,
     passages_of,
     ranked_score,
     ratio_score,
 )
 from .context_entity_recall import PROMPT as ENTITIES
 from .context_entity_recall import ContextEntityRecall, entities_group
-from .context_recall import number_units, recall_items, recall_score, recall_without_chunks
+from .context_recall import recall_items, recall_score, recall_without_chunks
 from .context_relevancy import Statements
 from .live_judged import PROMPT as LIVE
 from .live_judged import LiveJudged, LiveQuestions

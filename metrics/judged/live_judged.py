@@ -25,11 +25,11 @@ from ._judged_metric import (
     JudgedMetric,
     definition_of,
     is_blank,
+    number_units,
     passages_of,
     ranked_score,
     ratio_score,
 )
-from .context_recall import number_units
 from .faithfulness import CLAIM_NOTHING, support_evidence, support_score, unsupported_score
 
 __all__ = ["LiveJudged", "LiveQuestions"]
@@ -287,34 +287,17 @@ class LiveJudged(JudgedMetric):
         yield ratio_score(self, _RANKED[0], verdicts, items, said=said, nothing=nothing)
         yield ranked_score(self, _RANKED[1], items).model_copy(update={"items": ()})
         hits = f"{sum(verdict is True for verdict in verdicts)} of {len(items)} {said}"
+        unknown = verdicts.count(None)
         bounds = ndcg_bounds(verdicts, shared=[item.text for item in items])
         if bounds is None:
             yield self.without_value("undefined", nothing, _RANKED[2])
             yield self.score(_RANKED[3], 0.0, said=nothing)
             return
         least = ndcg([verdict is True for verdict in verdicts]) or 0.0
-        yield self._score_with_bounds(_RANKED[2], items, bounds, least, hits)
+        yield self.bounded(_RANKED[2], bounds, unknown, least=least, said=hits, named=items)
         any_hit = float(True in verdicts)
         span = (any_hit, float(any_hit or None in verdicts))
-        yield self._score_with_bounds(_RANKED[3], items, span, any_hit, hits)
-
-    def _score_with_bounds(
-        self,
-        name: str,
-        items: Sequence[ScoreItem],
-        bounds: tuple[float, float],
-        least: float,
-        said: str,
-    ) -> Score:
-        """Return a score of the chunks' verdicts; `least` is its value with unknown ones as false."""
-        unknown = sum(item.verdict is None for item in items)
-        if not unknown:
-            return self.score(name, bounds[0], named=items, said=said)
-        value = bounds[0] if bounds[0] == bounds[1] else None
-        if self.unknown_as == 0:
-            value = least
-        said += f", {unknown} unknown"
-        return self.score(name, value, "partial", named=items, bounds=bounds, said=said)
+        yield self.bounded(_RANKED[3], span, unknown, least=any_hit, said=hits, named=items)
 
     def _faithfulness(self, said: Sequence[ScoreItem], *, is_empty: bool) -> Score:
         if not is_empty:
@@ -340,14 +323,15 @@ class LiveJudged(JudgedMetric):
         )
         lower = 0.5 if refusals else 0.0
         upper = 0.5 if claims else 1.0
-        if not unknown:
-            value = 0.0 if not refusals else upper
-            label = {0.0: "answered", 0.5: "partial", 1.0: "refused"}[value]
-            return self.score("judged_refusal", value, items=items, label=label, said=told)
-        known = lower if lower == upper else None
-        if self.unknown_as == 0:
-            known = 0.0 if not refusals else upper
-        told += f", {unknown} unknown"
-        return self.score(
-            "judged_refusal", known, "partial", items=items, bounds=(lower, upper), said=told
+        least = upper if refusals else 0.0
+        return self.bounded(
+            "judged_refusal",
+            (lower, upper) if unknown else (least, least),
+            unknown,
+            least=least,
+            said=told,
+            items=items,
+            label=None
+            if unknown
+            else {0.0: "answered", 0.5: "partial", 1.0: "refused"}.__getitem__,
         )
