@@ -24,13 +24,13 @@ from ragmeter.cli._interrupt import whole
 from ragmeter.cli._progress import Advance
 from ragmeter.fleet.tables import scores_as_table
 from ragmeter.metrics import Metric
-from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics._files.rows import BadRow, RawRow, open_rows
 from ragmeter.metrics._files.samples import Row, sample_row
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 
 from ._by_segment import BySegment
+from ._evaluation import EvaluateOptions
 from ._known import KnownRows
 from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
@@ -139,48 +139,34 @@ class Archive:
     """One pass over the data set.
 
     Args:
-        files: The data set.
+        options: What was asked for.
         scorer: What measures.
         asked: What it measures.
         folder: Where parts are written.
         shard: Which rows are read.
-        concurrency: Rows that may wait for a judge at a time.
-        limit: Readable rows to take, from the first; None: all.
-        with_text: Whether texts are written, too.
-        segments: Names of segments; of each row its values are listed.
-        columns: Which columns hold what.
         ask_first: Awaited before the first row is scored; None: nothing is.
     """
 
     def __init__(
         self,
-        files: Sequence[Path],
+        options: EvaluateOptions,
         scorer: Scorer,
         asked: MeasurementPlan,
         folder: Folder,
         shard: Shard,
-        *,
-        concurrency: int,
-        limit: int | None,
-        with_text: bool,
-        segments: Sequence[str] = (),
-        columns: Columns,
-        ask_first: Callable[[], Awaitable[None]] | None = None,
+        ask_first: Callable[[], Awaitable[None]] | None,
     ) -> None:
-        self._files = files
+        self._options = options
         self._ask_first = ask_first
-        self._columns = columns
-        self._read_as = repr(sorted(columns.named.items())).encode() if columns.named else b""
+        named = options.columns.named
+        self._read_as = repr(sorted(named.items())).encode() if named else b""
         self._scorer = scorer
         self._asked = asked
         self._folder = folder
         self._shard = shard
         self._judges = asked.judge_model is not None
-        self._window = concurrency if self._judges else 1
-        self._limit = limit
-        self._with_text = with_text
-        self._segments = segments
-        self._by_segment = BySegment(segments)
+        self._window = options.concurrency if self._judges else 1
+        self._by_segment = BySegment(options.segments)
         self._earlier, self.damaged = known_rows(folder)
         self._fresh = KnownRows()
         self._under_way: set[bytes] = set()
@@ -246,7 +232,8 @@ class Archive:
 
     def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> ScoringPlan:
         """Read every row, and return which ones are to be scored."""
-        plan = ScoringPlan([array("q") for _ in self._files], [array("H") for _ in self._files])
+        files = self._options.files
+        plan = ScoringPlan([array("q") for _ in files], [array("H") for _ in files])
         numbers: dict[frozenset[str], int] = {}
         by = self._asked.measurements
         for file, row, missing in self._rows_to_score(listed, advance, note):
@@ -263,18 +250,19 @@ class Archive:
         return plan
 
     def _list(self) -> ListWriter:
-        about = self._asked.as_json() | {"files": [path.name for path in self._files]}
-        about |= {"limit": self._limit}
-        return ListWriter(self._folder, self._shard, about, self._segments)
+        about = self._asked.as_json() | {"files": [path.name for path in self._options.files]}
+        about |= {"limit": self._options.limit}
+        return ListWriter(self._folder, self._shard, about, self._options.segments)
 
     def _rows_to_score(
         self, listed: ListWriter, advance: Advance, note: Any
     ) -> Iterator[_RowToScore]:
         """Yield the rows to measure, each with the names of the scores that are missing."""
-        earlier = self._earlier_list()
-        for number, path in enumerate(self._files):
+        limit, segments = self._options.limit, self._options.segments
+        earlier = _EarlierList(self._folder.lists().get(self._shard), segments)
+        for number, path in enumerate(self._options.files):
             for raw in open_rows(path):
-                if self._limit is not None and self.rows >= self._limit:
+                if limit is not None and self.rows >= limit:
                     return
                 digest = raw.digest(self._read_as)
                 if not self._shard.has(digest):
@@ -282,7 +270,7 @@ class Archive:
                     continue
                 found = self._row(raw, earlier.get((number, raw.line), digest))
                 if isinstance(found, BadRow):
-                    nothing = (None,) * len(self._segments)
+                    nothing = (None,) * len(segments)
                     listed.add(number, raw.line, digest, None, found.reason, nothing)
                     advance(note())
                     continue
@@ -307,7 +295,7 @@ class Archive:
         """Return a row; only what the earlier list says of it where nothing is missing by its key."""
         if listed is not None and self._mark in self._earlier.of(listed.key):
             return listed
-        return sample_row(raw, self._columns)
+        return sample_row(raw, self._options.columns)
 
     def _missing_scores(self, row: Row, key: bytes) -> frozenset[str]:
         known = self._earlier.of(key) | self._fresh.of(key)
@@ -316,13 +304,10 @@ class Archive:
         by = self._asked.measurements
         return frozenset(
             name
-            for metric in self._metrics_of(row)
+            for metric in self._scorer.metrics_of(row.sample)
             for name in metric.score_names
             if by[name] not in known
         )
-
-    def _metrics_of(self, row: Row) -> list[Metric]:
-        return self._scorer.metrics_of(row.sample)
 
     def _take(self, row: Row, scores: SampleScores) -> None:
         by = self._asked.measurements
@@ -339,7 +324,7 @@ class Archive:
             done, self._done = self._done, []
             if done:
                 by = self._asked.measurements
-                self._keep(scores_as_table(done, by, with_text=self._with_text))
+                self._keep(scores_as_table(done, by, with_text=self._options.with_text))
 
     def _keep(self, table: pa.Table) -> int:
         """Write a part; return how many rows it has."""
@@ -351,9 +336,6 @@ class Archive:
         if rows:
             self._folder.write_part(table, about)
         return len(rows)
-
-    def _earlier_list(self) -> _EarlierList:
-        return _EarlierList(self._folder.lists().get(self._shard), self._segments)
 
 
 async def _await_call(ask: Callable[[], Awaitable[None]]) -> None:

@@ -74,21 +74,10 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
         judge_model=None if options.judge is None else options.judge.model,
     )
     with Folder(path, shard) as folder, scorer:
-        archive = Archive(
-            options.files,
-            scorer,
-            asked,
-            folder,
-            shard,
-            concurrency=options.concurrency,
-            limit=options.limit,
-            with_text=options.with_text,
-            segments=options.segments,
-            columns=options.columns,
-            ask_first=partial(ask_first, options.judge, options.judge_key)
-            if options.judge is not None and options.judge_key is not None and _judges(scorer)
-            else None,
-        )
+        first = None
+        if options.judge is not None and options.judge_key is not None and _judges(scorer):
+            first = partial(ask_first, options.judge, options.judge_key)
+        archive = Archive(options, scorer, asked, folder, shard, first)
         for damaged in archive.damaged:
             say(f"{damaged}: damaged, its rows are scored again; remove it", "yellow")
         with progress("scoring", min(total, options.limit or total)) as advance:
@@ -156,18 +145,7 @@ def _engine(options: EvaluateOptions) -> Callable[[Scorer, ScoringPlan], Iterato
         raise MissingDependencyError("ray", "ray", "--engine ray")
     from ._with_ray import scored_by_ray  # noqa: PLC0415 -- only where it is asked for
 
-    def scores(scorer: Scorer, plan: ScoringPlan) -> Iterator[pa.Table]:
-        return scored_by_ray(
-            plan,
-            options.files,
-            scorer,
-            options.judge,
-            processes=_processes(options),
-            with_text=options.with_text,
-            columns=options.columns,
-        )
-
-    return scores
+    return partial(scored_by_ray, options, _processes(options))
 
 
 def _processes(options: EvaluateOptions) -> int:

@@ -27,6 +27,7 @@ from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 
 from ._archive import ScoringPlan, giving
+from ._evaluation import EvaluateOptions
 
 __all__ = ["scored_by_ray"]
 
@@ -37,34 +38,26 @@ _ROW = pa.schema([("row", pa.binary()), ("missing", pa.int32())])
 
 
 def scored_by_ray(
-    plan: ScoringPlan,
-    files: Sequence[Path],
-    scorer: Scorer,
-    judge: Judge | None,
-    *,
-    processes: int,
-    with_text: bool,
-    columns: Columns,
+    options: EvaluateOptions, processes: int, scorer: Scorer, plan: ScoringPlan
 ) -> Iterator[pa.Table]:
     """Yield the scores of a plan's rows, some hundred rows a table, in no order.
 
     Args:
-        plan: What is to be scored.
-        files: The data set; every machine of the cluster sees them under these names.
-        scorer: What each process scores with.
-        judge: Whom it asks. What it asks in the processes is reported to this one.
+        options: What was asked for; every machine of the cluster sees the files under these names, and
+            what the judge is asked in the processes is reported to this one.
         processes: How many score.
-        with_text: Whether texts are in the tables, too.
-        columns: Which columns hold what.
+        scorer: What each process scores with.
+        plan: What is to be scored.
 
     Raises:
         ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
         _Reading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
-        for number, path in enumerate(files)
+        for number, path in enumerate(options.files)
         if plan.lines[number]
     ]
+    judge = options.judge
     # What every process has at hand when it ends is paid for again: together no more than a part.
     rows = ROWS if judge is None else max(LEAST, ROWS // processes)
     # Few rows are for few processes, each of which takes seconds to start.
@@ -78,7 +71,7 @@ def scored_by_ray(
             )
         for table in score_tables(
             pieces,
-            _Building(scorer, plan.names, judge, with_text, columns),
+            _Building(scorer, plan.names, judge, options.with_text, options.columns),
             processes=processes,
             rows=rows,
         ):
