@@ -129,19 +129,10 @@ class SpoolFile:
                 rows,
             )
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many messages and requests are in it, and since when the oldest is (ns; 0: none)."""
+    def __len__(self) -> int:
+        """Return how many messages are in it, taken or not."""
         with _explain_errors(self.path):
-            messages, requests, oldest = self._one(
-                "SELECT count(*), coalesce(sum(requests), 0), coalesce(min(since_ns), 0) FROM message"
-            )
-            return int(messages), int(requests), int(oldest)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is in it, taken or not."""
-        with _explain_errors(self.path):
-            return not self._one("SELECT EXISTS (SELECT 1 FROM message)")[0]
+            return self._one("SELECT count(*) FROM message")[0]
 
     @property
     def has_free(self) -> bool:
@@ -163,12 +154,7 @@ class SpoolFile:
         if not self.has_free:
             return []  # without a lock that those who write would wait for
         with self._transaction():
-            found = self._database.execute(
-                "SELECT number, requests, body, deaths, reason, since_ns FROM message "
-                "WHERE owner IS NULL ORDER BY number LIMIT ?",
-                (limit,),
-            )
-            taken = [StoredMessage(*row) for row in found]
+            taken = self._select("WHERE owner IS NULL ORDER BY number LIMIT ?", limit)
             self._database.executemany(
                 "UPDATE message SET owner = ? WHERE number = ?",
                 [(owner, one.number) for one in taken],
@@ -178,11 +164,7 @@ class SpoolFile:
     def oldest(self, limit: int) -> list[StoredMessage]:
         """Return the oldest messages without taking them."""
         with _explain_errors(self.path):
-            found = self._database.execute(
-                "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT ?",
-                (limit,),
-            )
-            return [StoredMessage(*row) for row in found]
+            return self._select("ORDER BY number LIMIT ?", limit)
 
     def hand_over(self, receive: Callable[[StoredMessage], object]) -> bool:
         """Hand the oldest message to `receive` and forget it, unless that raises; return whether there was one.
@@ -190,16 +172,12 @@ class SpoolFile:
         Until then no other process can hand it over, too, or write here.
         """
         with self._transaction():
-            row = self._database.execute(
-                "SELECT number, requests, body, deaths, reason, since_ns FROM message ORDER BY number LIMIT 1"
-            ).fetchone()
-            if row is None:
-                return False
-            one = StoredMessage(*row)
-            receive(one)
-            self._database.execute("DELETE FROM message WHERE number = ?", (one.number,))
+            found = self._select("ORDER BY number LIMIT ?", 1)
+            for one in found:
+                receive(one)
+                self._database.execute("DELETE FROM message WHERE number = ?", (one.number,))
         self._give_room_back()
-        return True
+        return bool(found)
 
     def forget_before(self, since_ns: int) -> None:
         """Forget what has waited since before then."""
@@ -241,6 +219,11 @@ class SpoolFile:
         for name in (self.path, *_beside(self.path)):
             with suppress(OSError):
                 name.unlink()
+
+    def _select(self, which: str, limit: int) -> list[StoredMessage]:
+        names = ", ".join(StoredMessage._fields)
+        found = self._database.execute(f"SELECT {names} FROM message {which}", (limit,))  # noqa: S608 -- ours
+        return [StoredMessage(*row) for row in found]
 
     def _one(self, statement: str) -> tuple[int, ...]:
         found: tuple[int, ...] = self._database.execute(statement).fetchone()

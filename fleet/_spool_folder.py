@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -107,7 +107,7 @@ class SpoolSender:
     def _look_for_room(self, file: SpoolFile, needed: int) -> None:
         why = None
         disk = os.statvfs(self._folder)
-        if file.size_bytes + needed > self._max_bytes and not file.is_empty:
+        if file.size_bytes + needed > self._max_bytes and len(file):
             why = f"{self._max_bytes} bytes wait to be read, as much as may"
         elif disk.f_bavail * disk.f_frsize < _FREE_BYTES + needed:
             why = f"less than {_FREE_BYTES} bytes are free on the disk"
@@ -122,7 +122,7 @@ class SpoolSender:
         self._begin()
         if file is not None:
             with suppress(TransportDownError, DamagedError):
-                if file.is_empty:
+                if not len(file):
                     file.remove()
             file.close()
         if lock is not None:
@@ -211,26 +211,25 @@ class SpoolReader:
     @property
     def is_drained(self) -> bool:
         """Whether nothing is left that could be taken: what others have is theirs, as long as they live."""
-        with self._turn:
-            for file in self._in_turn():
-                drained = False
-                with self._contain_failure(file):
-                    drained = not file.has_free and not self._gone_owners(file)
-                if not drained:
-                    return False
-            return not self._undone
+        return self._all(lambda file: not file.has_free and not self._gone_owners(file)) and (
+            not self._undone
+        )
 
     @property
     def is_empty(self) -> bool:
         """Whether no message is left, with whoever has it."""
+        return self._all(lambda file: not len(file))
+
+    def _all(self, holds: Callable[[SpoolFile], bool]) -> bool:
+        """Return whether something is true of all files; of one that fails it is not."""
         with self._turn:
             for file in self._in_turn():
-                empty = False
+                found = False
                 with self._contain_failure(file):
-                    empty = file.is_empty
-                if not empty:
+                    found = holds(file)
+                if not found:
                     return False
-            return True
+        return True
 
     def done(self, taken: ClaimedMessage, split: tuple[bytes, ...] = ()) -> None:
         """Forget a message, and put those in its place that it was split into."""
@@ -271,7 +270,7 @@ class SpoolReader:
             return
         self._is_closed = True
         self.give_back()
-        for file in (*self._files.values(), *([self._dead] if self._dead else [])):
+        for file in (*self._files.values(), *([] if self._dead is None else [self._dead])):
             file.close()
         self._files = {}
         self._lock.release()
@@ -307,7 +306,7 @@ class SpoolReader:
     def _remove_if_over(self, file: SpoolFile) -> None:
         """Delete a file that nobody writes to any more and nothing is in."""
         writer = file.path.name.removesuffix(MESSAGES)
-        if is_gone(self._folder, writer) and file.is_empty:
+        if is_gone(self._folder, writer) and not len(file):
             self._files.pop(file.path.name, None)
             file.remove()
             with suppress(OSError):

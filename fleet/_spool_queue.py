@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -51,7 +51,8 @@ class SpoolQueue:
             DeadLetter(
                 body=one.body, reason=one.reason or "", deaths=one.deaths, dead_ns=one.since_ns
             )
-            for one in self._oldest(limit)
+            for file in self._open_file(self._folder / DEAD)
+            for one in file.oldest(limit)
         ]
 
     def replay(self, count: int) -> int:
@@ -67,28 +68,21 @@ class SpoolQueue:
         return self._hand_over(count, lambda _: None)
 
     def _hand_over(self, count: int, receive: Callable[[StoredMessage], object]) -> int:
-        if not (self._folder / DEAD).exists():
-            return 0
         done = 0
-        with closing(self._open_file(self._folder / DEAD)) as file:
+        for file in self._open_file(self._folder / DEAD):
             while done < count and file.hand_over(receive):
                 done += 1
         return done
 
-    def _oldest(self, limit: int) -> list[StoredMessage]:
-        if not (self._folder / DEAD).exists():
-            return []
-        with closing(self._open_file(self._folder / DEAD)) as file:
-            return file.oldest(limit)
-
     def _count(self, path: Path) -> int:
-        if not path.exists():
-            return 0
-        with closing(self._open_file(path)) as file:
-            return file.counts()[0]
+        return sum(map(len, self._open_file(path)))
 
-    def _open_file(self, path: Path) -> SpoolFile:
+    def _open_file(self, path: Path) -> Iterator[SpoolFile]:
+        """Yield a file for as long as it is looked at, if it is there."""
+        if not path.exists():
+            return
         try:
-            return SpoolFile(path)
+            with closing(SpoolFile(path)) as file:
+                yield file
         except DamagedError as error:
             raise TransportDownError(f"{self._folder}: {error}") from error

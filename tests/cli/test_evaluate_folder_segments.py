@@ -5,7 +5,6 @@ import json
 import pytest
 
 from ragmeter.cli.evaluate import _by_segment
-from ragmeter.cli.evaluate._baseline import read_baseline
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.decision import Criteria, limit_of
@@ -45,9 +44,7 @@ def data(tmp_path):
 
 
 def evaluate(data, out, *, segments=NAMES, limits=("lexical_groundedness=0.5",), **options):
-    asked = Criteria(
-        limits=[limit_of(one) for one in limits], baseline=options.pop("baseline", None)
-    )
+    asked = Criteria(limits=[limit_of(one) for one in limits])
     return run_evaluation(
         EvaluateOptions(data=data, out=out, segments=segments, asked=asked, **options)
     )
@@ -72,14 +69,6 @@ def test_segments_and_decisions_are_those_of_a_run_in_memory(data, tmp_path):
     assert shown(again) == shown(here)
 
 
-def test_a_baseline_is_compared_as_in_memory(data, tmp_path):
-    evaluate(data, tmp_path / "old", segments=())
-    here = evaluate(data, None, baseline=read_baseline(tmp_path / "old"))
-    there = evaluate(data, tmp_path / "out", baseline=read_baseline(tmp_path / "old"))
-    assert shown(there) == shown(here)
-    assert any("baseline" in check.what for check in there.decision.checks)
-
-
 def test_shards_together_have_the_segments_of_the_whole(data, tmp_path, monkeypatch):
     monkeypatch.setattr(_by_segment, "MOST_VALUES", 3)
     here = evaluate(data, None)
@@ -90,13 +79,6 @@ def test_shards_together_have_the_segments_of_the_whole(data, tmp_path, monkeypa
     assert evaluate((), tmp_path / "out", merge=True, segments=()).segments == {}
     some = evaluate((), tmp_path / "out", merge=True, segments=("tenant",))
     assert set(some.segments) == {one for one in here.segments if one.startswith("tenant")}
-
-
-def test_of_many_values_counts_stand_for_values_in_both(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(_by_segment, "_EXACT", 4)
-    here, there = evaluate(data, None), evaluate(data, tmp_path / "out")
-    assert shown(there) == shown(here)
-    assert any(one.counts for summaries in here.segments.values() for one in summaries)
 
 
 def test_segments_asked_later_are_read_and_nothing_is_measured_again(data, tmp_path, monkeypatch):
@@ -118,20 +100,3 @@ def test_a_changed_segment_of_an_unchanged_row_counts_where_it_belongs_now(tmp_p
     there = evaluate(data, tmp_path / "out")
     assert "tenant:moved" in there.segments
     assert shown(there) == shown(evaluate(data, None))
-
-
-def test_what_rows_lack_is_told_of_every_row(tmp_path):
-    """Rows of one part may lack different inputs of one score: all of them are named."""
-    rows = [row(1), {**row(2), "reference": {"answer": "x"}}, {**row(4), "contexts": None}]
-    data = write(tmp_path / "data.jsonl", rows)
-    options = {
-        "metrics": ("precision_recall_f1",),
-        "segments": ("tenant",),
-        "limits": ("recall=0.4",),
-    }
-    here, there = (evaluate(data, out, **options) for out in (None, tmp_path / "out"))
-    assert {one.name: one.lacking for one in there.summaries} == {
-        one.name: one.lacking for one in here.summaries
-    }
-    assert any(len(one.lacking) > 1 for one in here.summaries)
-    assert shown(there) == shown(here)
