@@ -103,9 +103,9 @@ class Views:
 
     def services(self, asked: PageQuery) -> Mapping[str, int]:
         """Return the services of that time, with how many requests each had."""
-        return self._read(
+        return self._services(
             replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None)
-        ).services
+        )
 
     def path_of(self, row: RequestRow) -> str:
         """Return the address of a request."""
@@ -118,11 +118,10 @@ class Views:
         told, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
-        about = asked.filters()
+        lines = [(one.name, one.trend) for one in overview.measured]
         if health.lead is not None:
-            about = replace(about, service=health.lead.service)
-        trends = self._snapshots.get(("trends", about), lambda: self._sources.reader.trends(about))
-        lines = [(name.score, points) for name, points in trends.items()]
+            about = replace(asked.filters(), service=health.lead.service)
+            lines = [(name, line) for (name, _), line in self._trends(about).items()]
         bad = overview.verdicts.get("bad", 0)
         judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))
         return {
@@ -162,7 +161,7 @@ class Views:
     def connect(self, asked: PageQuery) -> dict[str, Any]:
         """Return how an application is connected, and what of it has come so far."""
         sources, heard = self._sources, self._sources.heard()
-        scored = self._read(Filters(range_s=_DAY_MS / 1000)).services
+        scored = self._services(Filters(range_s=_DAY_MS / 1000))
         setup = asked.setup or next(iter(SETUPS))
         listens = (f"HTTP {sources.http_address}", f"gRPC {sources.grpc_address}")
         return {
@@ -339,6 +338,11 @@ class Views:
             ("overview", filters), lambda: self._sources.reader.overview(filters, groups=False)
         )
 
+    def _services(self, filters: Filters) -> Mapping[str, int]:
+        return self._snapshots.get(
+            ("services", filters), lambda: self._sources.reader.services(filters)
+        )
+
     def _new(self, change: Change) -> tuple[NewSince, ...]:
         """Return what is new since a change: as it was told, else as the store has it."""
         return change.new or self._snapshots.get(
@@ -371,10 +375,13 @@ class Views:
         filters = replace(fault.filters.filters(), since_ms=asked.filters().since_ms)
         if filters == asked.filters():
             return {}
+        return self._trends(filters)
+
+    def _trends(self, filters: Filters) -> dict[tuple[str, str], tuple[StoredPoint, ...]]:
         found = self._snapshots.get(
             ("trends", filters), lambda: self._sources.reader.trends(filters)
         )
-        return {name: tuple(points) for name, points in found.items()}
+        return {(*name,): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
         """Return when within that time senders were told to come again."""

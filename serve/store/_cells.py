@@ -75,7 +75,7 @@ class CellKey(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Chooses scores; the counts of requests are kept in any case."""
+    """Chooses scores; the counts of requests are kept whatever their part."""
 
     segments: frozenset[str] | None = None
     """Of these parts, the empty one being the whole; None: of all."""
@@ -83,11 +83,15 @@ class Keep(NamedTuple):
     """Of these names; None: of all."""
     named: str = ""
     """Of all parts with this name, too."""
+    service: str | None = None
+    """Of this service alone, and its counts of requests; None: of all. `Sums` puts together what it chooses."""
 
     def has(self, segment: str, score: str) -> bool:
         """Return whether a score is chosen."""
-        if self.scores is not None and score not in self.scores:
-            return False
+        return (self.scores is None or score in self.scores) and self.has_part(segment)
+
+    def has_part(self, segment: str) -> bool:
+        """Return whether scores of a part are."""
         if self.segments is None or segment in self.segments:
             return True
         return bool(self.named) and segment.startswith(f"{self.named}:")
@@ -170,10 +174,12 @@ class Cells:
 
     def add(self, other: Cells, keep: Keep = ALL) -> None:
         """Add what was counted elsewhere, of scores those that are chosen."""
+        everyone, service = keep.service is None, keep.service
         for group, counts in other.groups.items():
-            _add_counts(self.groups.setdefault(group, Counter()), counts)
+            if everyone or group.service == service:
+                _add_counts(self.groups.setdefault(group, Counter()), counts)
         for key, cell in other.scores.items():
-            if not keep.has(key.segment, key.score):
+            if not (everyone or key.service == service) or not keep.has(key.segment, key.score):
                 continue
             mine = self.scores.get(key)
             if mine is None:
@@ -232,6 +238,7 @@ class Cells:
         from_ms: int,
         until_ms: int,
         told_apart: ToldApart,
+        keep: Keep = ALL,
     ) -> Cells:
         """Count the requests that began between two moments, the second not included."""
         cells = cls()
@@ -241,6 +248,7 @@ class Cells:
             database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", bounds),
             _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
             told_apart,
+            keep=keep,
         )
         return cells
 
@@ -272,6 +280,7 @@ class Cells:
         scores: Mapping[int, list[tuple[Any, ...]]],
         told_apart: ToldApart,
         ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
+        keep: Keep = ALL,
     ) -> None:
         kinds = kinds_of(database)
         untold = {kind.name: kind.untold() for kind in kinds.values()}
@@ -291,11 +300,13 @@ class Cells:
             alike.setdefault(request.groups, []).append(request)
         cells: dict[GroupKey, Home] = {}
         for groups, same in alike.items():
-            homes = [cells.setdefault(group, {}) for group in groups]
-            counted = _count_alike(same, homes)
+            homes = [
+                cells.setdefault(group, {}) for group in groups if keep.has_part(group.segment)
+            ]
+            counted = _count_alike(same, homes, keep)
             for group in groups:
                 self.groups.setdefault(group, Counter()).update(counted)
-        turns.count_pairs(cells)
+        turns.count_pairs(cells, keep)
         for group, home in cells.items():
             for place, cell in home.items():
                 key = CellKey(*group, *place)
@@ -344,7 +355,7 @@ def _read(
     )
 
 
-def _count_alike(same: Sequence[StoredRequest], homes: Sequence[Home]) -> Counter[str]:
+def _count_alike(same: Sequence[StoredRequest], homes: Sequence[Home], keep: Keep) -> Counter[str]:
     """Count requests that belong to the same groups; many are counted once and then added to each."""
     once: Home = {}
     places = homes if len(same) < _MANY else [once]
@@ -352,7 +363,7 @@ def _count_alike(same: Sequence[StoredRequest], homes: Sequence[Home]) -> Counte
     for request in same:
         for each, n in request.counts.items():
             counted[each] += n
-        for name in request.values:
+        for name in request.values if keep.scores is None else keep.scores & request.values.keys():
             for home in places:
                 _count_value(home, name, request)
     for home in homes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.asked_again import asks_again
@@ -36,26 +36,35 @@ def conversations(
     where, given = where_of(filters, bounds, database.has_word)
     if conversation_id is not None:
         where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]
+    # Of all of them what says which to look at; the rest of those alone that are.
     rows = database.execute(
-        "SELECT r.conversation_id, r.service, r.workflow, r.trace_id, r.span_id, r.run_id, r.at, r.status, "
-        "r.verdict, q.body, substr(a.body, 1, 400), r.codes FROM request r "
-        "LEFT JOIN text q ON q.id = r.question LEFT JOIN text a ON a.id = r.answer "
+        "SELECT r.id, coalesce(r.service, ''), r.conversation_id, r.verdict, r.at, "
+        f"{'q.body' if asked_again else 'NULL'} FROM request r LEFT JOIN text q ON q.id = r.question "
         f"WHERE {where} AND r.conversation_id IS NOT NULL ORDER BY r.at DESC, r.id DESC LIMIT ?",
         (*given, _MOST_TURNS + 1),
     ).fetchall()
-    told: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
-    for row in reversed(rows[:_MOST_TURNS]):
-        told.setdefault((row[1] or "", row[0]), []).append(row)
-    found = [
-        _conversation(name, service, turns, asked_again=asked_again)
-        for (service, name), turns in told.items()
-    ]
-    found.sort(key=lambda one: (_WORST.get(one.verdict, 2), -one.turns[-1].at_ms))
+    turns_of: dict[tuple[str, str], list[_Turn]] = {}
+    for number, service, name, verdict, at, question in reversed(rows[:_MOST_TURNS]):
+        turns = turns_of.setdefault((service, name), [])
+        again = bool(turns) and asks_again(question) if question else None
+        turns.append(_Turn(number, verdict, at, again))
+    found = [_Conversation(name, service, turns) for (service, name), turns in turns_of.items()]
+    found.sort(key=lambda one: (_WORST.get(one.verdict, 2), -one.turns[-1].at))
     judged = sum(any(turn.verdict for turn in one.turns) for one in found)
+    shown = found[:limit]
+    told = {
+        number: row
+        for number, *row in database.among(
+            "SELECT r.id, r.workflow, r.trace_id, r.span_id, r.run_id, r.status, q.body, "
+            "substr(a.body, 1, 400), r.codes FROM request r LEFT JOIN text q ON q.id = r.question "
+            "LEFT JOIN text a ON a.id = r.answer WHERE r.id IN (these)",
+            [turn.number for one in shown for turn in one.turns],
+        )
+    }
     with_bad = sum(one.first_bad is not None for one in found)
     interval = wilson_interval(with_bad / judged, judged) if judged else None
     return ConversationPage(
-        conversations=tuple(found[:limit]),
+        conversations=tuple(_view(one, told) for one in shown),
         total=len(found),
         with_bad=with_bad,
         share=with_bad / judged if judged else None,
@@ -65,35 +74,50 @@ def conversations(
     )
 
 
-def _conversation(
-    name: str, service: str, rows: Sequence[tuple[Any, ...]], *, asked_again: bool
-) -> ConversationView:
+class _Turn(NamedTuple):
+    """What of a turn says how its conversation went."""
+
+    number: int
+    verdict: str | None
+    at: int
+    again: bool | None
+    """Whether it asks the turn before again; None: not looked for."""
+
+
+class _Conversation:
+    """Turns in order of time, and what they say together."""
+
+    def __init__(self, name: str, service: str, turns: Sequence[_Turn]) -> None:
+        self.name, self.service, self.turns = name, service, turns
+        words = [turn.verdict for turn in turns]
+        again = [place for place, turn in enumerate(turns, 1) if turn.again]
+        self.verdict = verdict_of_turns(words, again)
+        self.first_bad = first_bad(words)
+
+
+def _view(one: _Conversation, told: Mapping[int, Sequence[Any]]) -> ConversationView:
     turns = tuple(
         TurnView(
             trace_id=trace_id and trace_id.hex(),
             span_id=span_id and span_id.hex(),
             run_id=run_id,
-            at_ms=at,
+            at_ms=turn.at,
             status=status,
-            verdict=verdict,
+            verdict=turn.verdict,
             question=question,
             answer=answer,
             verdict_codes=tuple(json.loads(codes or "[]")),
-            asks_again=place > 0 and asks_again(question) if asked_again and question else None,
+            asks_again=turn.again,
         )
-        for place, (
-            _, _, _, trace_id, span_id, run_id, at, status, verdict, question, answer, codes
-        ) in enumerate(rows)
-    )  # fmt: skip
-    again = [place for place, turn in enumerate(turns, 1) if turn.asks_again]
-    words = [turn.verdict for turn in turns]
-    first = first_bad(words)
+        for turn in one.turns
+        for _, trace_id, span_id, run_id, status, question, answer, codes in (told[turn.number],)
+    )
     return ConversationView(
-        conversation_id=name,
-        service=service,
-        workflow=rows[0][2] or "",
-        verdict=verdict_of_turns(words, again),
-        first_bad=first,
-        ended_bad=1 < len(turns) == first,
+        conversation_id=one.name,
+        service=one.service,
+        workflow=told[one.turns[0].number][0] or "",
+        verdict=one.verdict,
+        first_bad=one.first_bad,
+        ended_bad=1 < len(turns) == one.first_bad,
         turns=turns,
     )

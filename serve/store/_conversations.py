@@ -16,7 +16,7 @@ from ragmeter.quality.moments import FreeMoments
 from ._database import Database
 
 if TYPE_CHECKING:
-    from ._cells import GroupKey, Home, StoredRequest
+    from ._cells import GroupKey, Home, Keep, StoredRequest
 
 __all__ = ["Turns", "earlier"]
 
@@ -76,7 +76,7 @@ class Turns:
         if conversation is not None and request.selection != "worst":
             self._turns.append(_Turn(conversation, request, counts, at / 1000))
 
-    def count_pairs(self, cells: Mapping[GroupKey, Home]) -> None:
+    def count_pairs(self, cells: Mapping[GroupKey, Home], keep: Keep) -> None:
         """Count how the values of one conversation go together, in the sums of what is counted."""
         places: dict[tuple[str, str], int] = {}
         beside = FreeMoments()
@@ -92,6 +92,8 @@ class Turns:
                 rate = (request.judge_rate or 1.0) * (value.asked_with or 1.0)
                 weight = 1.0 / rate if judged else 1.0
                 for group in request.groups:
+                    if not keep.has(group.segment, name):
+                        continue
                     cell = cells[group][key] if counts else None
                     if cell is None or cell.is_quality:
                         sums = beside if cell is None else cell.moments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -59,6 +59,12 @@ class DeploymentEffect(NamedTuple):
     whole: DeploymentView
     parts: tuple[PartView, ...]
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are so many requests since that it moves little."""
+        bad = self.whole.bad_after
+        return bad is not None and bad.requests >= _ENOUGH
+
 
 class DeploymentEffects:
     """Says what deployments did. Thread-safe: what it remembers is replaced whole.
@@ -71,21 +77,36 @@ class DeploymentEffects:
         self._clock = clock
         self._known: Mapping[tuple[str, int], DeploymentEffect] = {}
 
-    def compare(self, database: Database, one: DeploymentView) -> DeploymentEffect:
-        """Return a deployment with what it did, and where it is bad since."""
+    def compare(
+        self, database: Database, deployments: Sequence[DeploymentView]
+    ) -> list[DeploymentEffect]:
+        """Return deployments with what they did, and where it is bad since.
+
+        Of those with many requests since, which move little, one is made again in a view.
+        """
         (revision,) = database.execute("SELECT number FROM revision").fetchone()
-        now, key = self._clock(), (one.service, one.number)
-        known = self._known.get(key)
-        if known is not None and known.whole.values == one.values:
-            settled = (
-                known.whole.bad_after is not None and known.whole.bad_after.requests >= _ENOUGH
-            )
-            if known.revision == revision or (settled and abs(now - known.at_s) < _AGAIN_S):
-                return known
-        made = self._made(database, one, int(revision), now)
+        now = self._clock()
         kept = {key: each for key, each in self._known.items() if abs(now - each.at_s) < _KEPT_S}
-        self._known = {**kept, key: made}
-        return made
+        known = {key: kept[key] for one in deployments if (key := _key(one)) in kept}
+        stale = [
+            each
+            for each in known.values()
+            if each.is_settled and each.revision != revision and abs(now - each.at_s) >= _AGAIN_S
+        ]
+        oldest = min(stale, key=lambda each: each.at_s, default=None)
+        found = []
+        for one in deployments:
+            each = known.get(_key(one))
+            if (
+                each is None
+                or each is oldest
+                or each.whole.values != one.values
+                or not (each.is_settled or each.revision == revision)
+            ):
+                each = self._made(database, one, int(revision), now)
+            found.append(each)
+        self._known = kept | {_key(each.whole): each for each in found}
+        return found
 
     def _made(
         self, database: Database, one: DeploymentView, revision: int, now: float
@@ -117,6 +138,10 @@ class DeploymentEffects:
         return DeploymentEffect(revision, now, whole, parts_of(after, before))
 
 
+def _key(one: DeploymentView) -> tuple[str, int]:
+    return one.service, one.number
+
+
 class StoredRow(NamedTuple):
     """A request as it is counted here."""
 
@@ -139,6 +164,18 @@ class StoredRow(NamedTuple):
         short = name.removeprefix("metadata.")
         found = self.named.get(name, self.named.get(short, self.metadata.get(short)))
         return found if isinstance(found, str) else ""
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Its verdict and its parts: the same as those of others that were read with it, or not."""
+        return (
+            self.verdict,
+            self.workflow,
+            self.language,
+            self.retriever,
+            id(self.metadata),
+            id(self.named),
+        )
 
     def parts(self) -> Iterable[tuple[str, str]]:
         """Yield the parts that it belongs to."""
@@ -218,17 +255,18 @@ def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> Bad
     return bad_share(int(counts.get("bad", 0)), sum(int(counts.get(word, 0)) for word in WORDS))
 
 
-def parts_of(after: Iterable[StoredRow], before: Iterable[StoredRow] = ()) -> tuple[PartView, ...]:
+def parts_of(
+    after: Collection[StoredRow], before: Collection[StoredRow] = ()
+) -> tuple[PartView, ...]:
     """Return the values of the segment that sets the bad ones apart most; empty: none does."""
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, rows in zip(sides, (after, before), strict=True):
-        for row in rows:
-            if row.verdict in WORDS:
-                for name, value in row.parts():
-                    if value:
-                        side.setdefault(name, {}).setdefault(value, Counter())[
-                            row.verdict == "bad"
-                        ] += 1
+        # Most requests are of the same parts as others are, told by the same objects.
+        alike = {row.place: row for row in rows if row.verdict in WORDS}
+        for place, n in Counter(row.place for row in rows if row.verdict in WORDS).items():
+            for name, value in alike[place].parts():
+                if value:
+                    side.setdefault(name, {}).setdefault(value, Counter())[place[0] == "bad"] += n
     best: tuple[float, str] = (0.0, "")
     for name, values in sides[0].items():
         shares = [

@@ -39,22 +39,31 @@ def facets(
 ) -> FacetPage:
     """Return the facets of a list; see `Reader.facets`. What is ahead of `now_ms` counts as of then."""
     told_apart = segments_told_apart(database)
+    end = max(bounds[0] + 1, min(bounds[1], now_ms))
+    length = end - bounds[0]
+    step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
+    bins = [[0, 0, 0, 0] for _ in range(-(-length // step))]
     where, given = list_where(without_facets(filters), bounds, database, members)
-    rows = database.execute(
-        "SELECT coalesce(verdict, ''), coalesce(codes, '[]'), coalesce(service, ''), coalesce(workflow, ''), "
-        "language, retriever, coalesce(segments, '{}'), coalesce(metadata, '{}'), count(*) FROM request r "
-        f"WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8",
-        given,
-    ).fetchall()
+    alike: dict[tuple[Any, ...], dict[int, int]] = {}
+    for at, *what, n in database.execute(
+        "SELECT (r.at - ?) / ?, coalesce(verdict, ''), coalesce(codes, '[]'), coalesce(service, ''), "
+        "coalesce(workflow, ''), language, retriever, coalesce(segments, '{}'), coalesce(metadata, '{}'), "
+        f"count(*) FROM request r WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9",
+        (bounds[0], step, *given),
+    ):
+        alike.setdefault(tuple(what), {})[min(int(at), len(bins) - 1)] = int(n)
     chosen = dict(_chosen(filters))
     counts: dict[str, Counter[str]] = {}
     total = 0
-    for one in map(_alike, rows):
+    for row, over_time in alike.items():
+        one = _alike(row, sum(over_time.values()))
         lacking = [
             name for name, wanted in chosen.items() if not wanted <= set(one.values.get(name, ()))
         ]
         if not lacking:
             total += one.n
+            for at, n in over_time.items():
+                bins[at][_VERDICTS.index(row[0])] += n
         for name, values in one.values.items():
             if not lacking or lacking == [name]:
                 for value in values:
@@ -63,15 +72,12 @@ def facets(
     names = [*fixed, *sorted(name for name in counts if name not in fixed and name in told_apart)]
     names += [name for name in chosen if name not in names]
     found = (_facet(name, counts.get(name, Counter()), chosen.get(name, set())) for name in names)
-    where, given = list_where(filters, bounds, database, members)
-    end = max(bounds[0] + 1, min(bounds[1], now_ms))
-    step_ms, bins = _timeline(database, where, given, (bounds[0], end))
     return FacetPage(
         total=total,
         facets=tuple(one for one in found if len(one.values) > 1 or one.name in chosen),
         from_ms=bounds[0],
-        step_ms=step_ms,
-        bins=bins,
+        step_ms=step,
+        bins=tuple((bad, suspect, good, none) for bad, suspect, good, none in bins),
     )
 
 
@@ -97,8 +103,8 @@ def _read(text: str) -> Any:
     return json.loads(text)
 
 
-def _alike(row: tuple[Any, ...]) -> _Alike:
-    verdict, codes, service, workflow, language, retriever, named, metadata, n = row
+def _alike(row: tuple[Any, ...], n: int) -> _Alike:
+    verdict, codes, service, workflow, language, retriever, named, metadata = row
     parts = segments_of(language, retriever, _read(metadata), _read(named))
     values: dict[str, Collection[str]] = {name: (value,) for name, value in parts.items()}
     # A part can be asked for by its short name, too.
@@ -122,18 +128,3 @@ def _facet(name: str, counts: Counter[str], wanted: set[str]) -> Facet:
     return Facet(
         name=name, values=tuple(FacetValue(value=value, requests=counts[value]) for value in order)
     )
-
-
-def _timeline(
-    database: Database, where: str, given: list[Any], bounds: tuple[int, int]
-) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
-    length = max(1, bounds[1] - bounds[0])
-    step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
-    bins = [[0, 0, 0, 0] for _ in range(-(-length // step))]
-    for at, word, n in database.execute(
-        "SELECT (r.at - ?) / ?, coalesce(r.verdict, ''), count(*) FROM request r "
-        f"WHERE {where} GROUP BY 1, 2",
-        (bounds[0], step, *given),
-    ):
-        bins[min(int(at), len(bins) - 1)][_VERDICTS.index(word)] += n
-    return step, tuple((bad, suspect, good, none) for bad, suspect, good, none in bins)

@@ -7,6 +7,8 @@ import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from heapq import nlargest
 from typing import Any
 
 from ._cells import WHOLE
@@ -44,6 +46,8 @@ ROW = (
 )
 """What a line of a list is made of."""
 _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
+_RANKED = 2**56
+"""More than any request's number: a rank before it comes first."""
 _EXCESS = (
     "coalesce((SELECT sum(CASE WHEN u.mean > s.turned THEN u.mean - s.turned ELSE 0.0 END) FROM score s "
     "JOIN usual u ON u.workflow = coalesce(r.workflow, '') AND u.kind = s.kind "
@@ -145,40 +149,33 @@ class Lists:
         """
         whole = replace(filters, verdict=None, reason=None, scores=())
         where, given = list_where(whole, bounds, self._database, self._members)
-        same = "coalesce(r.question, -r.id) AS same, coalesce(r.service, '') AS service"
-        counts = {
-            (question, service): (int(n), int(bad))
-            for question, service, n, bad in self._database.execute(
-                f"SELECT {same}, count(r.verdict), sum(CASE r.verdict WHEN 'bad' THEN 1 ELSE 0 END) "
+        worst, chosen = f"{_RANK} * {_RANKED} + r.id", list[Any]()
+        if filters != whole:
+            condition, chosen = list_where(filters, bounds, self._database, self._members)
+            worst = f"CASE WHEN {condition} THEN {worst} END"
+        share = cache(bad_share)  # of most questions there are as few requests as of others
+        found = [
+            (int(last) % _RANKED, share(int(bad), int(n)))
+            for _, _, n, bad, last in self._database.execute(
+                "SELECT coalesce(r.question, -r.id), coalesce(r.service, ''), count(r.verdict), "
+                f"sum(CASE r.verdict WHEN 'bad' THEN 1 ELSE 0 END), max({worst}) "
                 f"FROM request r WHERE {where} GROUP BY 1, 2",
-                given,
+                (*chosen, *given),
             )
-        }
-        where, given = list_where(filters, bounds, self._database, self._members)
-        worst = self._database.execute(
-            "SELECT id, same, service FROM (SELECT r.id AS id, "
-            f"{same}, row_number() OVER (PARTITION BY coalesce(r.question, -r.id), coalesce(r.service, '') "
-            f"ORDER BY {_RANK} DESC, r.at DESC, r.id DESC) AS place FROM request r WHERE {where}) AS lines "
-            "WHERE place = 1",
-            given,
-        ).fetchall()
-        shares = {
-            number: bad_share(counts[question, service][1], counts[question, service][0])
-            for number, question, service in worst
-        }
-        order = sorted(
-            ((one.lower, one.bad, one.requests, number) for number, one in shares.items()),
-            reverse=True,
-        )
+            if last is not None
+        ]
+        order = ((one.lower, one.bad, one.requests, number) for number, one in found)
         if after is not None:
-            order = [key for key in order if key < tuple(after)]
-        shown = order[:limit]
+            order = (key for key in order if key < tuple(after))
+        reached = nlargest(limit + 1, order)
+        shown = reached[:limit]
         following = (
             _cursor(["question", False], bounds, shown[-1], before + limit)
-            if len(order) > limit
+            if len(reached) > limit
             else None
         )
-        numbers = [int(key[-1]) for key in shown]
+        numbers = [key[-1] for key in shown]
+        shares = {number: share(bad, n) for _, bad, n, number in shown}
         rows = rows_of(
             self._database, numbers, {one: (None, shares[one].requests) for one in numbers}
         )
@@ -188,7 +185,7 @@ class Lists:
             ),
             next=following,
             previous_count=before,
-            total=len(worst),
+            total=len(found),
         )
 
     def _find(

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.version_comparison import detectable_fall
@@ -96,14 +96,14 @@ class ServiceHealth:
         from_ms, until_ms = bounds
         if filters.until_ms is None:
             until_ms = max(from_ms + 1, min(until_ms, int(self._clock() * 1000)))
-        looked_at = [
-            self._effects.compare(database, one)
-            for one in [
+        looked_at = self._effects.compare(
+            database,
+            [
                 one
                 for one in deployments_in(database)
                 if filters.service in (None, one.service) and from_ms <= one.at_ms < bounds[1]
-            ][-MOST_COMPARISONS:]
-        ]
+            ][-MOST_COMPARISONS:],
+        )
         looked_at.sort(key=lambda one: worst_first(one.whole))
         first = looked_at[0] if looked_at else None
         lead = first if first is not None and effect(first.whole) == "worse" else None
@@ -114,7 +114,11 @@ class ServiceHealth:
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
         named = "" if by in ("service", "workflow") else by
         keep = Keep(frozenset({"", filters.segment or ""}), _SHOWN, named)
-        between = cache(partial(self._sums.between, database, keep=keep))
+
+        @cache
+        def between(since: int, until: int, service: str | None = None) -> Cells:
+            return self._sums.between(database, since, until, keep._replace(service=service))
+
         cells = between(*bounds)
         counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
         deployed: dict[str, list[int]] = defaultdict(list)
@@ -180,7 +184,7 @@ class ServiceHealth:
     def _lane(
         self,
         database: Database,
-        between: Callable[[int, int], Cells],
+        between: Callable[..., Cells],
         name: str,
         bins: Sequence[tuple[int, int, int, int]],
         filters: Filters,
@@ -209,8 +213,8 @@ class ServiceHealth:
             now = bad_in(database, about, since)
             before = bad_share(whole.bad - now.bad, whole.requests - now.requests)
             if now.requests and before.requests:
-                cells_now = between(*since)
-                cells_before = between(bounds[0], marks[-1])
+                cells_now = between(*since, about.service)
+                cells_before = between(bounds[0], marks[-1], about.service)
             else:
                 now, before = whole, None
 
@@ -243,7 +247,7 @@ class ServiceHealth:
 
     def _signals(
         self,
-        between: Callable[[int, int], Cells],
+        between: Callable[..., Cells],
         filters: Filters,
         bounds: tuple[int, int],
         lead: DeploymentView | None,
@@ -252,8 +256,8 @@ class ServiceHealth:
         about, now, before = filters, cells, None
         if lead is not None:
             about = replace(filters, service=lead.service)
-            now = between(lead.at_ms, bounds[1])
-            before = between(bounds[0], lead.at_ms)
+            now = between(lead.at_ms, bounds[1], lead.service)
+            before = between(bounds[0], lead.at_ms, lead.service)
         found: list[SignalView] = []
         for name, scores in SIGNALS:
             score = next(
@@ -285,7 +289,8 @@ def _questions(
         "HAVING sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) > 0",
         tuple(given),
     ).fetchall()
-    shares = {last: bad_share(int(bad), int(n)) for _, bad, n, last in rows}
+    share = cache(bad_share)
+    shares = {last: share(int(bad), int(n)) for _, bad, n, last in rows}
     order = sorted(shares, key=lambda last: -shares[last].bad * shares[last].lower)
     chosen = order[:MOST_QUESTIONS]
     told = {

@@ -50,6 +50,7 @@ class Sums:
             keep: Of which scores.
         """
         whole = Cells()
+        shared = keep._replace(service=None)
         hours = self._settled_hours(database, from_ms, until_ms)
         if hours is not None:
             slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
@@ -63,16 +64,16 @@ class Sums:
             ).fetchone()
             names = known_names(database) if archived else None
             known = self._cached(
-                ("hours", *hours, keep),
+                ("hours", *hours, shared),
                 (*state, archived, names),
-                lambda: _together(self.parts(database, *hours, keep)),
+                lambda: _together(self.parts(database, *hours, shared)),
             )
-            for _, _, cells in self.parts(database, from_ms, hours[0], keep):
-                whole.add(cells)
-            whole.add(known)
+            for _, _, cells in self.parts(database, from_ms, hours[0], shared):
+                whole.add(cells, keep)
+            whole.add(known, keep)
             from_ms = hours[1]
-        for _, _, cells in self.parts(database, from_ms, until_ms, keep):
-            whole.add(cells)
+        for _, _, cells in self.parts(database, from_ms, until_ms, shared):
+            whole.add(cells, keep)
         return whole
 
     def _settled_hours(
@@ -186,16 +187,11 @@ class Sums:
         ).fetchone()
         if row is None:
             return Cells()
-        whole = self._cached(
-            ("slot", from_ms, until_ms),
+        return self._cached(
+            ("slot", from_ms, until_ms, keep),
             tuple(row),
-            lambda: Cells.between(database, from_ms, until_ms, segments_told_apart(database)),
+            lambda: Cells.between(database, from_ms, until_ms, segments_told_apart(database), keep),
         )
-        if keep == ALL:
-            return whole
-        chosen = Cells()
-        chosen.add(whole, keep)
-        return chosen
 
     @overload
     def _cached(

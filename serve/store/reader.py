@@ -168,6 +168,12 @@ class Reader:
                 last_ms=_last_ms(database),
             )
 
+    def services(self, filters: Filters) -> Mapping[str, int]:
+        """Return the services of a stretch of time, with how many requests each had."""
+        with self._reading() as database:
+            cells = self._sums.between(database, *self.bounds(filters), Keep(scores=frozenset()))
+            return Selection(cells, filters).by_name("service")
+
     def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
         """Return how services are in a stretch of time.
 

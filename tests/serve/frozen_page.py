@@ -363,7 +363,10 @@ class FrozenReader:
         self.asked = []
         self.at = 1
 
-    def overview(self, filters):
+    def services(self, filters):
+        return self.overview(filters).services
+
+    def overview(self, filters, *, groups=True):
         self.asked.append(filters)
         return self._before if filters.until_ms is not None else self._overview
 

@@ -41,7 +41,7 @@ class State:
 class Failing(FrozenReader):
     """A store that cannot be read."""
 
-    def overview(self, filters):
+    def overview(self, filters, **more):
         raise RuntimeError("not readable")
 
     requests = request = overview

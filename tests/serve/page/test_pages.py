@@ -740,7 +740,7 @@ def test_the_first_view_is_small():
 
 def test_an_error_of_ours_is_contained_and_says_nothing_of_it():
     class Broken(FrozenReader):
-        def overview(self, filters):
+        def overview(self, filters, **_):
             raise RuntimeError("secret")
 
     class Guard:
