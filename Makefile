@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check quick house test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean
+.PHONY: help setup fix check quick house test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean ways
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ latest: ## What CI runs first, with the newest release of everything; once a wee
 constraints: ## Write down what is installed here, for CI, after `make latest` has passed
 	$(BIN)/pip freeze --exclude-editable | grep -v ' @ ' > .ci/constraints.txt
 	CI_LATEST=1 $(PYTHON) tests/frameworks/run.py --freeze
+
+ways: setup ## docs/reference/ways.md: what differs between handlers and spans, as `make peers` holds it
+	$(BIN)/python tests/peers/differences.py
 
 docs: ## The documentation site, in build/site
 	bash .ci/docs

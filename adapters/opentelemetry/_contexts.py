@@ -57,6 +57,8 @@ class Seen:
     told: Documents
     from_spans: tuple[Read, ...] = ()
     """The retrievals they came from, where a reranking stands between."""
+    within: tuple[Read, ...] = ()
+    """The retrievals within it, where those tell other documents: it compresses, or joins."""
 
     @property
     def retrievals(self) -> tuple[Read, ...]:
@@ -125,24 +127,26 @@ def reached(
     for read in outer:
         if read.is_retrieval:
             told = read.documents()
-            within = _told_within(read, told, inner.get(read.span.span_id, ()))
-            seen.extend(within if within is not None else [Seen(read, told)])
+            within = _told_within(inner.get(read.span.span_id, ()))
+            if within and not (told.items and (read.tool is None or read.tool.is_span)):
+                seen.extend(within)
+                continue
+            texts = {item.text for item in told.items}
+            changes = any({doc.text for doc in one.told.items} != texts for one in within)
+            own = tuple(one.read for one in within) if changes else ()
+            seen.append(Seen(read, told, within=own))
         else:
             seen = _reranked(seen, read)
     return tuple(seen)
 
 
-def _told_within(read: Read, told: Documents, inner: Sequence[Read]) -> list[Seen] | None:
-    """Return what the retrievers within a retrieval tell, where the outer one tells less."""
-    if told.items and (read.tool is None or read.tool.is_span):
-        return None
+def _told_within(inner: Sequence[Read]) -> list[Seen]:
+    """Return what the outermost of the retrievers within a retrieval tell."""
     within = [
         Seen(item, documents)
         for item in inner
         if item.role == "retrieval" and (documents := item.documents()).items
     ]
-    if not within:
-        return None
     # Of these, too, only the outermost: one that begins while another is open is within it.
     kept: list[Seen] = []
     for item in within:

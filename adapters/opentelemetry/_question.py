@@ -29,7 +29,9 @@ class RequestQuestion:
         models: Sequence[Read],
         calls: Sequence[Step],
     ) -> RequestQuestion:
-        for read in steps:
+        for place, read in enumerate(steps):
+            if place and read.role == "tool":
+                break  # what is below it was asked by a model
             if read.reader.hides(read.span, "input"):
                 return cls(None, hidden=True)
             if read.is_retrieval:

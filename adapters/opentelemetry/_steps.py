@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragmeter.adapters.reading.answer import texts_that_said
-from ragmeter.adapters.reading.contexts import stretches_in
+from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import Document, is_hidden
 
@@ -71,6 +71,7 @@ def reached_model(
         queries=[read.reader.query(read.span) for one in seen for read in one.retrievals],
         after_ns=max(item.read.span.ended_ns for item in seen),
         by_tool=by_tool,
+        beside=metadata_texts((item.text or "", item.metadata or {}) for item in contexts),
     )
     if stood is None:
         return None

@@ -171,20 +171,17 @@ def _stages(
 
     stages: list[RetrievalStage] = []
     for seen in found.seen:
-        first = len(stages)
-        for read in seen.retrievals:
+        given = range(len(stages), len(stages) + len(seen.from_spans or seen.within))
+        for read in (*(seen.from_spans or seen.within), seen.read):
             kind: StageKind = "tool" if read.tool is not None else "retriever"
-            left = seen.told.items if read is seen.read else read.documents().items
-            stages.append(RetrievalStage(name=read.span.name, kind=kind, contexts=passing(left)))
-        if seen.from_spans:
-            given = tuple(range(first, len(stages)))
-            left = seen.told.items
+            is_last = read is seen.read
+            left = seen.told.items if is_last else read.documents().items
             stages.append(
                 RetrievalStage(
-                    name=seen.read.span.name,
-                    kind="postprocessor",
+                    name=read.span.name,
+                    kind="postprocessor" if is_last and given else kind,
                     contexts=passing(left),
-                    inputs=given,
+                    inputs=tuple(given) if is_last else (),
                 )
             )
     return tuple(stages)
@@ -207,7 +204,9 @@ class _Contexts:
 
 
 def _status(found: FoundRequest) -> SampleStatus:
-    if found.reason == "retrieval_error" or (found.failed and not found.refused):
+    # One that went on to its end without what it looked for was answered all the same.
+    lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
+    if lost or (found.failed and not found.refused):
         return "error"
     if found.partial:
         return "partial"

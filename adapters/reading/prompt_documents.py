@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -148,14 +149,29 @@ def _of_tools(sent: Sequence[Message]) -> Iterable[Message]:
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:
-    """Return what the first call that tells it was asked; what holds a retrieved text is no question."""
+    """Return what the first call that tells it was asked; what holds a retrieved text is no question.
+
+    Where that is an instruction with a later call's question behind its colon, it is that question.
+    """
     letters = [letters for text in texts if text and len(letters := letters_of(text)) > 20]
-    for call in calls:
-        asked = question_in_prompt(call.sent)
-        if asked is not None:
-            plain = letters_of(asked)
-            return None if any(one in plain for one in letters) else asked
-    return None
+    told = (asked for call in calls if (asked := question_in_prompt(call.sent)) is not None)
+    first = next(told, None)
+    if first is None:
+        return None
+    plain = letters_of(first)
+    if any(one in plain for one in letters):
+        return None
+    if not _INSTRUCTION.search(first):
+        return first
+    return next((asked for asked in told if _stands_behind_a_colon(asked, first)), first)
+
+
+_INSTRUCTION = re.compile(r"[:：\n]")
+
+
+def _stands_behind_a_colon(asked: str, instruction: str) -> bool:
+    before = instruction.removesuffix(asked)
+    return before != instruction and before.rstrip(" \t\"'").endswith((":", "：", "\n"))
 
 
 def sent_this_turn(texts: Iterable[str], calls: Iterable[Step]) -> bool:

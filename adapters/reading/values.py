@@ -424,6 +424,8 @@ def query_in(value: Any) -> str | None:
 
 def answer_in(value: Any) -> str | None:
     """Return the answer in what a request gave back: a text, a field, or the last assistant's message."""
+    if value == "null":  # as JSON writes that nothing came out
+        return None
     return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
 
 

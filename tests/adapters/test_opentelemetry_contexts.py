@@ -33,25 +33,6 @@ def _asked(answer, *spans, question="Are sale items refunded?"):
     )
 
 
-def test_a_document_that_was_cut_before_the_model_is_what_the_model_was_sent():
-    part = RETURNS[: RETURNS.index("Sale items")].strip()
-    asked = _asked(
-        "No, they are exchanged for a voucher.",
-        openinference(2, 1, "RETRIEVER", input="refunds", **documents(RETURNS, ids=["returns"])),
-        _call(
-            3,
-            f"Context: {part}\n\nQuestion: Are sale items refunded?",
-            "No, they are exchanged for a voucher.",
-        ),
-    )
-
-    sample = sample_of(asked)
-
-    assert [(item.id, item.text) for item in sample.contexts] == [("returns", part)]
-    assert sample.contexts_by == "prompt"
-    assert [item.text for item in sample.stages[0].contexts] == [RETURNS]
-
-
 VOUCHERS = (
     "A voucher is valid for three years from the day on which it was issued and is sent by electronic mail. "
     "It can be used for several orders until nothing is left of it."
@@ -71,41 +52,6 @@ def _shown(asked):
     return sample.contexts_by, [item.text for item in sample.contexts]
 
 
-def test_what_only_a_grader_was_sent_is_no_context():
-    asked = _asked(
-        ANSWER,
-        _retriever(RETURNS, CATS),
-        _call(3, f"Is this relevant? yes or no.\n{RETURNS}\nQuestion: sale items?", "yes"),
-        _call(4, f"Is this relevant? yes or no.\n{CATS}\nQuestion: sale items?", "no"),
-        _call(5, f"Context: {RETURNS}\nQuestion: sale items?", ANSWER),
-    )
-
-    assert _shown(asked) == ("prompt", [RETURNS])
-
-
-def test_a_critic_after_the_answer_does_not_give_it_its_contexts():
-    asked = _asked(
-        ANSWER,
-        _retriever(RETURNS, CATS),
-        _call(3, f"Context: {RETURNS}\nQuestion: sale items?", ANSWER),
-        _call(4, f"Judge this answer by {CATS}: {ANSWER}", "fine"),
-    )
-
-    assert _shown(asked) == ("prompt", [RETURNS])
-
-
-def test_where_a_grader_rejects_everything_the_model_saw_nothing():
-    asked = _asked(
-        ANSWER,
-        _retriever(RETURNS, CATS),
-        _call(3, f"Is this relevant? yes or no.\n{RETURNS}", "no"),
-        _call(4, f"Is this relevant? yes or no.\n{CATS}", "no"),
-        _call(5, "Context: none\nQuestion: sale items?", ANSWER),
-    )
-
-    assert _shown(asked) == ("prompt", [])
-
-
 def test_absence_from_a_prompt_that_may_be_told_in_part_says_nothing():
     """Some instrumentations leave results of tools, and documents given beside the messages, out."""
     alone = _asked(ANSWER, _retriever(RETURNS), _call(3, "Question: sale items?", ANSWER))
@@ -119,49 +65,6 @@ def test_absence_from_a_prompt_that_may_be_told_in_part_says_nothing():
 
     assert _shown(alone) == ("runs", [RETURNS])
     assert _shown(beside_a_tool) == ("runs", [RETURNS])
-
-
-def test_what_drafts_were_sent_stands_where_their_replies_do():
-    first = "Sale items are exchanged for a voucher, says the first passage."
-    second = "The second passage says that vouchers are valid for three years."
-    asked = _asked(
-        ANSWER,
-        _retriever(VOUCHERS, CATS, RETURNS),
-        _call(3, f"Summarise: {VOUCHERS}", second),
-        _call(4, f"Summarise: {RETURNS}", first),
-        _call(5, f"Is this relevant? {CATS}", "Not at all, this is about the sleep of cats."),
-        _call(6, f"Combine these.\n- {first}\n- {second}\nQuestion: sale items?", ANSWER),
-    )
-
-    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
-
-
-def test_brief_replies_that_stand_alone_are_drafts():
-    asked = _asked(
-        "Both: a voucher, for three years, as two documents say.",
-        _retriever(RETURNS, VOUCHERS),
-        _call(3, f"{RETURNS}\nQuestion: refunds?", "A voucher"),
-        _call(4, f"{VOUCHERS}\nQuestion: how long?", "Three years"),
-        _call(
-            5,
-            "Sub question: refunds?\nResponse: A voucher\nSub question: how long?\nResponse: Three years\n",
-            "Both: a voucher, for three years, as two documents say.",
-        ),
-    )
-
-    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
-
-
-def test_a_rewritten_query_is_no_draft():
-    query = "exchange of sale items and refunds in cash"
-    asked = _asked(
-        ANSWER,
-        _call(2, f"Rewrite the question for a search. Example: {CATS}", query),
-        openinference(3, 1, "RETRIEVER", input=query, **documents(RETURNS, CATS)),
-        _call(4, f"Searched for {query}. Context: {RETURNS}", ANSWER),
-    )
-
-    assert _shown(asked) == ("prompt", [RETURNS])
 
 
 def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
