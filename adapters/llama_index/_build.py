@@ -27,10 +27,10 @@ from ragmeter.requests.scope import RequestScope
 
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
-from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
+from ._payloads import Nodes, NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import note_shaped, note_unseen, read_results
-from ._stages import stages_passed
-from ._state import Batch, Earlier, Ended, RetrievalNote
+from ._stages import Way
+from ._state import Earlier, Ended, RetrievalNote, StepNote
 
 __all__ = ["build_run"]
 
@@ -45,11 +45,11 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
     retrieved = note_shaped(ended, calls)
+    handed: Nodes = ()
     if ended.earlier is not None:
         question = question or _asked_of_earlier(ended.earlier, calls)
         if question is not None:
-            retrieved = True
-            ended.scopes[0].found.append(Batch(ended.earlier.nodes, None, 0))
+            retrieved, handed = True, ended.earlier.nodes
     if question is None and not retrieved:
         question = asked_in(calls)
     are_read = read_results(ended, lookout)
@@ -62,31 +62,30 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
         status = "refused"
         answer = refusal or None if answer in (None, _EMPTY) else answer
     given = ended.output.contexts
-    reached = nodes_that_reached(ended, calls, answer)
+    reached = nodes_that_reached(ended, calls, answer, handed)
     if given is not None:
-        reached = Reached(given, frozenset(), by_prompt=False)
+        reached = Reached(given)
     elif not retrieved:
         shown = lookout.documents_shown(calls, ended.name or "", question, answer)
         if not shown:
             note_unseen(lookout, ended)
             return None
-        nodes = tuple(NodeSnapshot(*item) for item in shown)
-        reached = Reached(nodes, frozenset(), by_prompt=True)
+        reached = Reached(tuple(NodeSnapshot(*item) for item in shown), by_prompt=True)
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
-        reached = Reached(None, frozenset(), by_prompt=False)
-    left_out = {ended.scopes[index] for index in reached.rejected}
+        reached = Reached(None)
+    nodes, left_out, by_prompt = reached
     shared = SharedContexts(to_node_contexts)
-    contexts = None if reached.nodes is None else shared.of(reached.nodes)
+    contexts = None if nodes is None else shared.of(nodes)
     retrievals = tuple(
         _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
     )
-    stages = stages_passed(ended, reached, left_out)
+    stages = Way(ended.trail, nodes if by_prompt else None, left_out).stages
     return RagRun(
         sample=RagSample(
             question=question,
             contexts=contexts,
             carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
-            contexts_by="given" if given is not None else "prompt" if reached.by_prompt else "runs",
+            contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
             answer=answer,
             reference=scope.reference,
@@ -139,9 +138,9 @@ def _chosen_answer(ended: Ended, calls: Sequence[Step]) -> str | None:
     """Return the string of the output that is the answer, by what the model said."""
     found = {
         text_in_prompts(item)
-        for scope in ended.scopes
-        for batch in (*scope.given, *scope.found)
-        for item in batch.nodes or ()
+        for passed in ended.trail
+        if not isinstance(passed, StepNote)
+        for item in passed.nodes or ()
     }
     contexts = [text for text in found if text]
     spoken = [(call.words, call.prompt()) for call in calls if call.words]

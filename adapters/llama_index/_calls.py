@@ -8,24 +8,21 @@ stored or exported. Nothing of LlamaIndex is imported.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters.reading.calls import UNHEARD
 from ragmeter.adapters.reading.fields import strings_in
-from ragmeter.adapters.reading.prompts import Prompt, Sent, prompt_of
+from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.requests.refusals import refusal_of
 
 from ._payloads import result_class
 
 if TYPE_CHECKING:
-    from ._state import Batch, CallNote
+    from ._state import CallNote
 
-__all__ = [
-    "group_of", "is_flattened", "messages_of", "prompts_of", "refusal_in", "response_id_in", "said_in",
-    "steps_of",
-]  # fmt: skip
+__all__ = ["is_flattened", "messages_of", "refusal_in", "response_id_in", "said_in", "steps_of"]
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
@@ -105,32 +102,22 @@ def response_id_in(result: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def prompts_of(calls: Iterable[CallNote]) -> list[Prompt]:
-    """Return the prompts of calls, in their order."""
-    return [prompt_of(call.messages) for call in calls if call.messages]
-
-
 def steps_of(calls: Sequence[CallNote]) -> list[Step]:
-    """Return model calls as the reading knows them; what comes first has the smaller number for a time."""
+    """Return model calls as the reading knows them; their place in the order of events stands for a time."""
     return [
         Step(
             id=str(place),
-            started_ns=place,
-            ended_ns=place,
+            started_ns=call.started,
+            ended_ns=call.started,
             messages=tuple(Message(role, text) for role, texts in call.messages for text in texts),
             said=UNHEARD if call.is_stream else _words_of(call),
-            group=group_of(call.synthesis),
+            group="" if call.synthesis is None else str(id(call.synthesis)),
             answers=call.answers,
             refusal=call.refusal,
             response_id=call.response_id,
         )
         for place, call in enumerate(calls)
     ]
-
-
-def group_of(synthesis: Batch | None) -> str:
-    """Return the name of the group that a synthesis' calls make."""
-    return "" if synthesis is None else str(id(synthesis))
 
 
 def _words_of(call: CallNote) -> str | None:

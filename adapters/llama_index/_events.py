@@ -58,7 +58,6 @@ from ._payloads import (
 from ._results import begin_result, end_result, note_given, note_unseen
 from ._state import (
     Attempt,
-    Batch,
     CallNote,
     Earlier,
     Frame,
@@ -204,9 +203,8 @@ class SpanFollower:
             frame.request.trail.append(frame.step)
         elif kind == "retrieve":
             self._end_retrieval(frame, result)
-        elif kind == "postprocess" and isinstance(result, (list, tuple)) and not frame.scope.given:
+        elif kind == "postprocess" and isinstance(result, (list, tuple)):
             taken, left = node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
-            frame.scope.postprocessed(taken, left)
             name = id_.partition(".")[0]
             frame.request.trail.append(Postprocessed(name, frame.scope, taken, left, frame.attempt))
         if frame.is_root:
@@ -376,16 +374,17 @@ class SpanFollower:
         request = None if text is None else text.owner
         if not isinstance(request, LlamaRequest) or request.closed:
             return False
-        note = CallNote(messages_of(arguments), None, None, answers=True)
+        # A refining synthesis makes its last call only when its stream is read.
+        given = [passed for passed in request.trail if isinstance(passed, Synthesis)]
+        own = next((one for one in reversed(given) if one.nodes and not one.combines), None)
+        note = CallNote(messages_of(arguments), own, None, answers=True)
         request.begin_call(note)
-        frame = Frame(id_, "llm", request, request.scopes[0])
+        frame = Frame(id_, "llm", request, 0)
         frame.call = note
         self._frames[id_] = frame
         return True
 
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
-        frame.found = Batch(None, frame.attempt, frame.request.tick())
-        frame.scope.found.append(frame.found)
         frame.retrieval = RetrievalNote(
             frame.scope,
             type(instance).__name__,
@@ -393,6 +392,7 @@ class SpanFollower:
             retriever_facts(instance),
             frame.attempt,
         )
+        frame.retrieval.started = frame.request.tick()
         frame.request.retrievals.append(frame.retrieval)
 
     def _end_retrieval(self, frame: Frame, result: Any) -> None:
@@ -404,10 +404,9 @@ class SpanFollower:
                 frame.request.forget_retrieval(note)
                 return
             frame.request.hold_nodes(nodes)
-        if frame.found is not None:
-            frame.found.nodes = nodes
         if note is None:
             return
+        note.ended = frame.request.tick()
         if note.within is None:
             note.end(nodes)
         else:
@@ -425,12 +424,11 @@ class SpanFollower:
         ):  # an override that hands on to its base: the inner one counts
             frame.synthesis.nodes = nodes
             return
-        scope = frame.scope
-        batches = scope.combined if is_combining(arguments) else scope.given
-        frame.synthesis = Batch(nodes, frame.attempt, request.tick())
-        batches.append(frame.synthesis)
-        if batches is scope.given:
-            request.trail.append(Synthesis(type(instance).__name__, scope, frame.synthesis))
+        combines = is_combining(arguments)
+        frame.synthesis = Synthesis(
+            type(instance).__name__, frame.scope, nodes, frame.attempt, combines=combines
+        )
+        request.trail.append(frame.synthesis)
 
     def _exit_root(self, frame: Frame, arguments: Mapping[str, Any], result: Any) -> None:
         request = frame.request

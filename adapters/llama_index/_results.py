@@ -37,7 +37,7 @@ from ._payloads import (
     payload_of,
     snapshot_nodes,
 )
-from ._state import Batch, Ended, Frame, LateResult, LlamaRequest, RetrievalNote
+from ._state import Ended, Frame, LateResult, LlamaRequest, RetrievalNote
 
 __all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen", "read_results"]
 
@@ -77,9 +77,9 @@ def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> N
     nodes = snapshot_nodes(nodes_in(result), mode)
     note = late.note
     note.end(nodes)
-    late.batch = Batch(nodes, frame.attempt, request.tick())
+    note.started = note.ended = request.tick()
     if _is_error(result):
-        note.nodes = late.batch.nodes = None
+        note.nodes = None
         note.error = "tool_error"
     elif not nodes:
         late.given = plain_of(result_in(event_payload(payload_of(result)), None))
@@ -89,7 +89,6 @@ def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> N
         request.hold_nodes(nodes)
     request.retrievals.append(note)
     request.trail.append(note)
-    frame.scope.found.append(late.batch)
 
 
 def _is_error(result: Any) -> bool:
@@ -106,7 +105,7 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
         note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
         late = LateResult(note, "tool", None)
-        late.given, late.earlier = content_of(result), len(request.calls)
+        late.given, note.started = content_of(result), request.tick()
         note.end(None)
         request.hold(weight_of(late.given))
         request.shaped.append(late)
@@ -131,12 +130,11 @@ def note_shaped(ended: Ended, calls: Sequence[Step]) -> bool:
     """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
     if ended.tried:
         return True
-    results = [ShapedResult(late.earlier, late.given) for late in ended.shaped]
+    results = [ShapedResult(late.note.started, late.given) for late in ended.shaped]
     for late, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):
         if found:
             note = late.note
             note.nodes = tuple(NodeSnapshot(*item) for item in found)
-            note.scope.found.append(Batch(note.nodes, note.attempt, late.earlier))
             ended.retrievals.append(note)
             ended.trail.append(note)
     return bool(ended.retrievals)
@@ -147,7 +145,7 @@ def read_results(ended: Ended, lookout: Lookout) -> bool:
     all_read = True
     for note in ended.retrievals:
         late = note.late
-        if late is None or late.batch is None or late.rule is None:
+        if late is None or late.rule is None:
             continue
         found = documents_of(late.given, late.rule)
         late.given = None
@@ -155,5 +153,5 @@ def read_results(ended: Ended, lookout: Lookout) -> bool:
             all_read = False
             lookout.unreadable(late.who, note.name)
         else:
-            late.batch.nodes = note.nodes = tuple(NodeSnapshot(*item) for item in found)
+            note.nodes = tuple(NodeSnapshot(*item) for item in found)
     return all_read

@@ -1,86 +1,102 @@
-"""Which stages the nodes of a LlamaIndex request passed; runs on the meter's worker.
+"""Which stages the nodes of a LlamaIndex request passed, and what left them; runs on the meter's worker.
 
-Retrievers, postprocessors, a workflow's steps and synthesizers were noted as they ended.  Here each is
-told whose nodes it was given: those of its own scope, or those whose ids it names.  Where a stage was given
-less than was there, something in between was not seen, and is a stage without a name.
+Retrievers, postprocessors, a workflow's steps and synthesizers were noted as they ended.  Each was given
+the nodes of its own scope, or those whose ids it names.  Where a stage was given less than was there,
+something in between was not seen, and is a stage without a name.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragmeter.adapters.reading.stages import MAX_STAGES, SeenStage
 from ragmeter.metrics.sample import StageKind
 
-from ._contexts import Reached
 from ._payloads import Nodes, NodeSnapshot
-from ._state import Ended, Postprocessed, RetrievalNote, ScopeNote, StepNote, Synthesis
+from ._state import Passed, Postprocessed, RetrievalNote, StepNote, Synthesis
 
-__all__ = ["stages_passed"]
+__all__ = ["Way", "joined", "without_repetitions"]
 
 
-@dataclass(slots=True)
-class _List:
-    """A list of nodes on its way: which stage it left, in which scope."""
+class _List(NamedTuple):
+    """A list of nodes on its way."""
 
     place: int
-    scope: ScopeNote | None
+    """Which stage it left last."""
+    scope: int
     nodes: Nodes
+    started: int
+    """When its retrieval began."""
 
     def has(self, ids: AbstractSet[str | None]) -> bool:
         return any(item.id in ids for item in self.nodes)
 
 
-def stages_passed(
-    ended: Ended, reached: Reached, left_out: AbstractSet[ScopeNote]
-) -> list[SeenStage]:
-    """Return the stages that nodes passed before they reached the model.
+class Way:
+    """The nodes of one request on their way.
 
     Args:
-        ended: The request as it ended.
-        reached: What reached the model.
-        left_out: Scopes whose nodes the response does not name: rejected attempts.
+        trail: The stages, in the order in which they ended; a synthesis when it began.
+        seen: The nodes that a prompt showed; None: no prompt shows any.
+        left_out: Scopes that count for nothing: rejected attempts.
     """
-    way = _Way(ended, reached)
-    for passed in ended.trail:
-        if len(way.stages) >= MAX_STAGES:
-            break
-        if isinstance(passed, StepNote):
-            way.stepped(passed)
-        elif passed.scope in left_out:
-            continue
-        elif isinstance(passed, RetrievalNote):
-            way.retrieved(passed)
-        elif isinstance(passed, Postprocessed):
-            way.postprocessed(passed)
-        else:
-            way.synthesized(passed)
-    return way.stages
 
-
-class _Way:
-    """The nodes of one request on their way."""
-
-    def __init__(self, ended: Ended, reached: Reached) -> None:
+    def __init__(
+        self,
+        trail: Iterable[Passed],
+        seen: Iterable[NodeSnapshot] | None = None,
+        left_out: AbstractSet[int] = frozenset(),
+    ) -> None:
         self.stages: list[SeenStage] = []
+        self.given: dict[int, list[Nodes]] = {}
+        """By scope, what each synthesis was given."""
+        self.combined: list[Nodes] = []
+        """What syntheses were given that join sub-answers."""
         self._lists: list[_List] = []
-        self._counted = {id(note) for note in ended.retrievals}
         self._within: dict[int, list[RetrievalNote]] = {}
-        self._seen = {(n.id, n.text) for n in reached.nodes or ()} if reached.by_prompt else None
+        self._seen = None if seen is None else {(item.id, item.text) for item in seen}
         # Steps of one name are one stage: each may be handed a part of the nodes.
         self._steps: dict[str, list[StepNote]] = {}
-        for step in ended.steps:
-            if step.given and not step.stops:
+        trail = list(trail)
+        for step in trail:
+            if isinstance(step, StepNote) and step.given and not step.stops:
                 self._steps.setdefault(step.name, []).append(step)
+        for passed in trail:
+            if isinstance(passed, StepNote):
+                self._stepped(passed)
+            elif passed.scope in left_out:
+                continue
+            elif isinstance(passed, RetrievalNote):
+                self._retrieved(passed)
+            elif isinstance(passed, Postprocessed):
+                self._postprocessed(passed)
+            else:
+                self._synthesized(passed)
 
-    def retrieved(self, note: RetrievalNote) -> None:
+    @property
+    def parts(self) -> dict[int, Nodes]:
+        """By scope, what its syntheses were given, else what was found there."""
+        lists = dict(self.given)
+        for item in sorted(self._lists, key=lambda item: item.started):
+            if item.scope not in self.given:
+                lists.setdefault(item.scope, []).append(item.nodes)
+        return {scope: without_repetitions(lists[scope]) for scope in sorted(lists)}
+
+    def found_since(self, since: int) -> Nodes:
+        """Return what was found later than a moment, and not given to a synthesis."""
+        lists = (item for item in self._lists if item.scope not in self.given)
+        return joined(item.nodes for item in lists if item.started > since)
+
+    def _retrieved(self, note: RetrievalNote) -> None:
         if note.within is not None:
             self._within.setdefault(id(note.within), []).append(note)
-        elif id(note) in self._counted:
-            place = self._retriever(note)
-            self._lists.append(_List(place, note.scope, note.nodes or ()))
+            return
+        place = self._retriever(note)
+        if note.nodes is not None:
+            self._lists.append(_List(place, note.scope, note.nodes, note.started))
 
     def _retriever(self, note: RetrievalNote) -> int:
         inner = self._within.pop(id(note), [])
@@ -92,35 +108,40 @@ class _Way:
         )
         return self._add(SeenStage(note.name, kind, note.nodes, inputs))
 
-    def postprocessed(self, note: Postprocessed) -> None:
-        own = [item for item in self._lists if item.scope is note.scope]
+    def _postprocessed(self, note: Postprocessed) -> None:
+        own = [item for item in self._lists if item.scope == note.scope]
+        if not own or note.scope in self.given:
+            return
         taken = [item for item in own if item.has(note.taken)] or own[-1:]
         if note.taken or not note.nodes:  # else an override has renamed its arguments
-            given = [node for item in taken for node in item.nodes if node.id in note.taken]
-            taken = self._handed_over(taken, given, note.taken)
-        self._replace(taken, note.name, "postprocessor", note.nodes, note.scope)
+            nodes = [node for item in taken for node in item.nodes if node.id in note.taken]
+            taken = self._handed_over(taken, nodes, note.taken)
+        self._replace(taken, note.name, "postprocessor", note.nodes)
 
-    def stepped(self, last: StepNote) -> None:
+    def _stepped(self, last: StepNote) -> None:
         steps = self._steps.get(last.name, [])
         if last is not (steps[-1] if steps else None):
             return
-        given = _each_once(node for step in steps for node in step.given)
-        named = {node.id for step in steps for node in step.taken}
+        given = tuple({(n.id, n.text): n for step in steps for n in step.given}.values())
+        nodes = joined(step.taken for step in steps)
+        named = {node.id for node in nodes}
         taken = [item for item in self._lists if item.has(named)]
         if taken:
-            nodes = [node for step in steps for node in step.taken]
             taken = self._handed_over(taken, nodes, named)
         else:  # it retrieved itself
             named = {node.id for node in given}
             taken = [item for item in self._lists if item.has(named)]
-        if taken and _keys(given) != _keys([node for item in taken for node in item.nodes]):
-            name = last.name.rpartition(".")[2]
-            self._replace(taken, name, "function", given, taken[0].scope)
+        if taken and _keys(given) != _keys(joined(item.nodes for item in taken)):
+            self._replace(taken, last.name.rpartition(".")[2], "function", given)
 
-    def synthesized(self, synthesis: Synthesis) -> None:
-        nodes = synthesis.given.nodes or ()
+    def _synthesized(self, synthesis: Synthesis) -> None:
+        nodes = synthesis.nodes
+        if synthesis.combines:
+            self.combined.append(nodes)
+            return
+        self.given.setdefault(synthesis.scope, []).append(nodes)
         ids = {node.id for node in nodes}
-        lists = [item for item in self._lists if item.scope is synthesis.scope] or [
+        lists = [item for item in self._lists if item.scope == synthesis.scope] or [
             item for item in self._lists if item.has(ids)
         ]
         if not lists:  # no recorded stage found them
@@ -130,9 +151,7 @@ class _Way:
             return
         shown = tuple(node for node in nodes if (node.id, node.text) in self._seen)
         if len(shown) < len(nodes):
-            self._replace(
-                taken, synthesis.name, "synthesizer", shown, synthesis.scope, recorded=False
-            )
+            self._replace(taken, synthesis.name, "synthesizer", shown, recorded=False)
 
     def _handed_over(
         self, lists: list[_List], nodes: Sequence[NodeSnapshot], ids: AbstractSet[str | None]
@@ -140,7 +159,7 @@ class _Way:
         """Return the lists that a stage was given; a nameless stage's where it was given less."""
         if all(node.id in ids for item in lists for node in item.nodes):
             return lists
-        return [self._replace(lists, "unknown", "unknown", nodes, lists[0].scope, recorded=False)]
+        return [self._replace(lists, "unknown", "unknown", nodes, recorded=False)]
 
     def _replace(
         self,
@@ -148,26 +167,44 @@ class _Way:
         name: str,
         kind: StageKind,
         nodes: Sequence[NodeSnapshot],
-        scope: ScopeNote | None,
         *,
         recorded: bool = True,
     ) -> _List:
         """Put what a stage left in the place of what it was given."""
-        inputs = tuple([item.place for item in lists])
+        inputs = tuple([item.place for item in lists if item.place >= 0])
         place = self._add(SeenStage(name, kind, nodes, inputs, recorded))
+        started = min(item.started for item in lists)
+        left = _List(place, lists[0].scope, tuple(nodes), started)
         self._lists = [item for item in self._lists if all(item is not one for one in lists)]
-        left = _List(place, scope, tuple(nodes))
         self._lists.append(left)
         return left
 
     def _add(self, stage: SeenStage) -> int:
+        if len(self.stages) >= MAX_STAGES:
+            return -1
         self.stages.append(stage)
         return len(self.stages) - 1
 
 
+def joined(lists: Iterable[Nodes]) -> Nodes:
+    """Return the nodes of all lists."""
+    return tuple(node for nodes in lists for node in nodes)
+
+
+def without_repetitions(lists: Iterable[Nodes]) -> Nodes:
+    """Join lists of nodes; what several of them have counts as often as it does in one of them."""
+    most: Counter[tuple[str | None, str]] = Counter()
+    kept: list[NodeSnapshot] = []
+    for nodes in lists:
+        here: Counter[tuple[str | None, str]] = Counter()
+        for node in nodes:
+            key = (node.id, node.text)
+            here[key] += 1
+            if here[key] > most[key]:
+                most[key] += 1
+                kept.append(node)
+    return tuple(kept)
+
+
 def _keys(nodes: Iterable[NodeSnapshot]) -> list[tuple[str | None, str]]:
     return [(node.id, node.text) for node in nodes]
-
-
-def _each_once(nodes: Iterable[NodeSnapshot]) -> Nodes:
-    return tuple({(node.id, node.text): node for node in nodes}.values())

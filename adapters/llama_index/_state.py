@@ -2,8 +2,8 @@
 
 `SpanFollower` fills a `LlamaRequest` from span callbacks, on any thread and task the
 request uses; when it ends, `LlamaRequest.ended` hands the notes over as an `Ended`, from
-which the meter's worker builds the run.  A request is divided into scopes (the
-nearest query, chat, run or tool call): what reached the model is decided per scope.
+which the meter's worker builds the run.  A request is divided into scopes, numbered as they begin (the
+nearest query, chat, run or tool call): what was retrieved in one reaches the model there.
 Nothing here knows LlamaIndex's classes or the meter.
 """
 
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT", "Attempt", "Batch", "CallNote", "Earlier", "Ended", "Frame", "LateResult", "LlamaRequest",
-    "Output", "Passed", "Postprocessed", "RetrievalNote", "ScopeNote", "StepNote", "Synthesis",
-    "last_found",
+    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Ended", "Frame", "LateResult", "LlamaRequest",
+    "Output", "Passed", "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "last_found",
 ]  # fmt: skip
 
 MAX_CALLS = 1_000
@@ -65,17 +64,20 @@ class CallNote:
     """A model call."""
 
     __slots__ = (
-        "answers", "attempt", "is_stream", "messages", "refusal", "response_id", "said", "synthesis",
+        "answers", "attempt", "is_stream", "messages", "refusal", "response_id", "said", "started",
+        "synthesis",
     )  # fmt: skip
 
     def __init__(
         self,
         messages: Sent,
-        synthesis: Batch | None,
+        synthesis: Synthesis | None,
         attempt: Attempt | None,
         *,
         answers: bool = False,
     ) -> None:
+        self.started = 0
+        """When it began: a place in the order of the request's events."""
         self.messages = messages
         self.synthesis = synthesis
         """The synthesis that made it."""
@@ -133,19 +135,21 @@ class RetrievalNote:
     """A retriever call; those that count are the outermost ones."""
 
     __slots__ = (
-        "attempt", "began_in", "ended_ns", "error", "facts", "late", "name", "nodes", "query",
-        "scope", "spans", "started_ns", "within",
+        "attempt", "began_in", "ended", "ended_ns", "error", "facts", "late", "name", "nodes", "query",
+        "scope", "spans", "started", "started_ns", "within",
     )  # fmt: skip
 
     def __init__(
         self,
-        scope: ScopeNote,
+        scope: int,
         name: str,
         query: str | None,
         facts: RetrieverFacts,
         attempt: Attempt | None,
         within: RetrievalNote | None = None,
     ) -> None:
+        self.started = self.ended = 0
+        """Where it began and ended in the order of the request's events."""
         self.within = within
         """The retriever that it is a part of: it counts as a stage only."""
         self.attempt = attempt
@@ -181,36 +185,18 @@ class RetrievalNote:
         self.error = error_type(error)
 
 
-class Batch:
-    """What a retriever returned, as far as postprocessors left it, or what a synthesis was given."""
-
-    __slots__ = ("attempt", "nodes", "started")
-
-    def __init__(self, nodes: Nodes | None, attempt: Attempt | None, started: int) -> None:
-        self.nodes = nodes
-        self.attempt = attempt
-        self.started = started
-        """When the call began: a place in the order of the request's events."""
-
-    @property
-    def counts(self) -> bool:
-        """Whether there is a result, of an attempt that did not fail."""
-        return self.nodes is not None and _counts(self.attempt)
-
-
 class LateResult:
     """What a call gave out that the user says retrieves: documents are read from it on the worker."""
 
-    __slots__ = ("batch", "earlier", "given", "note", "rule", "who")
+    __slots__ = ("earlier", "given", "note", "rule", "who")
 
     def __init__(self, note: RetrievalNote, who: Who, rule: RetrievalTool | None) -> None:
         self.note = note
         self.who: Who = who
         self.rule = rule
         self.earlier = 0
-        """Retrievals of the request that began before it; of `Ended.shaped`, calls of models."""
+        """Retrievals of the request that began before it."""
         self.given: Any = None
-        self.batch: Batch | None = None
 
 
 class Postprocessed(NamedTuple):
@@ -218,7 +204,7 @@ class Postprocessed(NamedTuple):
 
     name: str
     """Its class."""
-    scope: ScopeNote
+    scope: int
     taken: frozenset[str]
     """Ids of the nodes that it was given."""
     nodes: Nodes
@@ -226,51 +212,25 @@ class Postprocessed(NamedTuple):
     attempt: Attempt | None
 
 
-class Synthesis(NamedTuple):
+class Synthesis:
     """What a synthesizer was given."""
 
-    name: str
-    """Its class."""
-    scope: ScopeNote
-    given: Batch
-    """The nodes."""
+    __slots__ = ("attempt", "combines", "name", "nodes", "scope")
+
+    def __init__(
+        self, name: str, scope: int, nodes: Nodes, attempt: Attempt | None, *, combines: bool
+    ) -> None:
+        self.name = name
+        """Its class."""
+        self.scope = scope
+        self.nodes = nodes
+        self.attempt = attempt
+        self.combines = combines
+        """It joins sub-answers: its nodes are no documents."""
 
 
 Passed = RetrievalNote | Postprocessed | StepNote | Synthesis
 """A stage that nodes passed."""
-
-
-class ScopeNote:
-    """What one query, chat, run or tool call found and gave to the model."""
-
-    __slots__ = ("combined", "found", "given")
-
-    def __init__(self) -> None:
-        self.given: list[Batch] = []
-        """What each synthesis was given, in order: it reached the model."""
-        self.combined: list[Batch] = []
-        """What each synthesis was given that joins sub-answers."""
-        self.found: list[Batch] = []
-        """Results of retrievers, after postprocessors, in start order: for want of a synthesis."""
-
-    def postprocessed(self, given: frozenset[str], nodes: Nodes) -> None:
-        """Put a postprocessor's result in the place of the results that it was given."""
-        known = [item for item in self.found if item.counts]
-        hits = [item for item in known if any(node.id in given for node in item.nodes or ())]
-        for item in hits[1:]:
-            item.nodes = None
-        if hits:
-            hits[0].nodes = nodes
-        elif given and known:
-            known[-1].nodes = nodes
-
-    def close(self, *, all_attempts: bool) -> None:
-        """Leave out what has no result, and what failed attempts found, unless all failed."""
-        for name in self.__slots__:
-            batches: list[Batch] = getattr(self, name)
-            if batches:
-                kept = [item for item in batches if item.nodes is not None]
-                setattr(self, name, kept if all_attempts else [i for i in kept if i.counts])
 
 
 class Output(NamedTuple):
@@ -321,9 +281,8 @@ class Ended:
     """Ids of the nodes that the response names as its sources, in its order."""
     output: Output
     """What was noted of an output, beside the answer that stands in it."""
-    scopes: Sequence[ScopeNote]
-    """In start order, as are all notes."""
     retrievals: list[RetrievalNote]
+    """In start order, as are all notes."""
     calls: Sequence[CallNote]
     steps: Sequence[StepNote]
     trail: list[Passed]
@@ -338,7 +297,7 @@ class Ended:
     @property
     def tried(self) -> bool:
         """Whether anything was retrieved or given to a model, or is said to be the contexts."""
-        given = bool(self.retrievals) or any(scope.given for scope in self.scopes)
+        given = bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
         return given or self.output.contexts is not None
 
 
@@ -346,7 +305,7 @@ class Frame:
     """An open span, as its children need to know it."""
 
     __slots__ = (
-        "attempt", "call", "found", "id", "instance", "is_root", "kind", "notes_steps", "request",
+        "attempt", "call", "id", "instance", "is_root", "kind", "notes_steps", "request",
         "result", "retrieval", "scope", "step", "synthesis",
     )  # fmt: skip
 
@@ -355,7 +314,7 @@ class Frame:
         id_: str,
         kind: Kind | Literal["step"],
         request: LlamaRequest,
-        scope: ScopeNote,
+        scope: int,
         attempt: Attempt | None = None,
         *,
         is_root: bool = False,
@@ -379,9 +338,7 @@ class Frame:
         """It is a call that the user says retrieves."""
         self.instance: Any = None
         """The tool that is called, while it may be of interest what it gives out."""
-        self.found: Batch | None = None
-        """Where that call's result goes."""
-        self.synthesis: Batch | None = None
+        self.synthesis: Synthesis | None = None
         """The synthesis that this span is, or is within."""
 
 
@@ -393,9 +350,9 @@ class LlamaRequest:
     """
 
     __slots__ = (
-        "_begun", "_grow", "_open", "_ticks", "calls", "earlier", "given", "has_failed_attempts",
+        "_begun", "_grow", "_open", "_scopes", "_ticks", "calls", "earlier", "given", "has_failed_attempts",
         "in_scope", "kind", "name", "no_text", "output", "question", "retrievals", "returned", "run_id",
-        "scope", "scopes", "shaped", "size_bytes", "source_ids", "spans", "started_ns", "steps",
+        "scope", "shaped", "size_bytes", "source_ids", "spans", "started_ns", "steps",
         "tags", "text", "trail", "weighed",
     )  # fmt: skip
 
@@ -421,7 +378,7 @@ class LlamaRequest:
         self.in_scope = in_scope
         self.started_ns = time.time_ns()
         self._begun = seen_span()
-        self.scopes: list[ScopeNote] = []
+        self._scopes = count()
         self.retrievals: list[RetrievalNote] = []
         self.calls: list[CallNote] = []
         self.steps: list[StepNote] = []
@@ -448,11 +405,9 @@ class LlamaRequest:
         """The root has returned; only its stream is still open."""
         self._open = [True]
 
-    def open_scope(self) -> ScopeNote:
+    def open_scope(self) -> int:
         """Begin the next scope."""
-        scope = ScopeNote()
-        self.scopes.append(scope)
-        return scope
+        return next(self._scopes)
 
     def tick(self) -> int:
         """Return the next place in the order of the request's events."""
@@ -488,6 +443,7 @@ class LlamaRequest:
         """Note a model call, and count what its prompt adds: a conversation is sent again each time."""
         if len(self.calls) >= MAX_CALLS:
             del self.calls[0]
+        note.started = self.tick()
         self.calls.append(note)
         self.hold(new_bytes(note.messages, self.weighed))
 
@@ -510,7 +466,7 @@ class LlamaRequest:
     @property
     def tried(self) -> bool:
         """Whether anything was retrieved, or at least asked for, or given to a model."""
-        return bool(self.retrievals) or any(scope.given for scope in self.scopes)
+        return bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
 
     @property
     def may_have_retrieved(self) -> bool:
@@ -521,12 +477,13 @@ class LlamaRequest:
         """Return whether `answer` is just the nodes' texts, put together without a model."""
         if not (self.no_text or self.kind == "call"):
             return False
-        given = [
-            item
-            for scope in self.scopes
-            for batch in scope.given or (scope.found if self.kind == "call" else ())
-            for item in batch.nodes or ()
-        ]
+        left = {
+            passed.scope: passed.nodes or ()
+            for passed in self.trail
+            if isinstance(passed, Synthesis)
+            or (self.kind == "call" and not isinstance(passed, StepNote))
+        }
+        given = [item for nodes in left.values() for item in nodes]
         return bool(given) and all(item.text in answer for item in given)
 
     def ended(
@@ -539,10 +496,13 @@ class LlamaRequest:
         """
         failures = self.has_failed_attempts
         all_attempts = not failures or not any(
-            batch.counts for scope in self.scopes for batch in (*scope.given, *scope.found)
+            _counts(passed.attempt)
+            for passed in self.trail
+            if is_document_synthesis(passed)
+            or (
+                isinstance(passed, RetrievalNote) and not passed.within and passed.nodes is not None
+            )
         )
-        for scope in self.scopes:
-            scope.close(all_attempts=all_attempts)
         retrievals = [note for note in self.retrievals if note.ended_ns]
         ended = Ended(
             run_id=self.run_id,
@@ -558,24 +518,24 @@ class LlamaRequest:
             spans=self.spans,
             source_ids=self.source_ids,
             output=self.output,
-            scopes=self.scopes,
             retrievals=_of_attempts(retrievals) if failures else retrievals,
             calls=[note for note in self.calls if all_attempts or _counts(note.attempt)],
             steps=[note for note in self.steps if not failures or _counts(note.attempt)],
-            trail=self.trail if all_attempts else list(filter(_is_of_attempt, self.trail)),
+            trail=[passed for passed in self.trail if all_attempts or _counts(passed.attempt)],
             given=self.given,
             shaped=[late for late in self.shaped if _counts(late.note.attempt)],
             earlier=self.earlier,
         )
         self.given, self.shaped = [], []
-        self.scopes, self.retrievals, self.calls, self.steps, self.trail = [], [], [], [], []
+        self.retrievals, self.calls, self.steps, self.trail = [], [], [], []
         self.weighed = set()
         self.output = NO_OUTPUT
         return ended
 
 
-def _is_of_attempt(passed: Passed) -> bool:
-    return passed.given.counts if isinstance(passed, Synthesis) else _counts(passed.attempt)
+def is_document_synthesis(passed: Passed) -> bool:
+    """Return whether a stage is a synthesizer that was given documents, not sub-answers."""
+    return isinstance(passed, Synthesis) and not passed.combines
 
 
 def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:

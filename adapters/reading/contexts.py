@@ -180,6 +180,8 @@ class _Reader:
             hit = max(places, key=lambda one: len(one.text or texts[one.passage]))
             is_own = texts[hit.passage] is self._passages[owner]
             text = hit.text if is_own else hit.text or texts[hit.passage]
+            # What is too long for one call of a group goes on in the next one.
+            text = None if is_own and len(together) > 1 else text
             stretches.append((hit.place, Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
         found: list[Stretch] = []

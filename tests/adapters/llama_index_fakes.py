@@ -212,7 +212,8 @@ def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
             with captured(**options or {}) as capture:
                 application(*args, **kwargs)
                 scored = capture.only
-            assert {name: _FACTS[name](scored) for name in facts} == facts
+            found = {name: _FACTS[name](scored) for name in facts}
+            assert found == facts, found
 
         return test
 

@@ -16,8 +16,9 @@ from ragmeter.adapters._open_requests import (
 )
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
-from ragmeter.adapters.llama_index._contexts import model_nodes
+from ragmeter.adapters.llama_index._contexts import Reached, nodes_that_reached
 from ragmeter.adapters.llama_index._payloads import (
+    NO_FACTS,
     KindTable,
     NodeSnapshot,
     is_combining,
@@ -27,7 +28,7 @@ from ragmeter.adapters.llama_index._payloads import (
     retriever_facts,
     text_of,
 )
-from ragmeter.adapters.llama_index._state import Batch, ScopeNote
+from ragmeter.adapters.llama_index._state import LlamaRequest, RetrievalNote, Synthesis
 
 
 def library(name: str, *bases: type, module: str = "llama_index.core.x", **fields: Any) -> type:
@@ -205,13 +206,26 @@ def node(id_: str, text: str = "") -> NodeSnapshot:
     return NodeSnapshot(text or id_, id_, None, {})
 
 
-def scope(given: Any = (), combined: Any = (), found: Any = ()) -> ScopeNote:
-    def batches(lists: Any) -> list[Batch]:
-        return [Batch(tuple(node(id_) for id_ in ids), None, 0) for ids in lists]
+def scope(given: Any = (), combined: Any = (), found: Any = ()) -> list[tuple[str, Any]]:
+    """What happened in a scope: which nodes retrievers found, and syntheses were given."""
+    kinds = {"found": found, "given": given, "combined": combined}
+    return [(kind, ids) for kind, lists in kinds.items() for ids in lists]
 
-    made = ScopeNote()
-    made.given, made.combined, made.found = batches(given), batches(combined), batches(found)
-    return made
+
+def reached(scopes: list[list[tuple[str, Any]]], sources: Any) -> Reached:
+    request = LlamaRequest("", "query", "", None, None, {}, lambda *_: None, in_scope=True)
+    for place, events in enumerate(scopes):
+        for kind, ids in events:
+            nodes = tuple(node(id_) for id_ in ids)
+            if kind == "found":
+                note = RetrievalNote(place, "", None, NO_FACTS, None)
+                note.end(nodes)
+                request.trail.append(note)
+            else:
+                combines = kind == "combined"
+                request.trail.append(Synthesis("", place, nodes, None, combines=combines))
+    request.source_ids = tuple(sources)
+    return nodes_that_reached(request.ended("ok", None, None, 0), [], None)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +252,9 @@ def test_what_reached_the_model(
     scopes: Any, sources: Any, ids: str | None, rejected: set[int]
 ) -> None:
     """Synthesis before postprocessor before retriever, per scope; then sources decide, if several."""
-    found, left_out = model_nodes(scopes, sources)
+    found, left_out, by_prompt = reached(scopes, sources)
 
+    assert not by_prompt
     assert (None if found is None else "".join(str(item.id) for item in found)) == ids
     assert left_out == frozenset(rejected)
 
@@ -252,25 +267,19 @@ batches = st.lists(st.text("abcdef", max_size=5), max_size=3)
     st.lists(st.sampled_from("abcdef"), max_size=6, unique=True),
 )
 def test_contexts_are_never_invented_nor_repeated(
-    scopes: list[ScopeNote], sources: list[str]
+    scopes: list[list[tuple[str, Any]]], sources: list[str]
 ) -> None:
     """Whatever happened: a subset of what was seen, no more copies than one call had; None only
     when nothing was seen."""
-    found, rejected = model_nodes(scopes, sources)
-    seen = {
-        str(item.id)
-        for part in scopes
-        for batch in (*part.given, *part.combined, *part.found)
-        for item in batch.nodes or ()
-    }
+    found, rejected, _ = reached(scopes, sources)
     ids = [str(item.id) for item in found or ()]
+    lists = [given for part in scopes for kind, given in part if kind != "combined"]
 
-    assert set(ids) <= seen
-    if any(part.given or part.found for part in scopes):
+    assert set(ids) <= {id_ for part in scopes for _, given in part for id_ in given}
+    if lists:
         assert found is not None
-        lists = [batch for part in scopes for batch in (*part.given, *part.found)]
         for id_ in set(ids):
-            assert ids.count(id_) <= max(sum(n.id == id_ for n in b.nodes or ()) for b in lists)
+            assert ids.count(id_) <= max(given.count(id_) for given in lists)
     assert rejected <= set(range(len(scopes)))
 
 
