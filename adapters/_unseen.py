@@ -24,7 +24,7 @@ from ragmeter.adapters import default_meter
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
-from ragmeter.adapters.reading.prompt_documents import PromptTemplates, contexts_in_prompts
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
 from ragmeter.adapters.reading.results import (
     ANY_TOOL,
@@ -261,13 +261,10 @@ class Lookout:
 
         Only where its layout tells one from the next, and beside a question.
         """
-        told = None if question is None else contexts_in_prompts(calls, answer, question)
+        told = self._templates.shown(name, calls, answer, question)
         if told is None or question is None or not told.is_divided:
             return ()
-        return tuple(
-            ContextSnapshot(item.text or "", item.id, None, {})
-            for item in self._templates.without(name, question, told.documents)
-        )
+        return tuple(ContextSnapshot(item.text or "", item.id, None, {}) for item in told.documents)
 
     def note(
         self,

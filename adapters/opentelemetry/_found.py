@@ -74,7 +74,7 @@ class FoundRequest:
     """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
     partial: bool = False
     """Whether so much of it is known to be missing that nothing of it can be measured. What
-    `find_requests` returns never says so, as that shows in other requests."""
+    `read_trace` returns never says so, as that shows in other requests."""
 
     @property
     def trace_id(self) -> str:

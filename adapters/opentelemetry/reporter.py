@@ -13,6 +13,7 @@ from pydantic import ConfigDict
 
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.exporters.protocol import Suspects
 from ragmeter.quality.segments import OTHER
@@ -112,6 +113,7 @@ class Reporter:
         self._traces: Counter[str] = Counter()
         self._accounts = Accounts(in_process=not remote)
         self._wholeness = Wholeness()
+        self._templates = PromptTemplates()
         self.partial = 0
         """Requests of which only a part came from other processes: offered, and not measured."""
         self.captured = 0
@@ -145,7 +147,7 @@ class Reporter:
         """
         if self._remote:
             self._wholeness.see(trace.spans)
-        requests, unheard = read_trace(trace.spans, trace.logs, self._tools)
+        requests, unheard = read_trace(trace.spans, trace.logs, self._tools, self._templates)
         # Handlers note their own; of other processes' requests the server tells.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone or self._remote:

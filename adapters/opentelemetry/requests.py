@@ -13,7 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.answer import is_long
-from ragmeter.adapters.reading.prompt_documents import carried_in, contexts_in_prompts
+from ragmeter.adapters.reading.prompt_documents import (
+    PromptTemplates,
+    carried_in,
+    contexts_in_prompts,
+)
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import has_context
@@ -39,7 +43,6 @@ __all__ = [
     "Reason",
     "TraceReading",
     "Usable",
-    "find_requests",
     "read_trace",
     "tells",
 ]
@@ -47,21 +50,6 @@ __all__ = [
 OWN_SCOPE = "ragmeter"
 _NEVER_END = "opentelemetry.instrumentation.llamaindex"
 """Leaves spans open, and so unsent, when an exception goes through them or an answer is streamed."""
-
-
-def find_requests(
-    spans: Iterable[SpanRecord],
-    logs: Sequence[LogNote] = (),
-    tools: Sequence[RetrievalTool] = (),
-) -> list[FoundRequest]:
-    """Return the requests in the spans of one trace, by their start.
-
-    Args:
-        spans: The trace's spans, in any order.
-        logs: Its log records.
-        tools: Which tools retrieve.
-    """
-    return read_trace(spans, logs, tools).requests
 
 
 class TraceReading(NamedTuple):
@@ -77,8 +65,16 @@ def read_trace(
     spans: Iterable[SpanRecord],
     logs: Sequence[LogNote] = (),
     tools: Sequence[RetrievalTool] = (),
+    templates: PromptTemplates | None = None,
 ) -> TraceReading:
-    """Return the requests in the spans of one trace, and what in it is none (see `find_requests`)."""
+    """Return the requests in the spans of one trace, and what in it is none.
+
+    Args:
+        spans: The trace's spans, in any order.
+        logs: Its log records.
+        tools: Which tools retrieve.
+        templates: Knows what stands in every prompt, from the traces before.
+    """
     tree = SpanTree(_with_logs(spans, logs))
     reads = {
         span.span_id: read
@@ -103,7 +99,7 @@ def read_trace(
     if not reads:
         return TraceReading([], judges)
     reads = with_shapes(reads, tree)
-    finder = _Finder(tree, reads, logs)
+    finder = _Finder(tree, reads, logs, templates or PromptTemplates())
     requests = sorted(finder.requests(), key=_start)
     return TraceReading(requests, judges + finder.unheard)
 
@@ -147,8 +143,15 @@ def _start(found: FoundRequest) -> tuple[int, str]:
 class _Finder:
     """Groups the read spans of a trace into requests, and makes what can be made of each."""
 
-    def __init__(self, tree: SpanTree, reads: dict[str, Read], logs: Sequence[LogNote]) -> None:
+    def __init__(
+        self,
+        tree: SpanTree,
+        reads: dict[str, Read],
+        logs: Sequence[LogNote],
+        templates: PromptTemplates,
+    ) -> None:
         self._tree = tree
+        self._templates = templates
         self._reads = reads
         self._logs = logs
         self._cut = CutLength(tree.spans.values())
@@ -472,7 +475,8 @@ class _Finder:
         answer, answer_hidden = self._answer(span, models)
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         hidden = answer_hidden or asked.hidden
-        told = None if hidden else contexts_in_prompts(calls, answer, asked.question)
+        name = f"{first.resource.get('service.name', '')} {first.name}"
+        told = None if hidden else self._templates.shown(name, calls, answer, asked.question)
         full = told is not None and told.is_divided and not first.failed
         if not full and (own is None or not _hands_on(members)):
             is_divided = None if told is None else told.is_divided

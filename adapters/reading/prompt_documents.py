@@ -87,19 +87,29 @@ class PromptTemplates:
     """What stands in every prompt of an application, whatever is asked: its template, and no document."""
 
     def __init__(self) -> None:
-        self._constant: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._constant: dict[str, tuple[frozenset[int], frozenset[str]]] = {}
 
-    def without(
-        self, name: str, question: str, documents: Sequence[Document]
-    ) -> tuple[Document, ...]:
-        """Return the documents that have not stood in every prompt yet.
+    def shown(
+        self, name: str, calls: Sequence[Step], answer: str | None, question: str | None
+    ) -> PromptContexts | None:
+        """Return what `contexts_in_prompts` does of a request in which nothing retrieved, without the template.
 
         Args:
             name: The application's, or its workflow's.
+            calls: The request's calls of models, in start order.
+            answer: What was answered.
             question: What was asked: a passage is the template's once three questions had it beside them.
-            documents: What the prompt shows.
         """
-        shown = {letters_of(item.text or ""): item for item in documents}
+        told = contexts_in_prompts(calls, answer, question)
+        if told is None or question is None or not told.is_divided:
+            return told
+        found = self._without(name, question, told.documents)
+        return told._replace(documents=found) if found else None
+
+    def _without(
+        self, name: str, question: str, documents: Sequence[Document]
+    ) -> tuple[Document, ...]:
+        shown = {hash(letters_of(item.text or "")): item for item in documents}
         constant, asked = self._constant.get(name) or (frozenset(shown), frozenset())
         constant &= shown.keys()
         if len(asked) < _QUESTIONS:
@@ -108,7 +118,7 @@ class PromptTemplates:
             self._constant[name] = constant, asked
         if len(asked) < _QUESTIONS:
             return tuple(documents)
-        return tuple(item for letters, item in shown.items() if letters not in constant)
+        return tuple(item for passage, item in shown.items() if passage not in constant)
 
 
 def carried_in(

@@ -13,6 +13,7 @@ from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, sile
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
 from ragmeter.adapters.opentelemetry.requests import OWN_SCOPE, FoundRequest, read_trace
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.protocol import ComputedMetric, compute_metric
 from ragmeter.metrics.registry import default_metrics
@@ -46,10 +47,11 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         tools: Which tools retrieve.
     """
     recording = Recording()
+    templates = PromptTemplates()
     traces: list[tuple[int, list[FoundRequest]]] = []
 
     def found_in(trace: AssembledTrace) -> None:
-        requests, unheard = read_trace(trace.spans, trace.logs, tools)
+        requests, unheard = read_trace(trace.spans, trace.logs, tools, templates)
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]

@@ -3,7 +3,7 @@
 import json
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import as_tools
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -47,7 +47,7 @@ def documents(*texts, prefix="retrieval.documents", ids=()):
 
 def found(*spans, tools=(), logs=()):
     """The requests in these spans."""
-    return find_requests(spans, logs, as_tools(tools))
+    return read_trace(spans, logs, as_tools(tools)).requests
 
 
 def only(*spans, tools=(), logs=()):

@@ -12,7 +12,7 @@ from otlp_spans import documents, openinference, span
 from ragmeter.adapters.opentelemetry._tree import SpanTree
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.otlp import parse_protobuf, received_in
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 
 
 class Clock:
@@ -88,7 +88,7 @@ def test_of_a_trace_that_lasts_for_hours_the_parts_at_rest_are_delivered():
     assembler.add([span(1, None, "job")])
     assembler.drain()
 
-    asked = [one.question for trace in traces for one in find_requests(trace.spans)]
+    asked = [one.question for trace in traces for one in read_trace(trace.spans).requests]
     assert sorted(asked) == sorted(f"Question {number}?" for number in range(10, 400, 10))
     stats = assembler.stats()
     assert (stats.spans, stats.delivered, stats.lost) == (79, 79, {})
@@ -228,7 +228,7 @@ def _steps(shape, size, monkeypatch):
         spans.append(
             openinference(number, parent, kind, input="Why?", **documents(f"text {number}"))
         )
-    find_requests(spans)
+    read_trace(spans)
     monkeypatch.setattr(SpanTree, "parent", ask)
     return len(taken)
 

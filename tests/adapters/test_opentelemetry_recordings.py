@@ -12,7 +12,7 @@ from otlp_recordings import TOOLS, cases, expected, faults
 
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.otlp import read_protobuf
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import as_tools
 from ragmeter.cli.spans.run import as_row, read_recording
 
@@ -36,7 +36,7 @@ def test_file_by_file_with_seconds_between_them_gives_the_same(name):
 
     def deliver(trace):
         times.append(trace.late)
-        for one in find_requests(trace.spans, trace.logs, as_tools(TOOLS)):
+        for one in read_trace(trace.spans, trace.logs, as_tools(TOOLS)).requests:
             found[one.key] = as_row(one)
 
     assembler = TraceAssembler(deliver, clock=lambda: now[0])
@@ -97,7 +97,7 @@ def test_the_order_of_spans_attributes_and_batches_does_not_matter(name):
     spans = _shuffled([span for one in received for span in one.spans], chance)
     found = []
     assembler = TraceAssembler(
-        lambda trace: found.extend(find_requests(trace.spans, trace.logs, as_tools(TOOLS)))
+        lambda trace: found.extend(read_trace(trace.spans, trace.logs, as_tools(TOOLS)).requests)
     )
     assembler.add([], [note for one in received for note in one.logs])
     while spans:

@@ -1,5 +1,7 @@
 """Where no step retrieves, the documents are those that the layout of the prompt shows, in every framework."""
 
+import json
+
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import dynamic_prompt
@@ -9,6 +11,11 @@ from langchain_core.runnables import RunnableLambda
 from langchain_fakes import ScriptedModel, Watch, frameworks_deprecate, texts
 from llama_index.core.llms import ChatMessage
 from llama_index_fakes import captured, llm
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmeter import RagMeter
+from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
+from ragmeter.exporters.memory import InMemoryExporter
 
 pytestmark = [frameworks_deprecate]
 
@@ -107,14 +114,39 @@ FILL = {
 }
 
 
-def test_a_prompt_that_never_changes_shows_no_documents():
+def of_spans(system, questions):
+    memory = InMemoryExporter()
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory])
+    provider = TracerProvider()
+    provider.add_span_processor(RagMeterSpanProcessor(meter, grace_s=0))
+    for question in questions:
+        with provider.get_tracer("openai").start_as_current_span("chat") as span:
+            span.set_attribute("gen_ai.operation.name", "chat")
+            for key, told in (
+                ("input", [("system", system), ("user", question)]),
+                ("output", [("assistant", ANSWER)]),
+            ):
+                parts = [
+                    {"role": role, "parts": [{"type": "text", "content": text}]}
+                    for role, text in told
+                ]
+                span.set_attribute(f"gen_ai.{key}.messages", json.dumps(parts))
+    assert meter.flush(30)
+    meter.shutdown(30)
+    return [result.sample for result in memory.results]
+
+
+def of_callbacks(system, questions):
     watch = Watch()
-    model = ScriptedModel(script=[ANSWER])
-    for number in range(6):
-        messages = [
-            SystemMessage(PROMPTS["ruled"].format(*FOUND)),
-            HumanMessage(f"Kettle {number}?"),
-        ]
-        model.invoke(messages, watch.config)
-    assert len(watch.samples) == 2  # from the third question on it is known
+    for question in questions:
+        messages = [SystemMessage(system), HumanMessage(question)]
+        ScriptedModel(script=[ANSWER]).invoke(messages, watch.config)
+    samples = watch.samples
     watch.close()
+    return samples
+
+
+@pytest.mark.parametrize("ask", [of_callbacks, of_spans])
+def test_a_prompt_that_never_changes_shows_no_documents(ask):
+    samples = ask(PROMPTS["ruled"].format(*FOUND), [f"Kettle {number}?" for number in range(6)])
+    assert len(samples) == 2  # from the third question on it is known

@@ -19,7 +19,7 @@ from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.build import build_run
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.cli.spans.run import as_row, read_recording
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics._files.rows import BadRow
@@ -234,7 +234,7 @@ def span_values(data):
             )
             for place, role in enumerate(roles)
         ]
-        for request in find_requests(spans, (), [RetrievalTool("*")]):
+        for request in read_trace(spans, (), [RetrievalTool("*")]).requests:
             build_run(request)
 
 

@@ -16,7 +16,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     parse_protobuf,
     received_in,
 )
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.metrics import RagmeterError
 from ragmeter.serve._bodies import TooLargeError, UnknownEncodingError, unpack
 
@@ -75,6 +75,6 @@ def test_a_damaged_body_is_read_or_refused(data):
     assembler.add(received.spans, received.logs)
     assembler.drain()
     for trace in traces:
-        find_requests(trace.spans, trace.logs)
+        read_trace(trace.spans, trace.logs)
     stats = assembler.stats()
     assert stats.spans == stats.delivered + sum(stats.lost.values())

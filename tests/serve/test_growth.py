@@ -22,7 +22,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     parse_protobuf,
     received_in,
 )
-from ragmeter.adapters.opentelemetry.requests import find_requests
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.serve._bodies import unpack
 
 MIB = 1024 * 1024
@@ -185,7 +185,7 @@ def receive(body, as_text, kept):
     assembler.add(received.spans, received.logs)
     assembler.drain()
     for trace in traces:
-        find_requests(trace.spans, trace.logs)
+        read_trace(trace.spans, trace.logs)
 
 
 def cost(request, as_text, folder):
