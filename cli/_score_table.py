@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmeter.metrics import Score
+from ragmeter.metrics._display.summary import ScoreSummary, Standing, standing, valued_first
 from ragmeter.metrics._display.wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
-from ragmeter.quality.summary import ScoreSummary, Standing, standing, valued_first
 
 __all__ = [
     "NARROW",

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from ragmeter.metrics import ConfigurationError, Metric, RagSample
+from ragmeter.metrics._display.summary import summarize
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.quality.decision import (
     Check,
@@ -22,7 +23,6 @@ from ragmeter.quality.decision import (
     limit_of,
 )
 from ragmeter.quality.row_scores import RowScores
-from ragmeter.quality.summary import summarize
 
 from ._baseline import falls, read_baseline, scores_of, write
 from ._results import MeterResults

@@ -27,7 +27,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
 from ragmeter.metrics._display.failures import Failures
-from ragmeter.quality.summary import ScoreSummary, summarize
+from ragmeter.metrics._display.summary import ScoreSummary, summarize
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder

@@ -12,11 +12,11 @@ from typing import Any
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import Score
+from ragmeter.metrics._display.summary import ScoreSummary, Summarizer
 from ragmeter.metrics._files.samples import Row
 from ragmeter.quality.decision import Criteria, Decision, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
-from ragmeter.quality.summary import ScoreSummary, Summarizer
 
 __all__ = ["BySegment"]
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Metric
 from ragmeter.metrics._display.failures import Failures
+from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics.judge.protocol import Judge, JudgeStats
 from ragmeter.quality.decision import Criteria, Decision
 from ragmeter.quality.retriever_comparison import Comparison
-from ragmeter.quality.summary import ScoreSummary
 
 from ._gaps import FoundGaps
 from ._verdicts import Verdicts

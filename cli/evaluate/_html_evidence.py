@@ -9,8 +9,8 @@ from ragmeter.cli._metric_page import thresholds_of
 from ragmeter.metrics import RagSample, Score, ScoreItem
 from ragmeter.metrics._display import html
 from ragmeter.metrics._display.meanings import Meaning, meaning_of
+from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.metrics._display.wording import value_text
-from ragmeter.quality.summary import ScoreSummary
 
 from ._worst_rows import WorstRow
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display.ranking import badness_of
-from ragmeter.quality.summary import ScoreSummary
+from ragmeter.metrics._display.summary import ScoreSummary
 
 from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS

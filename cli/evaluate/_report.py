@@ -22,9 +22,9 @@ from ragmeter.cli._score_table import (
     summary_caption,
     summary_table,
 )
+from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.quality.decision import Check, Decision
 from ragmeter.quality.measurement import BY_WORDS
-from ragmeter.quality.summary import ScoreSummary
 
 from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS, FoundGaps

@@ -14,10 +14,10 @@ from typing import Any
 
 from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._display.failures import Failures
+from ragmeter.metrics._display.summary import Summarizer
 from ragmeter.metrics._files.samples import Row, key_of_question
 from ragmeter.quality.decision import decide
 from ragmeter.quality.row_scores import RowScore, RowScores
-from ragmeter.quality.summary import Summarizer
 
 from ._by_segment import BySegment
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow

@@ -18,12 +18,12 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics import ConfigurationError, Metric, Score, ScoreDirection
 from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval
 from .manner import PARTS, parts_said
 from .row_scores import RowScores
-from .summary import ScoreSummary
 
 __all__ = [
     "Check",

@@ -96,8 +96,8 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
     return mean, max(-1.0, mean - half), min(1.0, mean + half)
 
 
-def always_valid_half(variance: float, n: float) -> float:
-    """Return the half width of a 95 % interval that may be looked at after every single value.
+def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float:
+    """Return the half width of an interval, of 95 % by default, that may be looked at after every value.
 
     For people who watch one number and decide when to stop: an ordinary interval that is looked at often
     enough misses the truth at some time nearly always. About half as wide again, narrowest near 200 values;
@@ -109,10 +109,11 @@ def always_valid_half(variance: float, n: float) -> float:
     Args:
         variance: Of one value; 0 to 0.25 for values from 0 to 1.
         n: How many values there are, above 0.
+        alpha: Probability that it ever leaves out the truth.
     """
-    rho2 = (-2 * math.log(MISSES) + math.log(-2 * math.log(MISSES) + 1)) / SHARPEST_AT
+    rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / SHARPEST_AT
     a = n * rho2 + 1
-    return math.sqrt(variance * 2 * a / (n * n * rho2) * math.log(math.sqrt(a) / MISSES))
+    return math.sqrt(variance * 2 * a / (n * n * rho2) * math.log(math.sqrt(a) / alpha))
 
 
 def _free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:

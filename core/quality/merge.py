@@ -8,21 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums
 
 from .sums import SlotSums
 
 __all__ = ["merge_sums"]
-
-
-class _Key(NamedTuple):
-    resource: tuple[tuple[str, str], ...]
-    workflow: str
-    score: str
-    segment: str
-    measurement: str
 
 
 def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
@@ -44,8 +35,8 @@ def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[Slot
     return list(found.values())
 
 
-def _key_of(counted: QualitySums) -> _Key:
-    return _Key(
+def _key_of(counted: QualitySums) -> tuple[object, ...]:
+    return (
         tuple(sorted(counted.resource.items())),
         counted.workflow,
         counted.score,

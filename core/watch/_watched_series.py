@@ -7,17 +7,20 @@ from dataclasses import asdict
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter
+
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.moments import Moments
 
-from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector, NewSince
+from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector
 from .history import History
 
 __all__ = ["SeriesKey", "SeriesState", "change_of", "series_from_json", "series_to_json"]
 
+_CHANGE = TypeAdapter(Change)
 DAY_S = 86_400.0
 
 
@@ -172,16 +175,4 @@ def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[Seri
 
 
 def change_of(kept: Mapping[str, Any]) -> Change:
-    return Change(
-        **{
-            **kept,
-            "before": _estimate_of(kept["before"]),
-            "now": _estimate_of(kept["now"]),
-            "new": tuple(NewSince(**one) for one in kept.get("new", ())),
-        }
-    )
-
-
-def _estimate_of(kept: Mapping[str, Any]) -> Estimate:
-    bounds = kept["bounds"]
-    return Estimate(**{**kept, "bounds": None if bounds is None else tuple(bounds)})
+    return _CHANGE.validate_python(kept)

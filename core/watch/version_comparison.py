@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import Literal, NamedTuple
 
+from ragmeter.quality.estimate import always_valid_half
+
 __all__ = [
     "ERROR_RATE",
     "LEAST_VALUES",
@@ -33,8 +35,6 @@ LEAST_IN_CELL = (5, 3)
 """Values before and after from which on a cell counts."""
 NEW_KEYS = ("service.version", "index_version", "prompt_version", "model", "tenant")
 """What is new with its first value beside an earlier one; and all that begins with ``deployment.``."""
-_TUNED_FOR = 200
-"""Values for which the interval is narrowest."""
 _LEAST_SQUARES = 0.25
 """Added to the squares of each cell: a few values that are all alike do not say that all are."""
 
@@ -117,7 +117,8 @@ def compare_versions(
         variance += weight**2 * (_squares(earlier) + _LEAST_SQUARES) / len(earlier) ** 2
         squares += _squares(later)
     variance += squares / (n_after - len(cells)) / n_after
-    half = _half_width(variance, 1 / (1 / n_before + 1 / n_after), alpha)
+    n = 1 / (1 / n_before + 1 / n_after)
+    half = always_valid_half(variance * n, n, alpha)
     difference = now - was
     return VersionComparison(
         was, now, max(-1.0, difference - half), min(1.0, difference + half), n_before, n_after
@@ -138,7 +139,7 @@ def detectable_fall(
     if n < LEAST_VALUES:
         return None
     # Half of the time an estimate lies below the truth: as much again finds nearly all.
-    return 2 * _half_width(squares * (1 / n + 1 / after), 1 / (1 / n + 1 / after), alpha)
+    return 2 * always_valid_half(squares, 1 / (1 / n + 1 / after), alpha)
 
 
 def _thin(
@@ -160,17 +161,3 @@ def _squares(values: list[float]) -> float:
     """Return the squared distances from their mean, added up."""
     mean = sum(values) / len(values)
     return sum((one - mean) ** 2 for one in values)
-
-
-def _half_width(variance: float, n: float, alpha: float) -> float:
-    """Return half the width of an interval that holds at every look.
-
-    Args:
-        variance: Of the difference.
-        n: How many values of one mean would say as much.
-        alpha: Probability that it ever fails.
-    """
-    logarithm = -2 * math.log(alpha)
-    scale = (logarithm + math.log(logarithm + 1)) / _TUNED_FOR
-    widened = n * scale + 1
-    return math.sqrt(variance * 2 * widened / (n * scale) * math.log(math.sqrt(widened) / alpha))

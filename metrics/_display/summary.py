@@ -1,7 +1,7 @@
 """What many scores of one name amount to: mean, interval, percentiles, and how many had no value.
 
 For `evaluate` of Python and of the command line, for tables, JSON, data frames and HTML alike.  Pure
-arithmetic: it prints nothing and reads nothing.  `ragmeter.quality.summary` hands it out.
+arithmetic: it prints nothing and reads nothing.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ from ragmeter.cli.evaluate._worst_rows import SHOWN, WorstRow
 from ragmeter.cli.evaluate.run import EvaluateOptions, EvaluationReport, run_evaluation
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score, ScoreItem, Verdict
 from ragmeter.metrics._display.html import DARK, LIGHT
+from ragmeter.metrics._display.summary import summarize
 from ragmeter.metrics._files.samples import Row
 from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.quality.decision import Check, Decision
-from ragmeter.quality.summary import summarize
 
 ALLOWED_TAGS = frozenset(
     "html head meta title style body main section nav h1 h2 p pre div table thead tbody tr th td span small br svg "

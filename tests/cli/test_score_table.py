@@ -56,7 +56,7 @@ def test_reasons_for_missing_values_are_not_cut_into_pieces(width, headings):
     from rich.console import Console
 
     from ragmeter.cli._score_table import summary_table
-    from ragmeter.quality.summary import ScoreSummary
+    from ragmeter.metrics._display.summary import ScoreSummary
 
     means = {"mean": 0.75, "p10": 0.3, "p50": 1.0, "p90": 1.0, "mean_low": 0.3, "mean_high": 0.95}
     unknown = dict.fromkeys(means)
@@ -78,7 +78,7 @@ def test_reasons_for_missing_values_are_not_cut_into_pieces(width, headings):
 def test_the_legend_has_what_the_cells_have_and_nothing_else():
     pytest.importorskip("rich")
     from ragmeter.cli._score_table import legend, score_cell
-    from ragmeter.quality.summary import summarize
+    from ragmeter.metrics._display.summary import summarize
 
     def score(value, status="ok"):
         return Score(name="recall", value=value, status=status, method="exact", definition="1")

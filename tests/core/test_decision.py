@@ -5,10 +5,11 @@ import random
 import pytest
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._display.mean_interval import mean_interval
+from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.quality.decision import Check, Criteria, Decision, Limit, decide, limit_of
 from ragmeter.quality.estimate import difference_interval
 from ragmeter.quality.row_scores import RowScore, RowScores
-from ragmeter.quality.summary import ScoreSummary, mean_interval
 
 
 def _summary(values, without=(), direction="higher", ends=(0.0, 1.0), name="recall"):

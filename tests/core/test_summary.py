@@ -7,12 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import Score
-from ragmeter.quality.summary import (
-    mean_interval,
-    percentile,
-    standing,
-    summarize,
-)
+from ragmeter.metrics._display.mean_interval import mean_interval
+from ragmeter.metrics._display.summary import percentile, standing, summarize
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=50)
 

@@ -15,7 +15,7 @@ from ragmeter import RagMeter, Reference, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import MissingDependencyError, RagSample, aevaluate, evaluate, metric
 from ragmeter.metrics._display import progress_bar
-from ragmeter.quality.summary import mean_interval
+from ragmeter.metrics._display.mean_interval import mean_interval
 
 GOOD = RagSample(
     question="When was the bridge opened?",
