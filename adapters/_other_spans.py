@@ -8,7 +8,7 @@ recognised by what they say of themselves.
 Where they say nothing, what is current at a call's begin and end decides (`choose_spans`): an
 instrumentation that was attached before us has made its span current when we see the call begin, and
 removed it when we see it end; one attached after us, the other way round.  Of the two spans seen, the one
-whose parent is the other is the call's own.
+whose parent is the other is the call's own; else one that says that it is such a call.
 
 Nothing here attaches, detaches, changes or keeps a span: only its `SpanContext` is handed out.
 """
@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import opentelemetry.context
@@ -142,6 +142,9 @@ _NEVER_END = frozenset({"opentelemetry.instrumentation.llamaindex"})
 """Instrumentations that leave spans open, and current, after errors and streams: no parent for anything."""
 
 
+SpanKind = Literal["workflow", "retrieval"]
+
+
 class SeenSpan(NamedTuple):
     """A span that was current, without the span itself."""
 
@@ -153,6 +156,8 @@ class SeenSpan(NamedTuple):
     """Whether it is a recorded span of this process, which knows its parent."""
     library: str
     """Name of the instrumentation that made it."""
+    kind: SpanKind | None = None
+    """What it says that it is."""
 
 
 class CallSpans(NamedTuple):
@@ -178,16 +183,22 @@ def seen_span() -> SeenSpan | None:
         parent if tells_parent else None,
         tells_parent,
         library if isinstance(library, str) else "",
+        "workflow" if is_workflow(span) else "retrieval" if is_retrieval(span) else None,
     )
 
 
-def choose_spans(begin: SeenSpan | None, end: SeenSpan | None) -> CallSpans:
-    """Choose the call's own span among what was current at its begin and at its end."""
+def choose_spans(
+    begin: SeenSpan | None, end: SeenSpan | None, kind: SpanKind = "workflow"
+) -> CallSpans:
+    """Choose the own span of a call of this kind among what was current at its begin and at its end."""
     for own, around in ((begin, end), (end, begin)):
         if _is_child(own, around):
             return CallSpans(
                 None if own is None else own.context, None if around is None else around.context
             )
+    for seen in (begin, end):
+        if seen is not None and seen.kind == kind and seen.library not in _NEVER_END:
+            return CallSpans(seen.context, seen.context)
     seen = begin or end
     if seen is None:
         return CallSpans(None, None)

@@ -180,7 +180,7 @@ class RetrievalNote:
     def end(self, nodes: Nodes | None, error: BaseException | None = None) -> None:
         """Note its end."""
         self.ended_ns = max(time.time_ns(), self.started_ns)
-        self.spans = choose_spans(self.began_in, seen_span())
+        self.spans = choose_spans(self.began_in, seen_span(), "retrieval")
         self.nodes = nodes
         self.error = error_type(error)
 

@@ -13,7 +13,7 @@ pytest.importorskip("llama_index.core")
 
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import FixedRetriever, docs, lcel
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index_fakes import QUESTION, ListRetriever, llm, nodes
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -133,11 +133,12 @@ def test_an_ended_span_left_current_is_no_parent(app: App, way: str) -> None:
     assert parent_of(app.finished()["invoke_workflow"]) is None
 
 
-def test_a_workflow_span_of_others_is_judged_in_its_place(app: App) -> None:
+@pytest.mark.parametrize("way", REQUESTS)
+def test_a_workflow_span_of_others_is_judged_in_its_place(app: App, way: str) -> None:
     """A span marked as a workflow by another instrumentation takes the scores on an evaluation span."""
     attributes = {"gen_ai.operation.name": "invoke_workflow"}
     with app.tracer.start_as_current_span("theirs", attributes=attributes) as theirs:
-        chain().invoke("who?")
+        REQUESTS[way]()
     spans = app.finished()
 
     evaluation = spans["evaluation"].parent
@@ -146,15 +147,34 @@ def test_a_workflow_span_of_others_is_judged_in_its_place(app: App) -> None:
     assert "invoke_workflow" not in spans
 
 
-def test_a_retrieval_span_of_others_is_found(app: App) -> None:
+class Searches(CustomQueryEngine):
+    search: Any
+
+    def custom_query(self, query_str: str) -> Any:
+        found = self.search(query_str)
+        return str(llm().complete(f"{found[0].text} {query_str}"))
+
+
+RETRIEVAL = {"gen_ai.operation.name": "retrieval"}
+
+
+@BOTH
+def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     """The span that is current while the retriever ends, and says that it is a retrieval."""
 
-    def search(question: str) -> Any:
-        attributes = {"gen_ai.operation.name": "retrieval"}
-        with app.tracer.start_as_current_span("theirs", attributes=attributes):
-            return FixedRetriever(found=docs("a")).invoke(question)
+    retriever = {
+        "invoke": FixedRetriever(found=docs("a")).invoke,
+        "query": ListRetriever(nodes()[:1]).retrieve,
+    }
 
-    lcel(RunnableLambda(search)).invoke("who?")
+    def search(question: str) -> Any:
+        with app.tracer.start_as_current_span("theirs", attributes=RETRIEVAL):
+            return retriever[way](question)
+
+    if way == "invoke":
+        lcel(RunnableLambda(search)).invoke("who?")
+    else:
+        Searches(search=search).query(QUESTION)
     theirs = app.finished()["theirs"]
 
     (result,) = app.memory.results
@@ -163,11 +183,14 @@ def test_a_retrieval_span_of_others_is_found(app: App) -> None:
     assert target.span_id == id_of(theirs)
 
 
-def seen(number: int, parent: int | None = None, library: str = "lib") -> SeenSpan:
+def seen(
+    number: int, parent: int | None = None, library: str = "lib", kind: Any = None
+) -> SeenSpan:
     def context(span_id: int) -> SpanContext:
         return SpanContext(7, span_id, is_remote=False, trace_flags=TraceFlags(1))
 
-    return SeenSpan(context(number), None if parent is None else context(parent), True, library)
+    around = None if parent is None else context(parent)
+    return SeenSpan(context(number), around, True, library, kind)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +204,8 @@ def seen(number: int, parent: int | None = None, library: str = "lib") -> SeenSp
         (None, seen(2), 2, None),  # after us, no application span
         (seen(2, 1), None, None, 2),  # a span that cannot be the call's own
         (seen(3), seen(4), None, 3),  # unrelated
+        (seen(3, kind="workflow"), seen(3), 3, 3),  # it says what it is
+        (seen(2, 1, kind="workflow"), seen(3, 2), 3, 2),  # its child is nearer
         (seen(2, 1, "opentelemetry.instrumentation.llamaindex"), seen(5, 4), None, 1),  # never ends
     ],
 )
