@@ -52,7 +52,7 @@ from ._upkeep import Upkeep
 from ._version_alerts import version_alerts
 from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
 from .options import ServeOptions
-from .page import Pages
+from .page import Pages, Sources
 from .store import Reader, Store
 
 if TYPE_CHECKING:
@@ -420,22 +420,20 @@ class Server:
         options = self.options
         if self.reader is None or options.store is None:
             return None
-        return pages_of(
-            self.reader,
-            None if self.store is None else self.store.decide_gap,
-            options.store,
-            golden=options.golden,
-            references=options.references,
-            trace_urls=options.trace_urls,
-            addresses=self._addresses(),
+        http_address, grpc_address = self._addresses()
+        sources = Sources(
+            reader=self.reader,
+            decide_gap=None if self.store is None else self.store.decide_gap,
             changes=changes_of(self.meter.port.alarming),
             standing=lambda: standing_of(self.meter.port.alarming),
             health=self.health,
             heard=self._scoring.reporter.heard,
             ended=lambda: self._state not in ("starting", "ok"),
             guard=self.meter.port.guard("serve.page"),
-            wait_s=options.idle_s,
+            http_address=http_address,
+            grpc_address=grpc_address,
         )
+        return pages_of(options, options.store, sources)
 
     def _serve_http(self) -> None:
         asyncio.run(self._listen())
