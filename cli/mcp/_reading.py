@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
 
 __all__ = ["ServerApi", "UnreadableServerError"]
 
+Range = Annotated[
+    Literal["15m", "1h", "6h", "24h", "7d"], Field(description="How far back to look.")
+]
+Service = Annotated[str | None, Field(description="Only this service.")]
+Workflow = Annotated[
+    str | None, Field(description="Only this chain, engine or workflow; '-': those without a name.")
+]
+Segment = Annotated[
+    str | None, Field(description="Only this part of the requests, e.g. language:zh.")
+]
+Limit = Annotated[int, Field(ge=1, le=100)]
 Said = Mapping[str, Any]
 _TIMEOUT_S = 30.0
 _CAUSES = {
@@ -48,8 +61,15 @@ class ServerApi:
         self._get = httpx.Client(headers=headers, timeout=_TIMEOUT_S).get
         self._texts = texts
 
-    def overview(self, **filters: str | None) -> dict[str, Any]:
+    def overview(
+        self,
+        range: Range = "24h",  # noqa: A002 -- the API's name
+        service: Service = None,
+        workflow: Workflow = None,
+        segment: Segment = None,
+    ) -> dict[str, Any]:
         """Return how many requests there were, how they were judged, every mean, and what has changed."""
+        filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
         said = self._ask("/api/overview", filters)
         return {
             "from": _time(said["from_ms"]),
@@ -66,16 +86,37 @@ class ServerApi:
             "changes": said["changes"],
         }
 
-    def changes(self, **filters: str | None) -> list[Any]:
+    def changes(
+        self,
+        range: Range = "7d",  # noqa: A002
+        service: Service = None,
+        workflow: Workflow = None,
+    ) -> list[Any]:
         """Return the changes of quality in a stretch of time, with what was new when each began."""
+        filters = {"range": range, "service": service, "workflow": workflow}
         return list(self._ask("/api/overview", filters)["changes"])
 
-    def worst_requests(self, **filters: str | None) -> list[dict[str, Any]]:
+    def worst_requests(
+        self,
+        range: Range = "24h",  # noqa: A002
+        service: Service = None,
+        workflow: Workflow = None,
+        segment: Segment = None,
+        verdict: Annotated[
+            Literal["good", "suspect", "bad"] | None, Field(description="Only this verdict.")
+        ] = None,
+        limit: Limit = 10,
+    ) -> list[dict[str, Any]]:
         """Return the requests to look at first."""
-        said = self._ask("/api/requests", {"sort": "worst", **filters})
+        filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
+        filters |= {"verdict": verdict, "limit": str(limit), "sort": "worst"}
+        said = self._ask("/api/requests", filters)
         return [self._row(one) for one in said["requests"]]
 
-    def request(self, trace_id: str) -> dict[str, Any]:
+    def request(
+        self,
+        trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="32 hex digits.")],
+    ) -> dict[str, Any]:
         """Return one request: its verdict with the reasons, each score, and what was missing."""
         said = self._ask(f"/api/requests/{trace_id}", {})
         quoting = ("summary", "explanation", "items") if self._texts else ()
@@ -98,8 +139,17 @@ class ServerApi:
             del found["metadata"]
         return found
 
-    def conversations(self, **filters: str | None) -> dict[str, Any]:
+    def conversations(
+        self,
+        range: Range = "24h",  # noqa: A002
+        service: Service = None,
+        workflow: Workflow = None,
+        conversation_id: Annotated[str | None, Field(description="This one alone.")] = None,
+        limit: Limit = 10,
+    ) -> dict[str, Any]:
         """Return the conversations to look at first: verdict, first bad turn, and the turns in order."""
+        filters = {"range": range, "service": service, "workflow": workflow}
+        filters |= {"conversation_id": conversation_id, "limit": str(limit)}
         said = self._ask("/api/conversations", filters)
         shown = ("question",) if self._texts else ()
         return {
@@ -116,15 +166,15 @@ class ServerApi:
             ],
         }
 
-    def gaps(self, **filters: str | None) -> dict[str, Any]:
+    def gaps(self, service: Service = None, workflow: Workflow = None) -> dict[str, Any]:
         """Return the topics whose requests go badly; their names are words of questions."""
-        said = self._ask("/api/gaps", filters)
+        said = self._ask("/api/gaps", {"service": service, "workflow": workflow})
         found: dict[str, Any] = _without(said, () if self._texts else ("name", "examples"))
         return found
 
-    def chunks(self, **filters: str | None) -> dict[str, Any]:
+    def chunks(self, service: Service = None, workflow: Workflow = None) -> dict[str, Any]:
         """Return the chunks to look at; without texts, by their ids."""
-        said = self._ask("/api/chunks", filters)
+        said = self._ask("/api/chunks", {"service": service, "workflow": workflow})
         hidden = () if self._texts else ("quote", "sentences", "figures")
         return {key: _without(value, hidden) for key, value in said.items()}
 
