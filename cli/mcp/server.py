@@ -56,13 +56,13 @@ def tools(reading: ServerApi) -> Any:
 
     def tool(read: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(read)
-        def told(*args: Any, **given: Any) -> Any:
+        def answer(*args: Any, **given: Any) -> Any:
             try:
                 return read(*args, **given)
             except UnreadableServerError as error:
                 raise error_class(str(error)) from None  # what else is raised is not shown
 
-        return told
+        return answer
 
     for name, description in _TOLD.items():
         server.tool(description=description)(tool(getattr(reading, name)))
