@@ -13,8 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.fields import fields_of, strings_in
-from ragmeter.requests.refusals import refusal_of, refusal_part
+from ragmeter.adapters.reading.fields import (
+    MODELS,
+    USERS,
+    content_text,
+    fields_of,
+    message_of,
+    strings_in,
+)
+from ragmeter.requests.refusals import refusal_of
 
 __all__ = [
     "DOCUMENT_KEYS",
@@ -54,9 +61,6 @@ INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
 CONTROL_FLOW_ERRORS = frozenset({"GraphBubbleUp"})
 """Base of LangGraph's control flow (e.g. a command for the parent graph): nothing failed."""
 
-_USER_ROLES = frozenset({"user", "human"})
-_AI_ROLES = frozenset({"ai", "assistant", "AIMessageChunk"})
-
 
 class Question(NamedTuple):
     """What an input says about the question."""
@@ -88,7 +92,7 @@ def find_question(inputs: object) -> Question:
     if text is not None:
         return Question(text or None)
     fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
-    if fields is None or _message(inputs)[0] is not None:
+    if fields is None or message_of(inputs) is not None:
         return Question(None)
     for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
         text = _text_in(fields.get(key))
@@ -262,7 +266,8 @@ def last_refusal(outputs: object) -> str | None:
     messages = field_of(outputs, "messages")
     if isinstance(messages, (list, tuple)) and messages:
         outputs = messages[-1]
-    return refusal_of(outputs) if _message(outputs)[0] in _AI_ROLES else None
+    message = message_of(outputs)
+    return refusal_of(outputs) if message is not None and message.role in MODELS else None
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -293,67 +298,13 @@ def _text_in(value: object) -> str | None:
     as_conversation = getattr(value, "to_messages", None)
     if callable(as_conversation):
         value = as_conversation()
-    if isinstance(value, (list, tuple)) and not _is_pair(value):
-        if value and all(_is_block(item) for item in value):
-            return _content_text(value)
-        said = (_text_in(message) for message in reversed(value) if not isinstance(message, str))
-        return next((text for text in said if text is not None), None)
-    role, content = _message(value)
-    return _content_text(content) if role in _USER_ROLES else None
-
-
-def _message(value: object) -> tuple[str | None, object]:
-    """Return role and content, for every spelling of a message."""
-    if isinstance(value, Mapping):
-        role = value.get("role", value.get("type"))
-        return (
-            (role, value["content"])
-            if "content" in value and isinstance(role, str)
-            else (None, None)
-        )
-    if _is_pair(value):
-        return value[0], value[1]  # type: ignore[index]
-    role = getattr(value, "type", None)
-    if not isinstance(role, str) or not hasattr(value, "content"):
-        return None, None
-    return getattr(value, "role", role) if role == "chat" else role, getattr(value, "content", None)
-
-
-def _is_pair(value: object) -> bool:
-    """Return whether `value` is the tuple spelling of a message: (role, content)."""
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and isinstance(value[1], (str, list))
-        and value[0] in _USER_ROLES | _AI_ROLES | {"system", "tool", "function", "placeholder"}
-    )
-
-
-def _is_block(value: object) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and "type" in value
-        and "role" not in value
-        and ("text" in value or "content" not in value)
-    )
-
-
-def _content_text(content: object) -> str | None:
-    """Return the text of a message's content: a string, or a list of content blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, (list, tuple)):
-        return None
-    parts: list[str] = []
-    for block in content:
-        if isinstance(block, str):
-            parts.append(block)
-        elif isinstance(block, Mapping) and isinstance(block.get("text"), str):
-            parts.append(block["text"])
-        elif (words := refusal_part(block)) is not None:
-            parts.append(words)
-    return "".join(parts)
+    message = message_of(value)
+    if message is None and isinstance(value, (list, tuple)):
+        said = [one for one in map(message_of, value) if one is not None and one.role in USERS]
+        if not said and all(isinstance(item, Mapping) for item in value):
+            return content_text(value) or None
+        message = said[-1] if said else None
+    return message.text if message is not None and message.role in USERS else None
 
 
 def fields_in(value: object) -> Mapping[str, Any] | None:

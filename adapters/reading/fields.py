@@ -21,11 +21,16 @@ from typing import Any, NamedTuple
 from ragmeter.metrics import ConfigurationError
 
 __all__ = [
+    "MODELS",
+    "USERS",
     "OutputString",
     "Reader",
+    "Spoken",
     "check_readers",
+    "content_text",
     "fields_of",
     "items_of",
+    "message_of",
     "stored",
     "stored_under",
     "strings_in",
@@ -245,11 +250,10 @@ MAX_STRINGS = 200
 MAX_VISITED = 2_000
 """Levels, strings and objects of an output that are looked at, its shallow ones first."""
 
-_USERS = frozenset({"user", "human"})
-_USERS_OR_SYSTEM = _USERS | frozenset(
-    {"system", "developer", "tool", "function", "remove", "placeholder"}
-)
-_MODELS = frozenset({"ai", "assistant", "chatbot", "AIMessageChunk"})
+USERS = frozenset({"user", "human"})
+MODELS = frozenset({"ai", "assistant", "chatbot", "AIMessageChunk"})
+"""Roles of those who ask, and of those who answer."""
+_ROLES = USERS | MODELS | {"system", "developer", "tool", "function", "remove", "placeholder"}
 
 
 class OutputString(NamedTuple):
@@ -295,61 +299,71 @@ def strings_in(payload: object) -> tuple[OutputString, ...]:
             if text and not text.isspace():
                 found.append(OutputString(text, path, siblings))
             continue
+        inner: list[_Place] = []
         if (items := items_of(value)) is not None:
-            pair = _message_of_pair(items)
-            if pair is not None:
-                if pair:
-                    found.append(OutputString(pair, path, siblings, True, is_last))
-            elif len(path) < MAX_DEPTH:
+            message = _message_of_pair(items)
+            if message is None and len(path) < MAX_DEPTH:
                 lists += 1
                 last = len(items) - 1
-                waiting.extend(
+                inner = [
                     _Place(item, (*path, ""), lists, is_last=place == last)
                     for place, item in enumerate(items)
-                )
-            continue
-        fields = fields_of(value)
-        if not fields or _is_document(fields):
-            continue
-        message = _message_of(fields)
-        if message is not None:
-            if message:
-                found.append(OutputString(message, path, siblings, True, is_last))
-        elif len(path) < MAX_DEPTH:
-            waiting.extend(
-                _Place(item, (*path, name.lower()), 0, is_last=False)
-                for name, item in fields.items()
-                if type(item) not in _NOTHING
-            )
+                ]
+        else:
+            fields = fields_of(value)
+            if not fields or _is_document(fields):
+                continue
+            message = _message_in(fields)
+            if message is None and len(path) < MAX_DEPTH:
+                inner = [
+                    _Place(item, (*path, name.lower()), 0, is_last=False)
+                    for name, item in fields.items()
+                    if type(item) not in _NOTHING
+                ]
+        waiting.extend(inner)
+        if message is not None and message.is_models and message.text:
+            found.append(OutputString(message.text, path, siblings, True, is_last))
     return tuple(found)
 
 
 _NOTHING = frozenset({type(None), bool, int, float})
 
 
-def _message_of_pair(items: Sequence[Any]) -> str | None:
-    """Return the text of a message written as a pair; empty: not the model's; None: no message."""
-    if len(items) != 2 or type(items[0]) is not str or type(items[1]) is not str:
+class Spoken(NamedTuple):
+    """What a message says."""
+
+    role: str
+    text: str
+    is_models: bool
+    """The model says it, or an agent that speaks as a named user, and it calls no tools."""
+
+
+def message_of(value: object) -> Spoken | None:
+    """Return who says what in a message, however it is written: a pair, a mapping, an object; else None."""
+    items = items_of(value)
+    return _message_in(fields_of(value) or {}) if items is None else _message_of_pair(items)
+
+
+def _message_of_pair(items: Sequence[Any]) -> Spoken | None:
+    if len(items) != 2 or type(items[0]) is not str or items[0] not in _ROLES:
         return None
-    if items[0] in _MODELS:
-        return items[1]
-    return "" if items[0] in _USERS_OR_SYSTEM else None
+    return Spoken(items[0], content_text(items[1]), items[0] in MODELS)
 
 
-def _message_of(fields: Mapping[str, Any]) -> str | None:
-    """Return the text of a message; empty: not the model's, or it calls tools; None: no message."""
+def _message_in(fields: Mapping[str, Any]) -> Spoken | None:
     if "content" not in fields and "blocks" not in fields:
         return None
     role = text_of_string(fields.get("role")) or text_of_string(fields.get("type"))
-    # Agents report to each other as users, by name.
-    is_agents = role in _USERS and bool(text_of_string(fields.get("name")))
-    if role in _USERS_OR_SYSTEM and not is_agents:
-        return ""
-    if role not in _MODELS and not is_agents:
+    if role not in _ROLES:
         return None
-    if items_of(fields.get("tool_calls")):
-        return ""
-    content = fields.get("content", fields.get("blocks"))
+    # Agents report to each other as users, by name.
+    is_agents = role in USERS and bool(text_of_string(fields.get("name")))
+    speaks = (role in MODELS or is_agents) and not items_of(fields.get("tool_calls"))
+    return Spoken(role, content_text(fields.get("content", fields.get("blocks"))), speaks)
+
+
+def content_text(content: object) -> str:
+    """Return the text of a message's content: a string, or what its blocks of text say."""
     text = text_of_string(content)
     if text is not None:
         return text
