@@ -257,7 +257,8 @@ def _in_prompts(
             )
         )
 
-    pool = candidates(notes, request.passages, used)
+    retrieved = [item for note in notes for item in note.contexts or ()]
+    pool = candidates(retrieved, request.passages, used)
     seen = shown(pool)
     if seen is not None and 0 < len(used) < len(pool):
         # A document that was split stands there as a whole where its parts do.

@@ -56,7 +56,7 @@ from ._payloads import (
     response_id,
     snapshot_documents,
 )
-from ._results import is_named, note_result, note_tool, note_unseen
+from ._results import note_result, note_tool, note_unseen
 from ._state import (
     Attachment,
     Ending,
@@ -157,8 +157,11 @@ def run_started(
         and ambient_context() is not request.context
     ):
         _look_for_workflow(request)
-    if request.options.rules is not None and kind in ("tool", "chain") and is_named(run):
-        run.taken = dict(inputs) if type(inputs) is dict else inputs
+    rules = request.options.rules
+    if rules is not None and kind in ("tool", "chain"):
+        run.rule = rules.rule_for(label, is_tool=kind == "tool")
+        if run.rule is not None:
+            run.taken = dict(inputs) if type(inputs) is dict else inputs
     if kind == "chain":
         if run is not request.root:
             _note_inputs(request, run, event, inputs)
@@ -264,7 +267,7 @@ def chain_ended(
         return
     now = time.time_ns()
     request = run.request
-    is_watched = attached.lookout.looks or request.options.rules is not None
+    is_watched = attached.lookout.looks or run.rule is not None
     if is_watched and run is not request.root and note_result(attached, run, outputs, now):
         return
     if type(outputs) is not str and (run is not request.root or not _holds_state(request)):

@@ -29,75 +29,56 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._passages import note_documents, note_paste
-from ._payloads import document_lists, snapshot_documents, tool_documents
+from ._payloads import snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
-__all__ = ["is_named", "note_result", "note_shaped", "note_tool", "note_unseen", "read_results"]
-
-
-def is_named(run: Run) -> bool:
-    """Return whether the user says that this tool or function retrieves."""
-    rules = run.request.options.rules
-    return rules is not None and rules.rule_for(run.name, is_tool=run.kind == "tool") is not None
+__all__ = ["note_result", "note_shaped", "note_tool", "note_unseen", "read_results"]
 
 
 def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
-    """Note what a tool or function gave out; return whether that was a retrieval."""
+    """Note what a tool or function gave out; return whether the user says that it retrieves."""
     request = run.request
-    rules = request.options.rules
-    if rules is not None and not run.children_retrievals:
-        rule = rules.rule_for(run.name, is_tool=run.kind == "tool")
-        if rule is not None:
-            note = _note_of(run, now)
-            found = tool_documents(output) or [
-                item for items in document_lists(output).values() for item in items
-            ]
-            if found:
-                _note_found(attached, note, found)
-                return True
-            if getattr(output, "status", None) == "error":  # a tool whose error the agent is told
-                note.error_type = "tool_error"
-            else:
-                note.rule, note.result = rule, plain_of(result_in(output, run.taken))
-                size_bytes = sum(weight_of(item.text) for item in strings_in(output))
-                attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
-            request.retrievals.append(note)
-            note.note_around()
-            return True
-    if request.retrievals or request.passages:
+    if run.rule is None or run.children_retrievals:
+        is_watched = attached.lookout.looks and len(request.given) < MOST_GIVEN
+        if is_watched and not (request.retrievals or request.passages):
+            _note_given(request, run, output)
         return False
-    if attached.lookout.looks and len(request.given) < MOST_GIVEN:
-        _note_given(request, run, output)
-    return False
+    note = _note_of(run, now)
+    documents = tool_documents(output)
+    if not documents and getattr(output, "status", None) == "error":  # which the agent is told
+        note.error_type = "tool_error"
+    elif not documents:
+        note.rule, note.result = run.rule, plain_of(result_in(output, run.taken))
+        size_bytes = sum(weight_of(item.text) for item in strings_in(output))
+        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+    _note_found(attached, note, documents)
+    return True
 
 
 def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
     """Note what a tool gave out that no one named: documents beside its text, or a text that may hold some."""
     request = run.request
+    documents = tool_documents(output)
     if request.options.strict:
         return
-    documents = tool_documents(output)
     if run.children_retrievals and documents:
         note_documents(attached, run, documents, now)
-        return
-    if run.children_retrievals:  # it may have pasted only some of them
+    elif run.children_retrievals:  # it may have pasted only some of them
         note_paste(run, content_of(output), None)
-        return
-    if documents:
+    elif documents:
         _note_found(attached, _note_of(run, now), documents)
-        return
-    if len(request.shaped) >= MOST_GIVEN or getattr(output, "status", None) == "error":
-        return
-    note = _note_of(run, now)
-    note.result = content_of(output)
-    request.loose_bytes += weight_of(note.result)
-    request.shaped.append(note)
+    elif len(request.shaped) < MOST_GIVEN and getattr(output, "status", None) != "error":
+        note = _note_of(run, now)
+        note.result = content_of(output)
+        request.loose_bytes += weight_of(note.result)
+        request.shaped.append(note)
 
 
 def _note_found(attached: Attachment, note: RetrievalNote, documents: Sequence[Any]) -> None:
     request = note.run.request
-    note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
-    attached.tracker.requests.grow(request.root.run_id.int, bytes_of(note.contexts))
+    if documents:
+        note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
+        attached.tracker.requests.grow(request.root.run_id.int, bytes_of(note.contexts))
     request.retrievals.append(note)
     note.note_around()
 

@@ -146,8 +146,10 @@ class Run:
     tags: Sequence[str] | None = None
     sent: Sent = ()
     """What a model call was sent."""
+    rule: RetrievalTool | None = None
+    """By which its result is read: the user says that it retrieves."""
     taken: object = None
-    """What a tool or function was given that the user says retrieves."""
+    """What it was given, if so."""
     note: RetrievalNote | None = None
     nested: RetrievalNote | None = None
     """A retrieval within another one: it counts as a stage only."""

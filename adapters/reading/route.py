@@ -18,7 +18,6 @@ from .stages import MAX_STAGES, Copied, SeenStage
 __all__ = ["Found", "Passage", "Paste", "Route", "Run", "candidates", "counted", "runs_around"]
 
 D = TypeVar("D", bound=Copied)
-D_co = TypeVar("D_co", bound=Copied, covariant=True)
 
 
 class Run(Protocol):
@@ -53,31 +52,26 @@ class Run(Protocol):
         """Texts of the documents that it was given."""
 
 
-class Found(Protocol[D_co]):
-    """A retrieval."""
+class Note(Protocol):
+    """What is noted of a run."""
 
     @property
     def run(self) -> Run:
-        """The run that retrieved."""
-
-    @property
-    def outer(self) -> Run | None:
-        """The retriever around it."""
-
-    @property
-    def contexts(self) -> Sequence[D_co] | None:
-        """What it found; None: it is not known, or it failed."""
-
-    @property
-    def ended_order(self) -> int | None:
-        """When it ended; None: it never did."""
-
-    @property
-    def error_type(self) -> str | None:
-        """Why it failed."""
+        """The run."""
 
 
-N = TypeVar("N", bound=Found[Copied])
+N = TypeVar("N", bound=Note)
+
+
+class Found(NamedTuple, Generic[D]):
+    """A retrieval."""
+
+    run: Run
+    ended_order: int
+    contexts: Sequence[D] | None
+    """What it found; None: it is not known, or it failed."""
+    outer: Run | None = None
+    """The retriever around it."""
 
 
 class Passage(NamedTuple, Generic[D]):
@@ -136,7 +130,7 @@ def _failed_attempt(run: Run) -> Run | None:
 
 
 def candidates(
-    notes: Iterable[Found[D]], passages: Iterable[Passage[D]], used: Sequence[D]
+    retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]
 ) -> list[D]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
@@ -155,7 +149,6 @@ def candidates(
                 known[item.text] += 1
                 found.append(item)
 
-    retrieved = [item for note in notes for item in note.contexts or ()]
     add(retrieved)
     own = {item.text for item in retrieved}
     for passage in passages:
@@ -183,7 +176,7 @@ class Route(Generic[D]):
 
     Args:
         notes: The retrievals that count.
-        others: All other ones: those within them are stages of theirs.
+        others: All other ones that did not fail: those within them are stages of theirs.
     """
 
     def __init__(self, notes: Sequence[Found[D]], others: Iterable[Found[D]] = ()) -> None:
@@ -191,10 +184,9 @@ class Route(Generic[D]):
         """The stages that they passed, in the order in which these ended."""
         within: dict[int, list[Found[D]]] = {}
         for note in others:
-            if note.error_type is None:
-                within.setdefault(id(note.outer), []).append(note)
+            within.setdefault(id(note.outer), []).append(note)
         self._items = [
-            _Item(document, note.ended_order or note.run.order, note.run, place)
+            _Item(document, note.ended_order, note.run, place)
             for note in notes
             for place in [self._retrieved(note, within)]
             for document in note.contexts or ()
