@@ -242,6 +242,7 @@ class RagMeter(QualityVerbs):
                 Population(self._metrics.awaited, None if judge is None else judge.model),
                 self._quality_guard,
                 scores_all=chances.keep == "worst",
+                versions=None if self._alarming is None else self._alarming.watch.versions,
             ),
             rules=rules,
             exporters=chosen,

@@ -14,8 +14,9 @@ from ragmeter.settings.config import read_settings
 from ragmeter.watch.change import Change
 from ragmeter.watch.wording import moment, word_change
 
+from ._version_alerts import deployment_change
 from .options import ServeOptions
-from .store import DeploymentView, Filters, Reader
+from .store import Filters, Reader
 
 __all__ = ["Digest", "digest_of", "digests"]
 
@@ -123,11 +124,13 @@ def digest_of(
     """Return what happened between two moments, seconds since the epoch, as Markdown."""
     time_of_it = Filters(since_ms=int(since * 1000), until_ms=int(until * 1000))
     health = reader.health(time_of_it)
-    fell = [_fell(one) for one in health.deployments if _is_worse(one)]
-    fell += [
+    fell = [
         word_change(one)
-        for one in changes
-        if since <= one.at < until and one.kind not in ("recovered", "version")
+        for one in (
+            *(deployment_change(each, until) for each in health.deployments),
+            *(each for each in changes if since <= each.at < until and each.kind != "version"),
+        )
+        if one is not None and one.kind != "recovered"
     ]
     gaps = [
         f"{one.name or one.id}: {one.n_bad} of {one.n_requests} went badly"
@@ -161,20 +164,6 @@ def digest_of(
 def _section(heading: str, lines: Sequence[str], none: str) -> Iterator[str]:
     yield f"\n## {heading}\n"
     yield from (f"- {' '.join(line.split())}" for line in lines) if lines else [none]
-
-
-def _is_worse(one: DeploymentView) -> bool:
-    return one.comparison is not None and one.comparison.effect == "worse"
-
-
-def _fell(one: DeploymentView) -> str:
-    said, first = one.comparison, one.values[0]
-    if said is None:
-        return ""
-    return (
-        f"{one.service} {first.value} is worse than {first.before} since {moment(one.at_ms / 1000)}: "
-        f"{said.score} {said.before:.2f} → {said.after:.2f} [{said.lower:+.2f}, {said.upper:+.2f}]"
-    )
 
 
 def _print(text: str) -> None:

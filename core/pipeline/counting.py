@@ -8,6 +8,7 @@ sums themselves, and what is read off them, belong to `ragmeter.quality`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.exporters.protocol import RagRun, Selection
@@ -19,6 +20,9 @@ from ragmeter.quality.verdict_shares import CountedShare, verdict_shares
 
 from .cascade import JudgingSteps
 from .sampling import Choice
+
+if TYPE_CHECKING:
+    from ragmeter.watch.version_watch import VersionWatch
 
 __all__ = ["Counting", "OnJudged"]
 
@@ -34,6 +38,7 @@ class Counting:
         population: Says which judged scores a request is a case of.
         scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
         guard: Contains our own errors: a request goes on whatever becomes of its count.
+        versions: Compares new versions with those before; None: no one wants to know.
     """
 
     def __init__(
@@ -43,11 +48,13 @@ class Counting:
         guard: Guard,
         *,
         scores_all: bool,
+        versions: VersionWatch | None = None,
     ) -> None:
         self._table = table
         self._population = population
         self._guard = guard
         self._scores_all = scores_all
+        self._versions = versions
 
     def count_request(
         self,
@@ -68,6 +75,9 @@ class Counting:
         """
         if choice is None and not self._scores_all:
             return None  # not among those whose mean is estimated
+        if self._versions is not None:
+            with self._guard:
+                self._versions.add(run, scores, verdict)
         with self._guard:
             judged = self._population.scores_of(run.sample)
             free: dict[str, Score | CountedShare] = dict(scores)

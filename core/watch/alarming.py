@@ -157,6 +157,8 @@ class Alarming:
         elsewhere = self._elsewhere
         if elsewhere is None:
             self._take(self._slots(self.watch.next))
+            for change, resource in list(self.watch.versions.changes(self._clock())):
+                self.tell(change, resource)
         else:
             for at, slots in self._slots_with(elsewhere):
                 self._take(slots, silently=at < self._silent_before)

@@ -104,6 +104,8 @@ class Change(QualityChange):
     before: Estimate
     now: Estimate
     kind: ChangeKind
+    earlier: str = ""
+    """Of kind ``version``: the value before that which `segment` names; else empty."""
 
 
 class FallDetector:

@@ -27,6 +27,7 @@ from ._watched_series import SeriesKey, SeriesState, change_of, series_from_json
 from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
 from .judge_drift import Standing
 from .mix_shift import mix_change
+from .version_watch import VersionWatch
 
 __all__ = ["ChangeNotice", "KnowsJudges", "Standing", "Watch", "WatchedSeries"]
 
@@ -125,11 +126,15 @@ class Watch:
     Args:
         zone: Whose hours of the week are meant by what is usual; None: UTC.
         ruler: Knows whether judges still judge as they did; None: that is not checked.
+
+    Attributes:
+        versions: Compares new versions with those before, on their first day.
     """
 
     def __init__(self, *, zone: tzinfo | None = None, ruler: KnowsJudges | None = None) -> None:
         self._zone = zone
         self._ruler = ruler
+        self.versions = VersionWatch()
         self._lock = fork.lock()
         self._fresh()
         fork.forget(self._fresh)
@@ -285,6 +290,7 @@ class Watch:
                     }
                     for service in self._services.values()
                 ],
+                "versions": self.versions.state(),
             }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -302,6 +308,7 @@ class Watch:
             service.series = dict(series_from_json(one, self._zone) for one in kept["series"])
         past = [change_of(one) for one in state["past"]]
         after = float(state["next"])
+        self.versions.restore(state.get("versions", {}))
         with self._lock:
             self._services = services
             self._next = after

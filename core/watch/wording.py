@@ -26,9 +26,7 @@ def word_change(change: Change) -> str:
             "requests"
         )
     elif change.kind == "version":
-        said = (
-            f"{place} is worse: {change.score} {before} became {now}, since {moment(change.since)}"
-        )
+        said = _version_sentence(change)
     elif change.kind == "recovered":
         said = f"{about} has recovered: {before} became {now}, since {moment(change.since)}"
     else:
@@ -39,8 +37,20 @@ def word_change(change: Change) -> str:
         said = f"{said}; {change.note}"
     if change.new:
         named = (f"{one.name} = {one.value} ({moment(one.at)})" for one in change.new)
-        said = f"{said}; new since then: {', '.join(named)}"
+        since = "at the same moment" if change.kind == "version" else "since then"
+        said = f"{said}; new {since}: {', '.join(named)}"
     return said
+
+
+def _version_sentence(change: Change) -> str:
+    """Return which version is worse than which, since when, and by how much."""
+    version = " ".join((change.service, change.segment.partition(":")[2])).strip()
+    was, is_ = change.before.mean or 0.0, change.now.mean or 0.0
+    lower, upper = change.now.lower - was, change.now.upper - was
+    return (
+        f"{version} is worse than {change.earlier} since {moment(change.since)}: "
+        f"{change.score} {was:.2f} → {is_:.2f} [{lower:+.2f}, {upper:+.2f}]"
+    )
 
 
 def moment(at: float) -> str:

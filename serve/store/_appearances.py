@@ -9,17 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from ragmeter.watch.version_comparison import NEW_KEYS, is_version_key
+from ragmeter.watch.version_comparison import is_version_key
+from ragmeter.watch.version_watch import MOST_VALUES, TOGETHER_S, rank
 
 from ._database import Database
 from .health_views import DeploymentView, VersionStep
 
 __all__ = ["Appearances", "deployments_in"]
 
-MOST_VALUES = 200
-"""Of one service; what comes later is no deployment any more, but an id."""
-TOGETHER_MS = 15 * 60_000
-"""What began so close together is one deployment."""
+TOGETHER_MS = int(TOGETHER_S * 1000)
 _PREFIX = "metadata."
 
 _Key = tuple[str, str, str]
@@ -107,13 +105,10 @@ def _joined(found: Iterable[tuple[int, str, VersionStep]]) -> list[DeploymentVie
         values.append(value)
     return [
         DeploymentView(
-            number=number, service=service, at_ms=at, values=tuple(sorted(values, key=_rank))
+            number=number,
+            service=service,
+            at_ms=at,
+            values=tuple(sorted(values, key=lambda each: rank(each.name))),
         )
         for number, (at, service, values) in enumerate(whole, 1)
     ]
-
-
-def _rank(value: VersionStep) -> tuple[int, str]:
-    return (
-        NEW_KEYS.index(value.name) if value.name in NEW_KEYS else len(NEW_KEYS), value.name,
-    )  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
+from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
 
 from ._database import Database
 from ._lists import where_of
@@ -29,19 +30,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-SUPPORT = ("support", "lexical_groundedness")
-"""Scores of whether the contexts carry the answer; the first that a service has."""
 WORDS = ("bad", "suspect", "good")
 MOST_READ = 5_000
 """Requests that are looked at one by one, the newest."""
-MOST_COMPARED = 2_000
-"""Requests on each side of a deployment that are compared."""
 MOST_PARTS = 8
 MOST_VALUES_APART = 48
 _BEFORE_MS = 14 * 86_400_000
 """What is older than that before a deployment is not compared with it."""
-_OVERLAP_MS = 3_600_000
-"""Milliseconds for which the version before goes on beside the new one."""
+_OVERLAP_MS = int(OVERLAP_S * 1000)
 _ENOUGH = 500
 """Requests since a deployment from which on its comparison is made again only every few seconds."""
 _AGAIN_S = 10.0

@@ -54,8 +54,9 @@ def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
     assert change.now.upper < change.before.mean
     assert change.at == NOW_MS / 1000
     said = word_change(change)
-    assert "metadata.service.version:2.6.0" in said
-    assert "service.version 2.6.0 after 2.5.0; bad answers" in said
+    assert said.startswith("shop 2.6.0 is worse than 2.5.0 since 2026-11-22 12:05 UTC: support 0.8")
+    assert "; bad answers" in said
+    assert "; new at the same moment: index_version = i2" not in said, "it is the first index"
 
 
 @contextmanager

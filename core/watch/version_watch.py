@@ -1,0 +1,308 @@
+"""Says of a meter's own requests whether a version is worse than the one before, on its first day.
+
+`ragmeter.pipeline.counting` counts each request here, on its own thread; `ragmeter.watch.alarming` asks every
+five minutes and tells of each version once.  It is kept with the alarms' state: a new version is a new process.
+`version_change` puts what was found into words that a server's store uses, too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+
+from ragmeter.exporters.protocol import RagRun
+from ragmeter.metrics import Score, Verdict
+from ragmeter.metrics._process import fork
+from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.segments import OTHER, UNKNOWN, Segments
+
+from .change import Change, NewSince
+from .version_comparison import (
+    NEW_KEYS,
+    ComparedValue,
+    VersionComparison,
+    compare_versions,
+    error_share,
+    is_version_key,
+)
+
+__all__ = [
+    "MOST_COMPARED", "MOST_VALUES", "OVERLAP_S", "SUPPORT", "TOGETHER_S", "VersionWatch", "rank",
+    "version_change",
+]  # fmt: skip
+
+SUPPORT = ("support", "lexical_groundedness")
+"""Scores of whether the contexts carry the answer; the first that both sides have is compared."""
+MOST_VALUES = 200
+"""Values of one name in one service; what comes later is no deployment any more, but an id."""
+MOST_COMPARED = 2_000
+"""Requests on each side of a deployment that are compared."""
+TOGETHER_S = 900.0
+"""What began so close together is one deployment."""
+OVERLAP_S = 3_600.0
+"""Seconds for which the version before goes on beside the new one."""
+MOST_SERVICES = 64
+_TENANT = "tenant"
+"""A new one is compared with all others, not with the one before."""
+_READ = Segments(("language", *NEW_KEYS))
+
+
+class _Request(NamedTuple):
+    """What is compared of a request."""
+
+    score: str
+    cell: tuple[str, str]
+    """Language and workflow."""
+    unit: int
+    """Names its conversation, or itself."""
+    value: float
+    """More is better."""
+    bad: bool | None
+    """Whether its verdict is *bad*; None: it has none."""
+
+
+@dataclass(slots=True)
+class _Name:
+    """The values of one name in one service."""
+
+    known: list[str] = field(default_factory=list)
+    """In the order in which they came; the last is the newest."""
+    since: float = 0.0
+    """When that came."""
+    before: deque[_Request] = field(default_factory=deque)
+    after: deque[_Request] = field(default_factory=deque)
+    n_after: int = 0
+    """Requests of the newest value, those that are not compared any more among them."""
+
+    def __post_init__(self) -> None:
+        self.before = deque(self.before, MOST_COMPARED)
+        self.after = deque(self.after, MOST_COMPARED)
+
+
+@dataclass(slots=True)
+class _Service:
+    """What is new in one service."""
+
+    resource: Mapping[str, str]
+    names: dict[str, _Name] = field(default_factory=dict)
+    number: int = 0
+    """The how many-th of all its last deployment is, or a later one; 0: there was none."""
+    since: float = 0.0
+    """When that began."""
+    new: set[str] = field(default_factory=set)
+    """The names whose values are new with it."""
+    told: bool = False
+
+
+_KEPT = TypeAdapter(dict[str, _Service])
+
+
+class VersionWatch:
+    """Compares versions. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = fork.lock()
+        self._fresh()
+        fork.forget(self._fresh)
+
+    def _fresh(self) -> None:
+        self._services: dict[str, _Service] = {}
+
+    def add(self, run: RagRun, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
+        """Count a request."""
+        (_, language), *told = _READ.of(run)
+        versions = {name: value for name, value in told if value not in (UNKNOWN, OTHER)}
+        versions |= {
+            name: value
+            for name, value in (*run.metadata.items(), *run.framework_metadata.items())
+            if isinstance(value, str) and name.startswith("deployment.") and is_version_key(name)
+        }
+        if not versions:
+            return
+        support = next((one for name in SUPPORT if (one := scores.get(name)) is not None), None)
+        request = None
+        if support is not None and support.value is not None:
+            unit = zlib.crc32((run.conversation_id or run.run_id).encode())
+            request = _Request(
+                support.name,
+                (language, run.name or ""),
+                unit,
+                support.value,
+                None if verdict is None else verdict.word == "bad",
+            )
+        at = run.started_ns / 1e9
+        with self._lock:
+            name = run.resource.get("service.name", "")
+            service = self._services.get(name)
+            if service is None:
+                if len(self._services) >= MOST_SERVICES:
+                    return
+                service = self._services[name] = _Service(dict(run.resource))
+            fresh = [
+                key
+                for key, value in versions.items()
+                if (seen := service.names.get(key)) and value not in seen.known
+                if len(seen.known) < MOST_VALUES
+            ]
+            if fresh:
+                self._note(service, fresh, at)
+            for key, value in versions.items():
+                self._count(service, key, value, at, request)
+
+    def _count(
+        self, service: _Service, key: str, value: str, at: float, request: _Request | None
+    ) -> None:
+        name = service.names.setdefault(key, _Name())
+        if value not in name.known:
+            if len(name.known) >= MOST_VALUES:
+                return
+            if name.known:
+                earlier = [*name.before, *name.after] if key == _TENANT else name.after
+                name.before = deque(earlier, MOST_COMPARED)
+            name.known.append(value)
+            name.since, name.n_after = at, 0
+            name.after = deque(maxlen=MOST_COMPARED)
+        if value == name.known[-1]:
+            name.n_after += 1
+            if request is not None:
+                name.after.append(request)
+        elif request is not None:
+            if key == _TENANT:
+                is_before = at < name.since
+            else:
+                is_before = value == name.known[-2] and at < name.since + OVERLAP_S
+            if is_before:
+                name.before.append(request)
+
+    def _note(self, service: _Service, fresh: Sequence[str], at: float) -> None:
+        """Note which names have a new value: with others that are new at that moment, or alone."""
+        if (
+            not service.number
+            or at - service.since > TOGETHER_S
+            or not service.new.isdisjoint(fresh)
+        ):
+            service.number = 1 + sum(one.number for one in self._services.values())
+            service.since = at
+            service.new, service.told = set(), False
+        service.new.update(fresh)
+
+    def changes(self, now: float) -> Iterator[tuple[Change, Mapping[str, str]]]:
+        """Yield what is worse than before and was not told, each with the service that it is about.
+
+        Args:
+            now: Unix seconds.
+        """
+        with self._lock:
+            for service in self._services.values():
+                if not service.new or service.told:
+                    continue
+                change = _compared(service, now)
+                if change is not None:
+                    service.told = True
+                    yield change, service.resource
+
+    def state(self) -> Any:
+        """Return everything that is known, as values that JSON can hold."""
+        with self._lock:
+            return _KEPT.dump_python(self._services, mode="json")
+
+    def restore(self, state: object) -> None:
+        """Go on from what `state` returned. Raises ValueError: it is damaged; nothing is taken over."""
+        services = _KEPT.validate_python(state)
+        with self._lock:
+            self._services = services
+
+
+def _compared(service: _Service, now: float) -> Change | None:
+    keys = sorted(service.new, key=rank)
+    first = service.names[keys[0]]
+    for score in SUPPORT:
+        sides = [
+            [ComparedValue(one.cell, one.unit, one.value) for one in side if one.score == score]
+            for side in (first.before, first.after)
+        ]
+        found = compare_versions(sides[0], sides[1], error_share(service.number))
+        if found is not None:
+            return version_change(
+                found,
+                score,
+                service.resource.get("service.name", ""),
+                since=service.since,
+                now=now,
+                new=[
+                    (key, known[-2], known[-1], service.names[key].n_after)
+                    for key in keys
+                    if (known := service.names[key].known)
+                ],
+                bad=(_bad_share(first.before), _bad_share(first.after)),
+            )
+    return None
+
+
+def _bad_share(side: Iterable[_Request]) -> float | None:
+    counts = Counter(one.bad for one in side if one.bad is not None)
+    return counts[True] / counts.total() if counts else None
+
+
+def rank(name: str) -> tuple[int, str]:
+    """Return what names of versions are sorted by: the one that gives a deployment its name first."""
+    return NEW_KEYS.index(name) if name in NEW_KEYS else len(NEW_KEYS), name
+
+
+def version_change(
+    comparison: VersionComparison,
+    score: str,
+    service: str,
+    *,
+    since: float,
+    now: float,
+    new: Sequence[tuple[str, str, str, int]],
+    bad: tuple[float | None, float | None],
+) -> Change | None:
+    """Return what a deployment did as a change; None: it made nothing worse.
+
+    Args:
+        comparison: The means of both sides.
+        score: What they are of.
+        service: Where; empty: it is not known.
+        since: When it began, unix seconds.
+        now: When that is said.
+        new: Name, value before, new value, and requests that have that; the first gives it its name.
+        bad: Shares of bad requests before and since; None: not known.
+    """
+    if comparison.effect != "worse":
+        return None
+    before, after = comparison.before, comparison.after
+    name, earlier, value, _ = new[0]
+    was, is_ = bad
+    return Change(
+        score=score,
+        workflow="",
+        segment=f"metadata.{name}:{value}",
+        service=service,
+        since=since,
+        at=now,
+        before=_estimate(before, before, before, comparison.n_before),
+        now=_estimate(after, before + comparison.lower, before + comparison.upper, comparison.n_after),
+        evidence=1.0,
+        kind="version",
+        note="" if was is None or is_ is None else f"bad answers {100 * was:.0f} % → {100 * is_:.0f} %",
+        new=tuple(NewSince(name=key, value=one, at=since, requests=n) for key, _, one, n in new[1:]),
+        earlier=earlier,
+    )  # fmt: skip
+
+
+def _estimate(mean: float, lower: float, upper: float, n: int) -> Estimate:
+    return Estimate(
+        mean=mean,
+        lower=max(0.0, lower),
+        upper=min(1.0, upper),
+        n_requests=n,
+        n_judged=n,
+        method="all",
+    )
