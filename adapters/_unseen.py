@@ -48,6 +48,7 @@ __all__ = [
     "ShapedResult",
     "Who",
     "content_of",
+    "context_in",
     "documents_of",
     "may_show",
     "plain_of",
@@ -103,6 +104,11 @@ def retrieval_rules(
 def may_show(calls: Iterable[Sent]) -> bool:
     """Return whether a model was sent enough to have been shown documents."""
     return any(len(text) >= MIN_SHOWN for sent in calls for _, texts in sent for text in texts)
+
+
+def context_in(variables: Mapping[str, Any]) -> str | None:
+    """Return what a prompt's template is given as the context, if that is a text."""
+    return next((text for key in _CONTEXTS if type(text := variables.get(key)) is str), None)
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
@@ -255,13 +261,19 @@ class Lookout:
         self.looks -= self.looks > 0
 
     def documents_shown(
-        self, calls: Sequence[Step], name: str, question: str | None, answer: str | None
+        self,
+        calls: Sequence[Step],
+        name: str,
+        question: str | None,
+        answer: str | None,
+        filled: str | None = None,
     ) -> tuple[ContextSnapshot, ...]:
         """Return the documents in the prompt of a request that retrieved nothing; on the worker.
 
-        Only where its layout tells one from the next, and beside a question.
+        Only where its layout, or that of what a template was `filled` with, tells one from the next, and
+        beside a question.
         """
-        told = self._templates.shown(name, calls, answer, question)
+        told = self._templates.shown(name, calls, answer, question, filled)
         if told is None or question is None or not told.is_divided:
             return ()
         return tuple(ContextSnapshot(item.text or "", item.id, None, {}) for item in told.documents)

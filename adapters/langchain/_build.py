@@ -117,7 +117,7 @@ def _run_of(
         rule = "prompt"
     if contexts is None and not notes:
         name = _name(request) or ""
-        contexts = lookout.documents_shown(calls, name, question, answer) or None
+        contexts = lookout.documents_shown(calls, name, question, answer, request.filled) or None
         rule = "prompt"
     if contexts is None and not notes:
         return None

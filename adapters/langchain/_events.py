@@ -24,7 +24,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
-from ragmeter.adapters._unseen import may_show
+from ragmeter.adapters._unseen import context_in, may_show
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.scope import is_suppressed
@@ -129,9 +129,11 @@ def run_started(
     if run_id.int in runs:
         return
     if event.get("run_type") in ("prompt", "parser"):
-        # It shows nothing itself, but runs below it belong to its request.
+        # It retrieves and says nothing itself, but runs below it belong to its request.
         if parent is not None:
             tracker.alias(run_id, parent)
+            if type(inputs) is dict:
+                parent.request.filled = context_in(inputs) or parent.request.filled
         return
     now = time.time_ns()
     label = name if isinstance(name, str) else None

@@ -295,6 +295,8 @@ class OpenRequest:
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []
         self.known_texts: set[int] = set()
+        self.filled: str | None = None
+        """What a template was given as the context."""
         """Identities of the prompts' texts that were counted already."""
 
     def unfinished(self) -> list[Run]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .letters import letters_of, weight_of
 from .step import Message
 
-__all__ = ["Piece", "PromptPlace", "pieces_of", "place_in", "question_in_prompt"]
+__all__ = ["Piece", "PromptPlace", "divided", "pieces_of", "place_in", "question_in_prompt"]
 
 
 class Piece(NamedTuple):
@@ -210,7 +210,7 @@ def place_in(
         body = _context_of(text, (question or "").strip())
         if body is None:
             continue
-        place = _place(body, count)
+        place = divided(body, count)
         weight = sum(len(piece.text) for piece in place.pieces)
         if weight > size:
             best, size = place, weight
@@ -280,7 +280,8 @@ def _context_of(text: str, question: str) -> str | None:
     return body.strip().rstrip('-=`"').strip()
 
 
-def _place(body: str, count: int | None) -> PromptPlace:
+def divided(body: str, count: int | None = None) -> PromptPlace:
+    """Return the passages of a text that holds nothing else; `count` as in `place_in`."""
     pieces = [piece for piece in pieces_of(body) if piece.text]
     whole = [piece for piece in pieces if _META.fullmatch(piece.text) is None] or pieces
     whole = [

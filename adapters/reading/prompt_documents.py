@@ -10,7 +10,7 @@ from ragmeter.metrics import RetrievedContext
 
 from .answer import is_long
 from .calls import authors_of, is_grade
-from .layout import place_in, question_in_prompt
+from .layout import PromptPlace, divided, place_in, question_in_prompt
 from .letters import letters_of
 from .prompts import MAX_PROMPTS, Prompt, shown_in_prompts, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
@@ -41,7 +41,11 @@ class PromptContexts(NamedTuple):
 
 
 def contexts_in_prompts(
-    calls: Sequence[Step], answer: str | None, question: str | None, known: Sequence[Document] = ()
+    calls: Sequence[Step],
+    answer: str | None,
+    question: str | None,
+    known: Sequence[Document] = (),
+    filled: str | None = None,
 ) -> PromptContexts | None:
     """Return the documents in the prompt of the call that answered; None: it has no place for any.
 
@@ -50,6 +54,7 @@ def contexts_in_prompts(
         answer: What was answered.
         question: What was asked.
         known: The retrieved documents, of which ids are known and texts are not.
+        filled: What a template was given as the context, where that is told.
     """
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
@@ -63,7 +68,10 @@ def contexts_in_prompts(
     asked = [
         message for at, message in enumerate(sent) if at >= turn or message.role not in _SPEAKERS
     ]
-    place = place_in(asked, question, len(known) or None)
+    if filled is not None and stands_in(filled, authors[-1:]):
+        place: PromptPlace | None = divided(filled)
+    else:
+        place = place_in(asked, question, len(known) or None)
     if place is not None and place.pieces:
         found = tuple(Document(piece.text, piece.id) for piece in place.pieces)
         if known and place.is_divided:
@@ -90,7 +98,12 @@ class PromptTemplates:
         self._constant: dict[str, tuple[frozenset[int], frozenset[str]]] = {}
 
     def shown(
-        self, name: str, calls: Sequence[Step], answer: str | None, question: str | None
+        self,
+        name: str,
+        calls: Sequence[Step],
+        answer: str | None,
+        question: str | None,
+        filled: str | None = None,
     ) -> PromptContexts | None:
         """Return what `contexts_in_prompts` does of a request in which nothing retrieved, without the template.
 
@@ -99,8 +112,9 @@ class PromptTemplates:
             calls: The request's calls of models, in start order.
             answer: What was answered.
             question: What was asked: a passage is the template's once three questions had it beside them.
+            filled: What a template was given as the context, where that is told.
         """
-        told = contexts_in_prompts(calls, answer, question)
+        told = contexts_in_prompts(calls, answer, question, filled=filled)
         if told is None or question is None or not told.is_divided:
             return told
         found = self._without(name, question, told.documents)

@@ -7,7 +7,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import dynamic_prompt
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_fakes import ScriptedModel, Watch, frameworks_deprecate, texts
 from llama_index.core.llms import ChatMessage
 from llama_index_fakes import captured, llm
@@ -77,6 +77,19 @@ def test_an_agent_whose_instructions_are_made_of_what_was_found():
     model = ScriptedModel(script=[ANSWER])
     agent = create_agent(model, tools=[], middleware=[with_context])
     agent.invoke({"messages": [("user", QUESTION)]}, watch.config)
+    (sample,) = watch.samples
+    assert (sample.question, texts(sample)) == (QUESTION, FOUND)
+    watch.close()
+
+
+def test_a_template_says_what_its_context_is():
+    watch = Watch()
+    chain = (
+        {"context": lambda _: "\n\n".join(FOUND), "question": RunnablePassthrough()}
+        | ChatPromptTemplate.from_template("Read {context} and tell me: {question}")
+        | ScriptedModel(script=[ANSWER])
+    )
+    chain.invoke(QUESTION, watch.config)
     (sample,) = watch.samples
     assert (sample.question, texts(sample)) == (QUESTION, FOUND)
     watch.close()

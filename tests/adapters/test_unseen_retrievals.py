@@ -102,7 +102,7 @@ def test_after_some_requests_it_is_said_once_what_to_add(way, caplog):
     watch = Watch()
     ask, _ = WAYS[way]
     for _ in range(5):
-        ask("\n\n".join(FOUND), watch)
+        ask(FOUND[0], watch)
     assert watch.samples == []
     [said] = warnings(caplog)
     assert LINES[way] in said
