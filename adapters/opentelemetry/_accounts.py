@@ -317,8 +317,8 @@ _EVALUATES = re.compile(
 
 
 def is_evaluation(span: SpanRecord) -> bool:
-    """Return whether a span in which nothing was retrieved judges, by its name."""
-    return _EVALUATES.search(span.name) is not None
+    """Return whether a span in which nothing was retrieved judges, by its name; a route is one for users."""
+    return not span.is_entry and _EVALUATES.search(span.name) is not None
 
 
 def evaluation_of(span: SpanRecord) -> Unheard:

@@ -150,6 +150,25 @@ def test_what_judges_or_fills_a_store_is_no_request(name):
     assert (requests, {one.reason for one in unheard}) == ([], {wanted})
 
 
+@pytest.mark.parametrize("kind", ["server", "internal"])
+def test_a_route_that_evaluates_something_for_users_is_no_evaluation_run(kind):
+    """The same name, of a step that no one called from outside, is."""
+    prompt = f"Use these:\n<doc>{FIRST}</doc>\n<doc>{SECOND}</doc>\n\nQuestion: {QUESTION}"
+    sent = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": prompt,
+        "llm.output_messages.0.message.content": ANSWER,
+    }
+    spans = [span(1, None, "POST /evaluate", kind=kind, end=9), openinference(2, 1, "LLM", **sent)]
+
+    requests, unheard = read_trace(spans)
+
+    texts = [[item.text for item in one.contexts] for one in requests]
+    assert (texts, [one.reason for one in unheard]) == (
+        ([[FIRST, SECOND]], []) if kind == "server" else ([], ["evaluation"])
+    )
+
+
 def test_a_question_about_an_evaluation_is_one():
     name = "answer_evaluation_question"
     spans = [openinference(1, None, "CHAIN", name, input=QUESTION, output=ANSWER, end=9)]
