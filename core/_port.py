@@ -26,6 +26,7 @@ from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances
 from .pipeline.scoring import Offer, UnseenRetrieval
+from .quality.objectives import Objectives
 from .requests.by_hand import RunBuilder
 from .requests.scope import RequestScope
 from .requests.size import weight_of_run, weight_of_scope
@@ -53,6 +54,8 @@ class MeterPort:
     pipeline: Pipeline
     alarming: Alarming | None = None
     """What watches the scores, if anything does."""
+    objectives: Objectives
+    """How good scores are to be."""
 
     def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate

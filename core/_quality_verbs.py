@@ -72,26 +72,21 @@ class QualityVerbs:
         self._gap_exporter("on_gap").on_gap(self._contained("meter.on_gap", callback))
         return callback
 
-    def chunks(self) -> ChunkReport:
+    def chunks(
+        self,
+        current: Mapping[str, str] | None = None,
+        *,
+        updated_at: Mapping[str, object] | None = None,
+        older_than_s: float | None = None,
+    ) -> ChunkReport:
         """Return what traffic says of the corpus since the process began: lists of chunks to look at.
 
         Those that lead requests that go badly, that no answer used, that contradict each other in numbers or
         months, and that are stale; see ``docs/improve.md``. It takes up to a second, so call it where no one
         waits. What has not left the queue yet is missing: `flush` first.
 
-        Raises:
-            ConfigurationError: The meter keeps nothing for it.
-        """
-        return self._gap_exporter("chunks").chunks()
-
-    def corpus(
-        self,
-        current: Mapping[str, str] | None = None,
-        *,
-        updated_at: Mapping[str, object] | None = None,
-        older_than_s: float | None = None,
-    ) -> None:
-        """Say what the corpus has now, so that `chunks` lists what is stale; replaces what was said before.
+        Args say what the corpus has now, so that what is stale is listed. They are remembered, in place of
+        those of the call before; without any, these stand.
 
         Args:
             current: By id of a chunk, ``sha256:`` and the hash of its text in hex, or what its metadata has as
@@ -103,8 +98,10 @@ class QualityVerbs:
         Raises:
             ConfigurationError: The meter keeps nothing for it, or a value is no version, date or age.
         """
-        memory = self._gap_exporter("corpus").corpus_memory
-        memory.know(current, updated_at, older_than_s)
+        exporter = self._gap_exporter("chunks")
+        if (current, updated_at, older_than_s) != (None, None, None):
+            exporter.corpus_memory.know(current, updated_at, older_than_s)
+        return exporter.chunks()
 
     def _gap_exporter(self, verb: str) -> GapExporter:
         if self._gaps is None:
@@ -193,10 +190,6 @@ class QualityVerbs:
         )
         self._objectives.add(made)
         return made
-
-    def objectives(self) -> tuple[Objective, ...]:
-        """Return the objectives, in the order in which they came."""
-        return self._objectives.all()
 
     def on_change(self, callback: C) -> C:
         """Call `callback` with every `ragmeter.Change` of quality from now on; may be a decorator.

@@ -218,7 +218,7 @@ class RagMeter(QualityVerbs):
             from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
             judge = as_judge(judge)
-        self._objectives = Objectives(parse_objectives(how.objectives or ()))
+        self._objectives = port.objectives = Objectives(parse_objectives(how.objectives or ()))
         told_apart = Segments(() if segments is None else segments)
         self._quality = QualityTable(objectives=self._objectives, segments=told_apart)
         self._unscored = UnscoredWarning(

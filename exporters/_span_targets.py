@@ -13,9 +13,9 @@ are known from the run itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from opentelemetry.trace import SpanContext
 
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
 PATIENCE_S = 5.0
 """Seconds to wait for the spans of a run, as long as that has been worth it."""
 LITTLE_PATIENCE_S = 0.05
@@ -192,6 +193,13 @@ class JudgedSpans:
         if target == "retrieval" and self.retrieval is not None:
             return self.retrieval
         return self.request or self.retrieval
+
+    def by_target(self, make: Callable[[SpanContext | None], T]) -> dict[ScoreTarget, T]:
+        """Return what is made of the span that the scores belong to, by what they are about."""
+        answer = self.carrier("answer")
+        made = make(answer)
+        alike = self.retrieval is None or self.retrieval is answer
+        return {"answer": made, "retrieval": made if alike else make(self.retrieval)}
 
 
 class SpansAddress(NamedTuple):

@@ -117,7 +117,7 @@ class Server:
             self._own_meter = meter is None
             self.meter = self._meter_of_settings() if meter is None else meter
             if self.reader is not None:
-                self.reader.know_objectives(self.meter.objectives)
+                self.reader.know_objectives(self.meter.port.objectives.all)
             forwarded = self._forwarded_to()
             journal = self._journal = self._open_journal(forwarded)
             self._scoring = Scoring(

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ragmeter._runtime.stats import Counters, explain, explanations
 from ragmeter._runtime.threads import Bell, start_elsewhere
@@ -35,75 +35,39 @@ RELEASE_S = 5.0
 """Seconds that are waited, at most, until everything that is held has been let out."""
 
 
+@dataclass(eq=False)
 class Pending:
-    """A run that waits for judged scores. Thread-safe: exported at most once whole and once late.
+    """A run that waits for judged scores. Thread-safe: exported at most once whole and once late."""
 
-    Args:
-        run: The run.
-        scores: What is known already.
-        out: Takes what goes out, and its size in bytes.
-        metrics: The meter's metrics: scores go out in their order.
-        chances: How it came to be scored and judged.
-        size_bytes: What it holds on to, estimated.
-        hold_s: Seconds after which it goes out with what is there.
-        revision: Names what was learned about the run after it went out: everything is late then,
-            and goes out even without scores. Empty: its first scores.
-        rules: What its scores say together.
-        before: What is remembered of its earlier results.
-        on_judged: Counts its judged scores when they have come; None: they are not counted.
-        verdict: What `scores` say together, where that is known; None: it is found out.
-    """
+    run: RagRun
+    scores: dict[str, Score]
+    """What is known already."""
+    out: Callable[[ScoredRun, int], None]
+    """Takes what goes out, and its size in bytes."""
+    metrics: MetricSet
+    """The meter's metrics: scores go out in their order."""
+    chances: Chances
+    """How it came to be scored and judged."""
+    size_bytes: int = 0
+    """What it holds on to, estimated."""
+    due_at: float = 0.0
+    """When it goes out with what is there (monotonic)."""
+    revision: str = ""
+    """Names what was learned about the run after it went out: everything is late then, and goes out even
+    without scores. Empty: its first scores."""
+    rules: VerdictRules = VerdictRules()  # noqa: RUF009 -- frozen
+    """What its scores say together."""
+    before: ExportedRequest | None = None
+    """What is remembered of its earlier results."""
+    on_judged: OnJudged | None = None
+    """Counts its judged scores when they have come; None: they are not counted."""
+    verdict: Verdict | None = None
+    """What `scores` say together, where that is known; None: it is found out."""
 
-    __slots__ = (
-        "_chances",
-        "_done",
-        "_due_at",
-        "_free",
-        "_lock",
-        "_metrics",
-        "_on_judged",
-        "_out",
-        "_release",
-        "_revision",
-        "_rules",
-        "_said",
-        "_scores",
-        "_shown",
-        "_values",
-        "run",
-        "size_bytes",
-    )
-
-    def __init__(
-        self,
-        run: RagRun,
-        scores: Mapping[str, Score],
-        out: Callable[[ScoredRun, int], None],
-        metrics: MetricSet,
-        chances: Chances,
-        *,
-        size_bytes: int = 0,
-        hold_s: float = 0.0,
-        revision: str = "",
-        rules: VerdictRules = VerdictRules(),  # noqa: B008 -- frozen
-        before: ExportedRequest | None = None,
-        on_judged: OnJudged | None = None,
-        verdict: Verdict | None = None,
-    ) -> None:
-        self.run = run
-        self.size_bytes = size_bytes
-        self._on_judged = on_judged
-        self._scores = dict(scores)
-        self._out = out
-        self._metrics = metrics
-        self._chances = chances
-        self._due_at = time.monotonic() + hold_s
-        self._revision = revision
-        self._rules = rules
-        self._free = verdict
-        self._values = {} if before is None else dict(before.values)
-        self._said = None if before is None else before.verdict
-        self._shown: frozenset[str] | None = frozenset() if revision else None
+    def __post_init__(self) -> None:
+        self._values = {} if self.before is None else dict(self.before.values)
+        self._said = None if self.before is None else self.before.verdict
+        self._shown: frozenset[str] | None = frozenset() if self.revision else None
         self._done = False
         # One may take it. Reentrant: a signal handler may flush on top of a flush.
         self._release = [True]
@@ -111,7 +75,7 @@ class Pending:
 
     def left_s(self, now: float) -> float:
         """Return the seconds until it has been held long enough; 0.0 when it has gone out, too."""
-        return 0.0 if self._done else max(0.0, self._due_at - now)
+        return 0.0 if self._done else max(0.0, self.due_at - now)
 
     @property
     def was_refused(self) -> bool:
@@ -119,32 +83,32 @@ class Pending:
         with self._lock:
             return any(
                 score.status == "skipped" and score.error_type == "budget"
-                for score in self._scores.values()
+                for score in self.scores.values()
             )
 
     def add(self, scores: Sequence[Score]) -> None:
         """Add scores that came in; nothing is exported yet."""
         with self._lock:
-            self._free = None
-            self._scores.update((score.name, score) for score in scores)
+            self.verdict = None
+            self.scores.update((score.name, score) for score in scores)
 
     def asks_further(self, asked: JudgingSteps) -> bool:
         """Return whether a cascade goes on, given what is known by now."""
         with self._lock:
-            return asked.further(self._scores)
+            return asked.further(self.scores)
 
     def add_missing(self, scores: Sequence[Score]) -> None:
         """Add those scores that have not come in by themselves."""
         with self._lock:
             for score in scores:
-                self._scores.setdefault(score.name, score)
+                self.scores.setdefault(score.name, score)
 
     def count(self) -> None:
         """Count its judged scores: all have come in that will."""
-        if self._on_judged is not None:
+        if self.on_judged is not None:
             with self._lock:
-                scores = dict(self._scores)
-            self._on_judged(scores)
+                scores = dict(self.scores)
+            self.on_judged(scores)
 
     def release(self) -> None:
         """Export the run with what is there: it has been held long enough."""
@@ -152,28 +116,28 @@ class Pending:
             if self._shown is not None or not self._release:
                 return
             self._release.clear()
-            self._shown = frozenset(self._scores)
+            self._shown = frozenset(self.scores)
             # Below the lock: who finishes it now says that all of it has gone out.
-            result = self._result(dict(self._scores), self._verdict(), late=False)
-            self._out(result, self.size_bytes)
+            result = self._result(dict(self.scores), self._unsaid_verdict(), late=False)
+            self.out(result, self.size_bytes)
 
     def finish(self) -> None:
         """Export what has not been exported yet: everything has come in."""
         with self._lock:
             shown = self._shown
-            rest = {n: s for n, s in self._scores.items() if shown is None or n not in shown}
-            self._shown = frozenset(self._scores)
+            rest = {n: s for n, s in self.scores.items() if shown is None or n not in shown}
+            self._shown = frozenset(self.scores)
             self._done = True
-            verdict = self._verdict()
-        if shown is None or rest or self._revision:
-            self._out(self._result(rest, verdict, late=shown is not None), self.size_bytes)
+            verdict = self._unsaid_verdict()
+        if shown is None or rest or self.revision:
+            self.out(self._result(rest, verdict, late=shown is not None), self.size_bytes)
 
-    def _verdict(self) -> Verdict | None:
+    def _unsaid_verdict(self) -> Verdict | None:
         """Return what everything known says together; None, too, when that has been said before."""
-        verdict = self._free
+        verdict = self.verdict
         if verdict is None:
-            self._values.update(known_values(self._scores))
-            verdict = self._rules.of_values(self._values, self.run.sample.status)
+            self._values.update(known_values(self.scores))
+            verdict = self.rules.of_values(self._values, self.run.sample.status)
         if verdict == self._said:
             return None
         self._said = verdict
@@ -184,14 +148,14 @@ class Pending:
     ) -> ScoredRun:
         return ScoredRun(
             run=self.run,
-            scores=self._metrics.in_order(scores),
+            scores=self.metrics.in_order(scores),
             late=late,
-            sample_rate=self._chances.sample_rate,
-            judge_sample_rate=self._chances.judge_sample_rate,
-            selection=self._chances.selection,
-            judge_selection=self._chances.judge_selection,
-            revision=self._revision,
-            judged=self._metrics.awaited_names,
+            sample_rate=self.chances.sample_rate,
+            judge_sample_rate=self.chances.judge_sample_rate,
+            selection=self.chances.selection,
+            judge_selection=self.chances.judge_selection,
+            revision=self.revision,
+            judged=self.metrics.awaited_names,
             verdict=verdict,
         )
 
@@ -306,19 +270,10 @@ class Holding:
     ) -> Pending:
         """Return a run that has its free scores, ready to go out or to be judged."""
         return Pending(
-            run,
-            scores,
-            self._let_out,
-            self._metrics,
-            chances,
-            size_bytes=weight_of_run(run),
-            hold_s=self._hold_s,
-            revision=revision,
-            rules=self._rules,
-            before=before,
-            on_judged=on_judged,
-            verdict=verdict,
-        )
+            run, dict(scores), self._let_out, self._metrics, chances,
+            size_bytes=weight_of_run(run), due_at=time.monotonic() + self._hold_s, revision=revision,
+            rules=self._rules, before=before, on_judged=on_judged, verdict=verdict,
+        )  # fmt: skip
 
     def hold(self, pending: Pending, asked: JudgingSteps | None = None) -> PendingJob:
         """Hold a run until it is judged or its time is over; return it as the judge's loop sees it."""

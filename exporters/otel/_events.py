@@ -11,7 +11,8 @@ explanation, which quotes contexts, needs the content opt-in, and until then the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context
@@ -24,11 +25,11 @@ from ragmeter.exporters._foreign import attribute_of
 from ragmeter.exporters._format import clean, clean_name, explanation
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
-from ragmeter.metrics import Score, Verdict, VerdictRules
+from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
 
 from ._content import ContentPolicy
 
-__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "event_attributes", "verdict_attributes"]
+__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "ResultEvent", "result_events"]
 
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""
@@ -39,10 +40,51 @@ _EVALUATOR_TYPES = {
 }  # fmt: skip
 
 
-def event_attributes(
-    scored: ScoredRun, score: Score, content: ContentPolicy
-) -> dict[str, AttributeValue]:
-    """Return the event's attributes; an undefined or failed score has no value among them."""
+class ResultEvent(NamedTuple):
+    """What is said of one score, or of all together: the verdict."""
+
+    target: ScoreTarget
+    failed: bool
+    body: str
+    attributes: dict[str, AttributeValue]
+
+
+def result_events(
+    scored: ScoredRun,
+    scores: Iterable[Score],
+    content: ContentPolicy,
+    *,
+    verdict: bool = True,
+    service: str | None = None,
+) -> Iterator[ResultEvent]:
+    """Yield an event for the verdict, and one for each score that was attempted.
+
+    Args:
+        scored: The request.
+        scores: Those of its scores that are meant.
+        content: Whether explanations may be among the attributes.
+        verdict: Whether the verdict is meant, too.
+        service: The name of the service that the request ran in, where that is to be said.
+    """
+    of_request = _of_request(scored)
+    if service:
+        of_request[semconv.SERVICE] = clean(service)
+    if verdict and scored.verdict is not None:
+        attributes = {**_of_verdict(scored, scored.verdict), **of_request}
+        yield ResultEvent("answer", False, f"{semconv.VERDICT}={scored.verdict.word}", attributes)
+    for score in scores:
+        if score.status in ATTEMPTED:
+            said = score.status if score.value is None else f"{score.value:.4g}"
+            yield ResultEvent(
+                score.target,
+                score.status in FAILURES,
+                f"{clean_name(score.name)}={said}",
+                {**_of_score(scored, score, content), **of_request},
+            )
+
+
+def _of_score(scored: ScoredRun, score: Score, content: ContentPolicy) -> dict[str, AttributeValue]:
+    """Return what is said of a score; an undefined or failed one has no value among it."""
     attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: clean_name(score.name),
         semconv.EVALUATOR_TYPE: _EVALUATOR_TYPES.get(score.method, "deterministic"),
@@ -77,7 +119,6 @@ def event_attributes(
     items = items_attribute(score.items)
     if items is not None:
         attributes[semconv.SCORE_ITEMS] = items
-    attributes.update(_of_request(scored))
     if scored.judge_sample_rate < 1.0:
         attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
     if score.asked_with is not None:
@@ -102,8 +143,8 @@ def event_attributes(
     return attributes
 
 
-def verdict_attributes(scored: ScoredRun, verdict: Verdict) -> dict[str, AttributeValue]:
-    """Return the attributes of the verdict's event: its word as label, codes, and reasons without texts."""
+def _of_verdict(scored: ScoredRun, verdict: Verdict) -> dict[str, AttributeValue]:
+    """Return its word as label, codes, and reasons without texts."""
     attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: str(semconv.VERDICT),
         semconv.GEN_AI_EVALUATION_SCORE_LABEL: verdict.word,
@@ -115,7 +156,6 @@ def verdict_attributes(scored: ScoredRun, verdict: Verdict) -> dict[str, Attribu
         attributes[semconv.VERDICT_CODES] = verdict.codes
     if why := verdict.explanation:
         attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = clean(why)
-    attributes.update(_of_request(scored))
     if scored.selection != "sampled":
         attributes[semconv.SELECTION] = scored.selection
     return attributes
@@ -172,40 +212,19 @@ class EventWriter:
         # Not the request's end: backends that take records in order, or within a window,
         # would refuse a score that a slow judge gave minutes later.
         now = time.time_ns()
-        if scored.verdict is not None:
-            logger.emit(self._verdict(scored, scored.verdict, judged, now))
-        for score in scored.scores.values():
-            if score.status in ATTEMPTED:
-                logger.emit(self._record(scored, score, judged, now))
-
-    def _verdict(
-        self, scored: ScoredRun, verdict: Verdict, judged: JudgedSpans, now: int
-    ) -> LogRecord:
-        return LogRecord(
-            timestamp=now,
-            observed_timestamp=now,
-            context=self._context_of(judged.carrier("answer")),
-            severity_number=SeverityNumber.INFO,
-            severity_text="INFO",
-            body=f"{semconv.VERDICT}={verdict.word}",
-            attributes={**verdict_attributes(scored, verdict), **self._service(scored)},
-            event_name=str(semconv.EVENT_EVALUATION_RESULT),
-        )
-
-    def _record(self, scored: ScoredRun, score: Score, judged: JudgedSpans, now: int) -> LogRecord:
-        failed = score.status in FAILURES
-        said = score.status if score.value is None else f"{score.value:.4g}"
-        return LogRecord(
-            timestamp=now,
-            observed_timestamp=now,
-            context=self._context_of(judged.carrier(score.target)),
-            severity_number=SeverityNumber.WARN if failed else SeverityNumber.INFO,
-            severity_text="WARN" if failed else "INFO",
-            body=f"{clean_name(score.name)}={said}",
-            attributes={**event_attributes(scored, score, self._content), **self._service(scored)},
-            event_name=str(semconv.EVENT_EVALUATION_RESULT),
-        )
-
-    def _service(self, scored: ScoredRun) -> dict[str, AttributeValue]:
-        name = scored.run.resource.get("service.name") if self._captured_elsewhere else None
-        return {semconv.SERVICE: clean(name)} if name else {}
+        service = scored.run.resource.get("service.name") if self._captured_elsewhere else None
+        contexts = judged.by_target(self._context_of)
+        scores = scored.scores.values()
+        for event in result_events(scored, scores, self._content, service=service):
+            logger.emit(
+                LogRecord(
+                    timestamp=now,
+                    observed_timestamp=now,
+                    context=contexts[event.target],
+                    severity_number=SeverityNumber.WARN if event.failed else SeverityNumber.INFO,
+                    severity_text="WARN" if event.failed else "INFO",
+                    body=event.body,
+                    attributes=event.attributes,
+                    event_name=str(semconv.EVENT_EVALUATION_RESULT),
+                )
+            )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter as Counted
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
@@ -46,7 +46,6 @@ MAX_DISTINCT = 100
 """Distinct values per attribute and exporter; further ones become `OTHER`."""
 MAX_STAGES = 20
 """Names of stages, likewise: they are the application's own."""
-_TARGETS: tuple[ScoreTarget, ...] = get_args(ScoreTarget)
 _FUNNEL, _LOSS = "retrieval_funnel", "right_documents_dropped"
 MAX_REMEMBERED = 10_000
 """Requests of which it is known which scores were recorded, and names of which the series is known."""
@@ -163,7 +162,7 @@ class MetricWriter:
             self._overflow(semconv.EVALUATION_SCORE_HISTOGRAM, 0)
         run = scored.run
         base: _Named = ((semconv.GEN_AI_WORKFLOW_NAME, run.sample.name),)
-        contexts = {target: self._context_of(judged.carrier(target)) for target in _TARGETS}
+        contexts = judged.by_target(self._context_of)
         if not scored.late:
             if not self._captured_elsewhere:
                 self._write_request(scored, base, contexts["retrieval"])

@@ -49,7 +49,7 @@ from ._attributes import (
     workflow_essentials,
 )
 from ._content import ContentPolicy
-from ._events import ATTEMPTED, event_attributes, verdict_attributes
+from ._events import ATTEMPTED, result_events
 from ._plan import SpanMode, plan_spans
 from ._span_ids import PinnedIds, evaluation_span_id
 
@@ -168,7 +168,7 @@ class SpanWriter:
         run = scored.run
         tracer = self._tracer()
         span = tracer.start_span(
-            _named(semconv.OPERATION_INVOKE_WORKFLOW, run.sample.name),
+            _span_name(semconv.OPERATION_INVOKE_WORKFLOW, run.sample.name),
             context=context_of(run.parent),
             kind=SpanKind.INTERNAL,
             attributes=workflow_essentials(run),
@@ -200,7 +200,7 @@ class SpanWriter:
     ) -> SpanContext | None:
         tracer = self._tracer()
         span = tracer.start_span(
-            _named(semconv.OPERATION_RETRIEVAL, retrieval.data_source_id),
+            _span_name(semconv.OPERATION_RETRIEVAL, retrieval.data_source_id),
             context=context_of(parent),
             kind=SpanKind.CLIENT,
             attributes=retrieval_essentials(retrieval),
@@ -260,7 +260,7 @@ class SpanWriter:
         )
         with PinnedIds.pin(tracer, span_id):
             span = tracer.start_span(
-                _named(semconv.OPERATION_EVALUATION, name),
+                _span_name(semconv.OPERATION_EVALUATION, name),
                 context=context_of(carrier),
                 kind=SpanKind.INTERNAL,
                 attributes=essentials,
@@ -292,19 +292,11 @@ class SpanWriter:
     ) -> None:
         if not self._span_events:
             return
-        if with_verdict and scored.verdict is not None:
-            attributes = verdict_attributes(scored, scored.verdict)
-            span.add_event(semconv.EVENT_EVALUATION_RESULT, attributes, timestamp_ns)
-        for score in scores:
-            if score.status in ATTEMPTED:
-                span.add_event(
-                    semconv.EVENT_EVALUATION_RESULT,
-                    event_attributes(scored, score, self._content),
-                    timestamp_ns,
-                )
+        for event in result_events(scored, scores, self._content, verdict=with_verdict):
+            span.add_event(semconv.EVENT_EVALUATION_RESULT, event.attributes, timestamp_ns)
 
 
-def _named(operation: semconv.Term, what: str | None) -> str:
+def _span_name(operation: semconv.Term, what: str | None) -> str:
     return f"{operation} {clean(what)}" if what else str(operation)
 
 

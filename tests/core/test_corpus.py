@@ -185,7 +185,7 @@ def test_dates_of_stores_are_read(value, seconds):
 def test_a_meter_lists_what_is_stale_and_what_contradicts():
     old, new = CASES["en"][:2]
     with RagMeter(exporters=["gaps"]) as meter:
-        meter.corpus(
+        meter.chunks(
             {
                 "hashed": "sha256:" + sha256(b"Another text.").hexdigest(),
                 "current": "sha256:" + sha256(b"It is as it was.").hexdigest(),
@@ -228,8 +228,8 @@ def test_a_meter_lists_what_is_stale_and_what_contradicts():
     [{"current": {"a": 3}}, {"updated_at": {"a": "soon"}}, {"older_than_s": 0}],
 )
 def test_what_makes_no_sense_is_refused(wrong):
-    with RagMeter(exporters=["gaps"]) as meter, pytest.raises(ConfigurationError, match="corpus: "):
-        meter.corpus(**wrong)
+    with RagMeter(exporters=["gaps"]) as meter, pytest.raises(ConfigurationError, match="chunks: "):
+        meter.chunks(**wrong)
 
 
 def test_a_meter_that_keeps_no_chunks_says_what_to_add():

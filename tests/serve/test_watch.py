@@ -209,7 +209,7 @@ def test_a_meter_that_does_not_watch_says_so():
 def test_objectives_and_the_webhook_can_be_said_to_the_server(backend, monkeypatch):
     server = _server(objectives=["qa:goodness>=0.5 for 90%"], webhook="http://127.0.0.1:9/secret")
     server.start()
-    assert [str(one) for one in server.meter.objectives()] == ["qa:goodness>=0.5 for 90%"]
+    assert [str(one) for one in server.meter.port.objectives.all()] == ["qa:goodness>=0.5 for 90%"]
     health = server.health()
     assert health["webhook"] == {"delivered": 0, "waiting": 0, "not_delivered": 0}
     assert "secret" not in str(health)

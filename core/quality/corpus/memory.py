@@ -95,17 +95,17 @@ class CorpusMemory:
             date = as_seconds(value)
             if date is None:
                 raise ConfigurationError(
-                    f"corpus: updated_at of {name!r} is {value!r}; pass ISO 8601, a datetime or seconds"
+                    f"chunks: updated_at of {name!r} is {value!r}; pass ISO 8601, a datetime or seconds"
                 )
             dates[name] = date
         for name, value in (current or {}).items():
             if type(value) is not str or not value:
                 raise ConfigurationError(
-                    f"corpus: {name!r} is {value!r}; pass 'sha256:' and its text's hash, or its version"
+                    f"chunks: {name!r} is {value!r}; pass 'sha256:' and its text's hash, or its version"
                 )
         if older_than_s is not None and not older_than_s > 0:
             raise ConfigurationError(
-                f"corpus: older_than_s is {older_than_s!r}; pass seconds above 0"
+                f"chunks: older_than_s is {older_than_s!r}; pass seconds above 0"
             )
         self._facts = CorpusFacts(
             current=dict(current or {}), updated_at=dates, older_than_s=older_than_s
