@@ -16,13 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._display.wording import number_of
 from .errors import ConfigurationError, TooLongError, loggable
-from .sample import RagSample
+from .sample import RagSample, Reference
 from .score import (
     Score,
     ScoreDirection,
@@ -332,7 +331,7 @@ def lacks_input(metric: Metric, sample: RagSample, inputs: Sequence[str]) -> boo
         sample: The request.
         inputs: Which inputs to look at: ``reference``, ``stages``.
     """
-    read = {option.partition(".")[0] for need in metric.needs for option in need.split("|")}
+    read = {whole for _, options in _options(tuple(metric.needs)) for whole, _ in options}
     return any(name in read and getattr(sample, name) is None for name in inputs)
 
 
@@ -349,15 +348,21 @@ def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
 
     Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
     """
-    for need in needs:
-        for option in need.split("|"):
-            whole, _, part = option.partition(".")
+    for need, options in _options(tuple(needs)):
+        for whole, part in options:
             given = getattr(sample, whole)
             if given is not None and (not part or given.supplies(part)):
                 break
         else:
             return need
     return None
+
+
+@lru_cache(maxsize=512)
+def _options(needs: tuple[str, ...]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return each need with its options: a sample's field, and the field of that or ""."""
+    cut = [(need, [option.partition(".") for option in need.split("|")]) for need in needs]
+    return [(need, [(whole, part) for whole, _, part in options]) for need, options in cut]
 
 
 def scores_without_value(
@@ -430,28 +435,28 @@ they say names fields, never what a request said, so that one object will do for
 
 
 def _reads_contexts(metric: Metric) -> bool:
-    return "contexts" in chain.from_iterable([need.split("|") for need in metric.needs])
+    return any(("contexts", "") in options for _, options in _options(tuple(metric.needs)))
 
 
 def _longest_text(metric: Metric, sample: RagSample) -> int:
     """Return the characters of the longest text that the metric reads."""
     reference = sample.reference
     texts: list[str | None] = []
-    for name in chain.from_iterable([need.split("|") for need in metric.needs]):
-        if name == "question":
-            texts += (sample.question, sample.search_query)
-        elif name == "contexts":
-            texts += [context.text for context in sample.support]
-        elif name == "stages":
-            texts.extend(
-                context.text for stage in sample.stages or () for context in stage.contexts or ()
-            )
-        elif name == "answer":
-            texts.append(sample.answer)
-        elif reference is not None and name == "reference.contexts":
-            texts.extend(reference.contexts)
-        elif reference is not None and name == "reference.answer":
-            texts.extend((reference.answer, *reference.alternative_answers))
+    for _, options in _options(tuple(metric.needs)):
+        for whole, part in options:
+            if whole == "question":
+                texts += (sample.question, sample.search_query)
+            elif whole == "contexts" and not part:
+                texts += [context.text for context in sample.support]
+            elif whole == "stages":
+                for stage in sample.stages or ():
+                    texts += [context.text for context in stage.contexts or ()]
+            elif whole == "answer":
+                texts.append(sample.answer)
+            elif reference is not None and part == "contexts":
+                texts += reference.contexts
+            elif reference is not None and part == "answer":
+                texts += (reference.answer, *reference.alternative_answers)
     return max(map(len, filter(None, texts)), default=0)
 
 
@@ -475,7 +480,7 @@ def _not_measurable(
         return scores_without_value(
             metric, "missing_input", f"not given: {missing}", missing=missing
         )
-    orphaned = _count_orphans(metric, sample)
+    orphaned = 0 if sample.reference is None else _count_orphans(metric, sample.reference)
     if orphaned:
         return scores_without_value(
             metric,
@@ -496,13 +501,12 @@ def _not_measurable(
     return None
 
 
-def _count_orphans(metric: Metric, sample: RagSample) -> int:
+def _count_orphans(metric: Metric, reference: Reference) -> int:
     """Return how many golden ids name no chunk any more, of those that the metric would look for.
 
     What is retrieved instead of them cannot be told from what is wrong: no number would be true.
     """
-    reference = sample.reference
-    if reference is None or not reference.orphaned_ids:
+    if not reference.orphaned_ids:
         return 0
     by_id = "reference.context_ids" in metric.needs or (
         not reference.contexts and any("reference.context_ids" in need for need in metric.needs)

@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.metrics._display.wording import first_words, number_of, quote_text
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
-from ragmeter.metrics.text.analysis import Analysis, analyse, latest
+from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all, latest
 from ragmeter.metrics.text.citations import without_marks
 from ragmeter.metrics.text.framing import claim_terms, claim_texts
 from ragmeter.metrics.text.negation import Denial, denials
+from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
     SearchTerms,
     Vocabulary,
     absent_runs,
     as_written,
     compared_terms,
-    credit,
+    credit_each,
     find_terms,
     search_terms,
     together,
@@ -90,6 +92,11 @@ class Claims:
         ]
 
     @cached_property
+    def comparable(self) -> bool:
+        """Whether the answer is in a script that a chunk is written in."""
+        return share_a_script(self.answer, self.contexts)
+
+    @cached_property
     def weakest_said(self) -> tuple[str, str]:
         """Name the sentence to look at, with its words that no chunk has and without; empty: there is none."""
         at = self.weakest
@@ -131,14 +138,16 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
 
     said = without_marks(answer)
-    contexts = [analyse(text) for text in texts]
+    contexts = analyse_all(texts)
     for context in contexts:
         context.cut_by_sentence()  # other metrics need the sentences
     texts, terms = said.memoize(claim_texts), said.memoize(claim_terms)
     looked_for = said.memoize(_every_term)
     each = [find_terms(context, looked_for) for context in contexts]
     there = together(each)
-    unsupported = [len(one) - credit(one, there) for one in terms]
+    unsupported = [
+        len(one) - found for one, found in zip(terms, credit_each(terms, there), strict=True)
+    ]
     lacking: list[list[str]] = []
     longest = 0
     for one, missing in zip(terms, unsupported, strict=True):
@@ -166,4 +175,4 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
 
 def _every_term(answer: Analysis) -> SearchTerms:
     sentences = (*answer.memoize(compared_terms), *answer.memoize(claim_terms))
-    return search_terms(term for sentence in sentences for term in sentence)
+    return search_terms(chain.from_iterable(sentences))

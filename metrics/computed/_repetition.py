@@ -85,7 +85,7 @@ def _shingles(words: Sequence[str]) -> frozenset[object]:
         return frozenset({tuple(words)} if words else ())
     if isinstance(words, str):
         runs = islice(_RUNS if len(words) < _LONGEST else _runs(len(words)), len(words) - _SIZE + 1)
-        return frozenset(map(words.__getitem__, runs))
+        return frozenset([words[run] for run in runs])
     return frozenset(zip(*[words[start:] for start in range(_SIZE)], strict=False))
 
 

@@ -10,7 +10,6 @@ from ragmeter.metrics._display.wording import number_of, quote_text
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.scripts import share_a_script
 
 from ._claims import Claims, claims_of
 from .precision_recall_f1 import MOST_ITEMS
@@ -55,7 +54,7 @@ class FactConflict(ComputedMetric):
         claims = claims_of(sample)
         if not any(context.units for context in claims.contexts):
             return (self._without_value("nothing was retrieved"),)
-        if not share_a_script(claims.answer, claims.contexts):
+        if not claims.comparable:
             return (self._without_value("answer and chunks are in different scripts"),)
         items = _items(claims)[:MOST_ITEMS]
         if not items:

@@ -16,7 +16,7 @@ from ragmeter.metrics.errors import ConfigurationError, TooLongError
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all
 from ragmeter.metrics.text.overlap import coverage
 
 from ._ranking import average_precision
@@ -42,8 +42,8 @@ _MOST_WINDOWS = 10_000_000
 """Sentences of a reference times windows that they are looked for in."""
 
 
-def _contexts(sample: RagSample, *, by_sentence: bool = False) -> list[Analysis]:
-    contexts = [analyse(context.text) for context in sample.contexts or ()]
+def _contexts(sample: RagSample, *, by_sentence: bool = False) -> Sequence[Analysis]:
+    contexts = analyse_all([context.text for context in sample.contexts or ()])
     if by_sentence:
         # A text's tokens follow from its sentences' tokens, but not the other way round.
         for context in contexts:

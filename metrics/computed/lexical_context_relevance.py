@@ -14,7 +14,7 @@ from ragmeter.metrics.errors import TooLongError
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import Analysis, analyse
+from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all
 from ragmeter.metrics.text.question_words import asks, topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
@@ -80,7 +80,7 @@ class LexicalContextRelevance(ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""
         question = analyse(sample.searched_for or "")
-        contexts = [analyse(context.text) for context in sample.contexts or ()]
+        contexts = analyse_all([context.text for context in sample.contexts or ()])
         topic = question.memoize(topic_terms)
         if sample.search_query is None and not asks(question):
             return (self._without_value("no question in the turn: ask with the condensed one"),)

@@ -12,8 +12,7 @@ from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.refusals import sentence_kinds
-from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.terms import compared_terms, credit
+from ragmeter.metrics.text.terms import compared_terms, credit_each
 
 from ._claims import claims_of
 from .lexical import WINDOW_THRESHOLD
@@ -66,14 +65,14 @@ class LexicalContextUtilization(ComputedMetric):
         ]
         if not claiming:
             return (self._without_value("no sentence of the answer claims anything"),)
-        if not share_a_script(answer, contexts):
+        if not given.comparable:
             return (self._without_value("answer and chunks are in different scripts"),)
         won = [0.0] * len(contexts)
         sources: list[ScoreItem] = []
         total = 0
-        for at, terms in claiming:
+        by_chunk = [credit_each([terms for _, terms in claiming], one) for one in given.each]
+        for (at, terms), covered in zip(claiming, zip(*by_chunk, strict=True), strict=True):
             total += len(terms)
-            covered = [credit(terms, one) for one in given.each]
             best = max(covered)
             from_these = []
             if best >= WINDOW_THRESHOLD * len(terms):
@@ -86,7 +85,7 @@ class LexicalContextUtilization(ComputedMetric):
                         f"sentence-{at + 1}",
                         None,
                         answer.sentences[at],
-                        ", ".join(f"chunk-{number + 1}" for number in from_these) or None,
+                        ", ".join([f"chunk-{number + 1}" for number in from_these]) or None,
                         None,
                         best / len(terms),
                     )

@@ -12,8 +12,7 @@ from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.scripts import share_a_script
-from ragmeter.metrics.text.terms import compared_terms, credit
+from ragmeter.metrics.text.terms import compared_terms, credit_each
 
 from ._claims import Claims, claims_of
 from .precision_recall_f1 import MOST_ITEMS
@@ -62,9 +61,9 @@ class LexicalGroundedness(ComputedMetric):
         terms = [term for sentence in sentences for term in sentence]
         if not terms:
             return (self._without_value("no content word in the answer"),)
-        if not share_a_script(answer, contexts):
+        if not claims.comparable:
             return (self._without_value("answer and chunks are in different scripts"),)
-        covered = [credit(sentence, claims.held) for sentence in sentences]
+        covered = credit_each(sentences, claims.held)
         shares = [
             found / len(sentence) if sentence else None
             for found, sentence in zip(covered, sentences, strict=True)

@@ -14,7 +14,6 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.function_words import has_cyrillic
-from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.stems import CONTENT
 from ragmeter.metrics.text.terms import in_order
 from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise
@@ -85,7 +84,7 @@ class Support(ComputedMetric):
         words = sum(map(len, claims.terms))
         if not words:
             return self._without_value("the answer claims nothing")
-        if not share_a_script(claims.answer, claims.contexts):
+        if not claims.comparable:
             return self._without_value("answer and chunks are in different scripts")
         unsupported = sum(claims.unsupported)
         shares = (1 - unsupported / words, _neighbours(claims), _order(claims, words))

@@ -7,7 +7,7 @@ than its bound only until the next text comes.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any, TypeVar
 
 from ragmeter.metrics._process import fork
@@ -30,7 +30,15 @@ from .tokens import (
     tokens_of_runs,
 )
 
-__all__ = ["Analysis", "analyse", "comparable_tokens", "forget_texts", "latest", "shared"]
+__all__ = [
+    "Analysis",
+    "analyse",
+    "analyse_all",
+    "comparable_tokens",
+    "forget_texts",
+    "latest",
+    "shared",
+]
 
 T = TypeVar("T")
 
@@ -201,10 +209,9 @@ class Analysis:
     @lazy_attribute
     def sentence_content(self) -> list[list[str]]:
         """The content tokens of each sentence."""
-        return [
-            [stemmed for stemmed in sentence if stemmed is not None]
-            for sentence in self._by_sentence(self.stems)
-        ]
+        is_none = _NO_STEM.__contains__
+        sentences = self._by_sentence(self.stems)
+        return [list(filterfalse(is_none, stems)) for stems in sentences]  # type: ignore[arg-type]
 
     @lazy_attribute
     def sentence_sets(self) -> list[frozenset[str | None]]:
@@ -281,6 +288,7 @@ class _Memory:
         self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
         self._lock = fork.lock()
         self._latest: tuple[Any, Any] | None = None
+        self._latest_texts: tuple[tuple[str, ...], tuple[Analysis, ...]] = (), ()
 
     def latest(self, key: Any, make: Callable[[], T]) -> T:
         """Return what was made for `key` if it is the key asked for last, else make it."""
@@ -300,10 +308,20 @@ class _Memory:
                 self._known.put(text, known, _bytes_of(text))
         return known
 
+    def get_all(self, texts: tuple[str, ...]) -> tuple[Analysis, ...]:
+        """Return what is known of each text; of one request several metrics ask that in turn."""
+        asked, found = self._latest_texts
+        if asked != texts:
+            found = tuple(map(self.get, texts))
+            if texts and texts[0] in self._known:  # there is room for all of them
+                self._latest_texts = texts, found
+        return found
+
     def clear(self) -> None:
         """Forget every text."""
         self._known.clear()
         self._latest = None
+        self._latest_texts = (), ()
         _words.clear()
 
 
@@ -320,6 +338,11 @@ fork.forget(_memory.clear)
 def analyse(text: str) -> Analysis:
     """Return the `Analysis` of `text`, the same object for as long as it is remembered."""
     return _memory.get(text)
+
+
+def analyse_all(texts: Iterable[str]) -> tuple[Analysis, ...]:
+    """Return the `Analysis` of each text, as `analyse` does."""
+    return _memory.get_all(tuple(texts))
 
 
 def latest(texts: Any, make: Callable[[], T]) -> T:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
+
 from .analysis import Analysis
 from .dates import date_keys, date_spans
 from .numerals import HAN_DIGITS, decimal
@@ -145,9 +147,10 @@ def absent_facts(
             continue
         if has_number:
             given = given or _Sources(contexts, question)
-            if any(map(_has_digit, terms)) or any(
-                counted not in given.low for counted in _UNIT_AFTER.findall(text.lower())
-            ):
+            low = given.low
+            if any(map(_has_digit, terms)) or [
+                counted for counted in _UNIT_AFTER.findall(text.lower()) if counted not in low
+            ]:
                 found += _absent_numbers(at, text, given)
         if terms and len(terms) <= few[at] and not text[1:].islower():
             given = given or _Sources(contexts, question)
@@ -188,16 +191,20 @@ class _Sources:
 
     def __init__(self, contexts: Sequence[Analysis], question: Analysis) -> None:
         self.texts = [*contexts, question]
-        self._low: str | None = None
-        self._plain: list[float] | None = None
-        self._dates: frozenset[str] | None = None
-        self._bare: str | None = None
 
-    @property
+    @lazy_attribute
     def low(self) -> str:
-        if self._low is None:
-            self._low = "\n".join(text.text for text in self.texts).lower().replace("ё", "е")
-        return self._low
+        """All texts, in small letters."""
+        return "\n".join([text.text for text in self.texts]).lower().replace("ё", "е")
+
+    @lazy_attribute
+    def _bare(self) -> str:
+        """The same without what parts the digits of a number."""
+        return _INSIDE_NUMBER.sub(r"\1", self.low)
+
+    @lazy_attribute
+    def _dates(self) -> frozenset[str]:
+        return frozenset().union(*[date_keys(flat(text.text)) for text in self.texts])
 
     def has(self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool) -> bool:
         """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
@@ -240,17 +247,11 @@ class _Sources:
         """Return whether the date that stands at a place of a sentence is in a chunk, however written."""
         for start, end in date_spans(said):
             if start <= at < end:
-                if self._dates is None:
-                    self._dates = frozenset().union(
-                        *[date_keys(flat(text.text)) for text in self.texts]
-                    )
                 return not self._dates.isdisjoint(date_keys(said[start:end], whole=True))
         return False
 
     def _surely_lacks(self, values: Sequence[str]) -> bool:
         """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
-        if self._bare is None:
-            self._bare = _INSIDE_NUMBER.sub(r"\1", self.low)
         for value in values:
             digits = value.replace(".", "").strip("0")
             # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.
@@ -277,24 +278,21 @@ class _Sources:
         plain = self.plain
         added = plain if _ADDED.search(said) else [n for n in plain if f"{n:.10g}" in said]
         known = frozenset(added)
-        if any(round(number - one, 6) in known or number + one in known for one in added):
+        if [one for one in added if round(number - one, 6) in known or number + one in known]:
             return True
         years = [other for other in plain if 999 < other < 2100]
-        if value.endswith("0") and any(number <= year < number + 10 for year in years):
+        if value.endswith("0") and [year for year in years if number <= year < number + 10]:
             return True  # the 1990s
-        if any(year // 100 + 1 == number for year in years):
+        if number in [year // 100 + 1 for year in years]:
             return True  # the 19th century
         return hedged and any(_rounds(other, number) for other in plain)
 
-    @property
+    @lazy_attribute
     def plain(self) -> list[float]:
         """All numbers by value."""
-        if self._plain is None:
-            every = {value for text in self.texts for value in text.memoize(_values)}
-            self._plain = sorted(
-                float(one) for one in every if one.replace(".", "", 1).isdecimal() and len(one) < 16
-            )
-        return self._plain
+        every = frozenset().union(*[text.memoize(_values) for text in self.texts])
+        plain = [one for one in every if one.replace(".", "", 1).isdecimal()]
+        return sorted([float(one) for one in plain if len(one) < 16])
 
 
 def _count_of_list(said: str) -> int:
@@ -363,7 +361,7 @@ def _is_range(keys: frozenset[str]) -> bool:
 
 def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) -> list[Fact]:
     words = text.split()
-    if "**" in text or sum(word[:1].isupper() for word in words) * 2 > len(words):
+    if "**" in text or sum([word[:1].isupper() for word in words]) * 2 > len(words):
         return []  # a heading
     found: list[Fact] = []
     for name in _NAME.finditer(text):

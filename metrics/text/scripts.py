@@ -59,7 +59,7 @@ def script_of(known: Analysis) -> str | None:
 
 
 def _count(letters: re.Pattern[str], text: str) -> int:
-    return sum(map(len, letters.findall(text)))
+    return len("".join(letters.findall(text)))
 
 
 def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:

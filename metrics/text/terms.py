@@ -24,6 +24,7 @@ __all__ = [
     "as_written",
     "compared_terms",
     "credit",
+    "credit_each",
     "find_terms",
     "held_in_line",
     "in_order",
@@ -131,15 +132,11 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(_line)
-    words = frozenset(filter(line.__contains__, looked_for.pairs))
+    words = frozenset([pair for pair in looked_for.pairs if pair in line])
     parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
         words |= looked_for.others & known.memoize(_other_terms)
-    return Vocabulary(words, parts & known.memoize(_characters))
-
-
-def _characters(known: Analysis) -> frozenset[str]:
-    return frozenset(known.memoize(_line))
+    return Vocabulary(words, frozenset([one for one in parts if one in line]))
 
 
 def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
@@ -163,12 +160,12 @@ def _other_terms(known: Analysis) -> frozenset[str]:
 
 
 def _others_of(runs: Iterable[str]) -> list[str]:
-    return _terms_of_runs(run for run in runs if len(run) == 1 or not is_han(run))
+    return _terms_of_runs([run for run in runs if len(run) == 1 or not is_han(run)])
 
 
 def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     """Return the terms that are looked for in one of `sentence_lines`."""
-    found = set(filter(line.__contains__, looked_for.pairs))
+    found = {pair for pair in looked_for.pairs if pair in line}
     if looked_for.others:
         found |= looked_for.others.intersection(_others_of(filter(None, line.split("\n"))))
     return found
@@ -212,15 +209,23 @@ def credit(terms: Sequence[str], there: Vocabulary) -> float:
     A Han bigram of which only the two characters are there counts half; a Han character that
     stands alone is there when the character is.
     """
+    return credit_each((terms,), there)[0]
+
+
+def credit_each(sentences: Iterable[Sequence[str]], there: Vocabulary) -> list[float]:
+    """Return the `credit` of the terms of each sentence."""
     words, characters = there
-    whole = sum(map(words.__contains__, terms))
-    if not characters or whole == len(terms):
-        return whole
-    part = 0.0
-    for term in terms:
-        if term not in words and term[0] in characters and term[-1] in characters:
-            part += 1.0 if len(term) == 1 else _HALF
-    return whole + part
+    if not characters:
+        return [sum(map(words.__contains__, terms)) for terms in sentences]
+    found: list[float] = []
+    for terms in sentences:
+        absent = [term for term in terms if term not in words]
+        whole: float = len(terms) - len(absent)
+        if absent:
+            parts = [t for t in absent if t[0] in characters and t[-1] in characters]
+            whole += sum([1.0 if len(term) == 1 else _HALF for term in parts], 0.0)
+        found.append(whole)
+    return found
 
 
 def present(terms: Iterable[str], there: Vocabulary) -> list[str]:

@@ -131,8 +131,8 @@ class CorpusMemory:
             seen: set[int] = set()
             for place, context in enumerate(contexts):
                 # Where texts are not captured, ids name the chunks.
-                rank = rank_of(context.text or f"id {context.id}")
-                if rank in seen or not (context.text or context.id):
+                name = context.text or (context.id and f"id {context.id}")
+                if not name or (rank := rank_of(name)) in seen:
                     continue
                 seen.add(rank)
                 count = self.counts.get(rank) or self.counts.add(_count_of(rank, context, at))
