@@ -18,7 +18,7 @@ SOURCES = sorted(
     if "__pycache__" not in path.parts
 )
 
-MOST_PARTICIPLES = 174  # the aim: 150
+MOST_PARTICIPLES = 170  # the aim: 150
 MOST_SHARED_CLASS_NAMES = 54  # the aim: 20
 
 IRREGULAR = frozenset(

@@ -14,7 +14,7 @@ from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics._files.samples import Row
 from ragmeter.quality.gaps.gap import MOST_LOOKED_AT, Gap, GapList
-from ragmeter.quality.gaps.memory import GapMemory, asked_of, measured
+from ragmeter.quality.gaps.memory import GapMemory, asked_of, read_values
 from ragmeter.quality.gaps.sample import Sample, rank_of
 
 __all__ = ["GAP_HEADS", "FoundGaps", "GapSearch"]
@@ -90,7 +90,7 @@ class GapSearch:
         sample = row.sample
         word = None if verdict is None else verdict.word
         name = f"{row.file}:{row.line}"
-        asked, bad = asked_of(name, sample.searched_for, measured(scores), word)
+        asked, bad = asked_of(name, sample.searched_for, read_values(scores), word)
         if bad is None:
             return
         self._memory.add(asked, bad=bad)

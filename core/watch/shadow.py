@@ -155,10 +155,10 @@ def _call_of(retriever: Any) -> Callable[[str], Iterable[Any]]:
 
     def ask(question: str) -> Iterable[Any]:
         made = call(question)
-        return asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made
+        return asyncio.run(_result_of(made)) if inspect.isawaitable(made) else made
 
     return ask
 
 
-async def _awaited(made: Any) -> Any:
+async def _result_of(made: Any) -> Any:
     return await made

@@ -117,17 +117,17 @@ class ChunkReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{one.bad} of {one.led} requests went badly where this chunk stood first: {_named(one)}"
+            f"{one.bad} of {one.led} requests went badly where this chunk stood first: {_text_of(one)}"
             for one in self.bad
         ]
         lines += [
-            f"in {one.seen_used} prompts and never used: {_named(one)}" for one in self.unused
+            f"in {one.seen_used} prompts and never used: {_text_of(one)}" for one in self.unused
         ]
         lines += [
             f"{one.figures[0]} or {one.figures[1]}: {one.sentences[0]!r}, {one.sentences[1]!r}"
             for one in self.conflicts
         ]
-        lines += [f"stale ({one.reason}): {_named(one.chunk)}" for one in self.stale]
+        lines += [f"stale ({one.reason}): {_text_of(one.chunk)}" for one in self.stale]
         if self.undated is None or self.unverified is None:
             return "no chunk was seen yet"
         unknown = (
@@ -169,8 +169,8 @@ def list_chunks(
     dated = [one for one in every if _date(one, facts) is not None]
     verified = [one for one in every if one.id in facts.current]
     return ChunkReport(
-        bad=tuple(map(_seen, sorted(bad, key=lambda one: (-one.bad, one.rank))[:_MOST_LISTED])),
-        unused=tuple(map(_seen, unused[:_MOST_LISTED])),
+        bad=tuple(map(_view_of, sorted(bad, key=lambda one: (-one.bad, one.rank))[:_MOST_LISTED])),
+        unused=tuple(map(_view_of, unused[:_MOST_LISTED])),
         conflicts=tuple(_conflicts(counts, compared))[:_MOST_LISTED],
         stale=tuple(_stale(every, compared, facts, now))[:_MOST_LISTED],
         n_requests=n_requests,
@@ -183,13 +183,13 @@ def list_chunks(
     )
 
 
-def _seen(one: ChunkCount) -> SeenChunk:
+def _view_of(one: ChunkCount) -> SeenChunk:
     return SeenChunk(
         one.id, one.quote, one.n, one.led, one.bad, one.seen_used, one.used, one.last_seen
     )
 
 
-def _named(one: SeenChunk) -> str:
+def _text_of(one: SeenChunk) -> str:
     return f"{one.id}: {one.quote!r}" if one.id else repr(one.quote)
 
 
@@ -197,7 +197,7 @@ def _conflicts(counts: ChunkCounts, compared: list[ChunkTerms]) -> list[ChunkCon
     found = []
     for one in find_conflicts(compared):
         a, b = (counts.get(rank) for rank in one.ranks)
-        pair = (None if a is None else _seen(a), None if b is None else _seen(b))
+        pair = (None if a is None else _view_of(a), None if b is None else _view_of(b))
         found.append(
             (
                 -(a.n if a else 0) - (b.n if b else 0),
@@ -227,7 +227,7 @@ def _stale(
         if reason is None and limit is not None and date is not None and now - date > limit:
             reason = "old"
         if reason is not None:
-            found.append(StaleChunk(_seen(one), reason))
+            found.append(StaleChunk(_view_of(one), reason))
     return found
 
 

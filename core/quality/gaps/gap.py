@@ -164,7 +164,7 @@ def _gap(
     refused = sum(
         one.refused and one.relevance is not None and one.relevance >= _ON_TOPIC for one in members
     ) / len(members)
-    suited = _suited(members, search)
+    suited = _share_suited(members, search)
     diagnosis: Diagnosis
     if len(members) < _LEAST_MEMBERS:
         diagnosis = "unclear"
@@ -203,7 +203,7 @@ def _gap(
     )
 
 
-def _suited(members: Sequence[Asked], search: ChunkSearch | None) -> float | None:
+def _share_suited(members: Sequence[Asked], search: ChunkSearch | None) -> float | None:
     """Return the share of members for which a chunk that other requests got suits better than their own."""
     looked_up = [one for one in members if one.terms and one.question][:_MOST_MEMBERS]
     if search is None or not len(search) or not looked_up:

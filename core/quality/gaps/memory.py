@@ -20,7 +20,7 @@ from .chunks import ChunkTerms, read_chunk, topic_hashes
 from .gap import MOST_LOOKED_AT, GapList, list_gaps
 from .sample import Asked, Sample, rank_of
 
-__all__ = ["READ", "GapMemory", "asked_of", "is_bad", "measured"]
+__all__ = ["READ", "GapMemory", "asked_of", "is_bad", "read_values"]
 
 DAYS = 14
 REQUESTS = 500
@@ -80,7 +80,7 @@ def asked_of(
     )
 
 
-def measured(scores: Mapping[str, Score]) -> dict[str, float | None]:
+def read_values(scores: Mapping[str, Score]) -> dict[str, float | None]:
     """Return the values of `READ` that were measured."""
     found = ((name, scores.get(name)) for name in READ)
     return {name: one.value for name, one in found if one is not None and one.status == "ok"}
@@ -140,7 +140,7 @@ class GapMemory:
         asked, bad = asked_of(
             run.run_id,
             sample.searched_for,
-            measured(scored.scores),
+            read_values(scored.scores),
             None if scored.verdict is None else scored.verdict.word,
             at=run.started_ns / 1e9,
             workflow=run.name or "",
@@ -182,12 +182,13 @@ class GapMemory:
             until: Of requests before then.
         """
 
-        def wanted(asked: Asked) -> bool:
+        def is_counted(asked: Asked) -> bool:
             return since <= asked.at < until and workflow in (None, asked.workflow)
 
         with self._lock:
             days = list(self._days.values())
             bad, good = (
-                Sample.union((day[side] for day in days), MOST_LOOKED_AT, wanted) for side in (0, 1)
+                Sample.union((day[side] for day in days), MOST_LOOKED_AT, is_counted)
+                for side in (0, 1)
             )
             return list_gaps(bad, good, self._chunks)
