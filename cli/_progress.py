@@ -22,9 +22,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ragmeter.metrics.judge.protocol import JudgeStats
+
 from ._console import Console
 
-__all__ = ["Advance", "progress", "waiting"]
+__all__ = ["Advance", "judge_note", "progress", "waiting"]
 
 Advance = Callable[[str], None]
 """Call it once per finished step with a short note, which is shown beside the bar."""
@@ -69,6 +71,18 @@ def progress(label: str, total: int, console: Console | None = None) -> Iterator
             yield lambda note: bar.update(task, advance=1, note=note)
         return
     yield _Lines(label, total, screen)
+
+
+def judge_note(spent: JudgeStats) -> str:
+    """Return what stands beside the progress: what the judge has done; nothing where nothing was asked."""
+    if not spent.calls and not spent.cache_hits:
+        return ""
+    failed = sum(spent.errors.values())
+    return (
+        f"{spent.calls} calls, {spent.input_tokens:,} + {spent.output_tokens:,} tokens"
+        + (f", {spent.cache_hits} cached" if spent.cache_hits else "")
+        + (f", {failed} failed" if failed else "")
+    )
 
 
 @contextmanager

@@ -301,13 +301,12 @@ def evaluate(
 
         from ._metric_files import metrics_named
         from ._output_paths import check_output_paths
-        from .evaluate._baseline import read_baseline
         from .evaluate._data import check_data, files_of, readable
         from .evaluate._first_look import notes_on
         from .evaluate._html_report import check_page, write_page
         from .evaluate._markdown import write_markdown
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
-        from .evaluate.run import EvaluateOptions, run_evaluation
+        from .evaluate.run import EvaluateOptions, read_baseline, run_evaluation
 
         # Before anything is opened, and long before a judge is paid.
         data = files_of(data or ())

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ragmeter.cli._console import say
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
-from ragmeter.cli._progress import progress
+from ragmeter.cli._progress import judge_note, progress
 from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import read_samples
@@ -34,7 +34,6 @@ from ._evaluation import EvaluateOptions, EvaluationReport
 from ._folder_rows import add_rows_of
 from ._listed import RowList
 from ._parts import Folder, Shard, shard_of
-from ._progress_note import note
 from ._sums import EvaluationSums
 from ._worst_rows import WorstRows
 
@@ -153,7 +152,7 @@ def _processes(options: EvaluateOptions) -> int:
 
 
 def _beside(options: EvaluateOptions) -> str:
-    return note(_judge_stats(options))
+    return judge_note(_judge_stats(options))
 
 
 def _judges(scorer: Scorer) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
-from ragmeter.cli._progress import Advance, progress
+from ragmeter.cli._progress import Advance, judge_note, progress
 from ragmeter.metrics import (
     ConfigurationError,
     Metric,
@@ -33,16 +33,17 @@ from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.protocol import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.quality.decision import check_limits
+from ragmeter.quality.earlier_run import read_scores
+from ragmeter.quality.row_scores import RowScores
 
 from ._comparison import OtherRetriever
 from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
 from ._gaps import GapSearch
-from ._progress_note import note
 from ._recorded import evaluate_recorded, is_recorded
 from ._score_file import ScoreFile
 from ._sums import EvaluationSums
 
-__all__ = ["EvaluateOptions", "EvaluationReport", "run_evaluation"]
+__all__ = ["EvaluateOptions", "EvaluationReport", "read_baseline", "run_evaluation"]
 
 
 def choose_metrics(options: EvaluateOptions) -> list[Metric]:
@@ -109,6 +110,19 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
     )
 
 
+def read_baseline(path: Path) -> RowScores:
+    """Return the scores of an earlier run, from its ``--out`` file or folder.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or was not written by ``ragmeter evaluate``.
+    """
+    if path.is_dir():
+        from ._folder import scores_of_folder  # noqa: PLC0415 -- brings pyarrow, an extra
+
+        return scores_of_folder(path)
+    return read_scores(path, "--baseline")
+
+
 class _Pass:
     """One pass over the data set: takes the next row, scores it, and takes in its scores."""
 
@@ -149,7 +163,7 @@ class _Pass:
         async def work(advance: Advance) -> None:
             while (row := self._next_row()) is not None:
                 await self._score(row)
-                advance(note(self.spent))
+                advance(judge_note(self.spent))
 
         try:
             with progress("scoring", total) as advance:

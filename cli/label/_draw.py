@@ -31,14 +31,12 @@ class Drawing(NamedTuple):
     requests: Sequence[ScoredRequest]
     probability: float | None
     """That each was among them; None: they were picked."""
-    of: int
-    """How many there were to draw from."""
 
 
-def draw(
-    results: ResultFile, score: str, count: int, *, at_least: float = 0.0, judged: bool = True
-) -> Drawing:
-    """Draw requests: each with the same probability, whatever it is like.
+def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) -> Drawing:
+    """Draw requests, among those that the judge has a value of, where there are any.
+
+    Each has the same probability, whatever it is like.
 
     Those at the lowest places are drawn, and the probability is the next place above them: given that, each
     request was drawn or not independently of the others.
@@ -49,16 +47,15 @@ def draw(
         count: How many are wanted.
         at_least: The probability that an earlier drawing from the same file had. What was added to the
             file since then is drawn with it, too, so there may be more than `count`.
-        judged: Draw among those that the judge has a value of, where there are any.
 
     Raises:
         ConfigurationError: There is nothing to draw from.
     """
-    able = sorted(_able(results, score, judged=judged), key=lambda one: one.place)
+    able = sorted(_able(results, score), key=lambda one: one.place)
     probability = 1.0 if count >= len(able) else able[count].place
     probability = max(probability, at_least)
     chosen = [one for one in able if one.place < probability]
-    return Drawing(chosen, probability, len(able))
+    return Drawing(chosen, probability)
 
 
 def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
@@ -78,10 +75,10 @@ def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
         )
     turned = known[0][1].scores[score].lower_is_better
     known.sort(key=lambda pair: (-pair[0] if turned else pair[0], pair[1].place))
-    return Drawing([one for _, one in known[:count]], None, len(known))
+    return Drawing([one for _, one in known[:count]], None)
 
 
-def _able(results: ResultFile, score: str, *, judged: bool = True) -> list[ScoredRequest]:
+def _able(results: ResultFile, score: str) -> list[ScoredRequest]:
     """Return the requests that somebody could label; judged ones only, if any are."""
     needed = NEEDED.get(score, NEEDED_OF_ANY)
     able = [one for one in results.requests if one.has.issuperset(needed)]
@@ -96,4 +93,4 @@ def _able(results: ResultFile, score: str, *, judged: bool = True) -> list[Score
         for one in able
         if (verdict := one.scores.get(score)) is not None and verdict.value is not None
     ]
-    return has_value if judged and has_value else able
+    return has_value or able

@@ -29,7 +29,7 @@ from ._draw import Drawing, draw, pick_worst
 from ._screen import Screen, grade_of
 from ._wording import LANGUAGES, WORDINGS, Language
 
-__all__ = ["LabelOptions", "SessionSummary", "run_labelling"]
+__all__ = ["LabelOptions", "run_labelling"]
 
 LEAST_FOR_MEAN = 30
 """Labels before the mean so far is shown, and so are few that it is shown only"""
@@ -61,17 +61,7 @@ class LabelOptions:
     """Of the words on the screen; None: that of the terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """What became of a session."""
-
-    labels: int
-    """Labels that the rater gave in it; skipped requests are none."""
-    left: int
-    """Drawn requests that the rater has not seen yet."""
-
-
-def run_labelling(options: LabelOptions, console: Console) -> SessionSummary:
+def run_labelling(options: LabelOptions, console: Console) -> None:
     """Show requests until all are labelled or the rater stops; each label is kept at once.
 
     Raises:
@@ -92,7 +82,7 @@ def run_labelling(options: LabelOptions, console: Console) -> SessionSummary:
     known = _known(options)
     drawing = _drawing(options, results, known)
     samples = samples_at(texts, [one.line for one in drawing.requests])
-    return _Session(options, console, drawing, samples, known).run()
+    _Session(options, console, drawing, samples, known).run()
 
 
 def _name_texts(results: ResultFile, data: Path) -> None:
@@ -164,7 +154,7 @@ class _Session:
         self._said = {one.request: one for one in known if one.rater == self._rater}
         self._given = 0
 
-    def run(self) -> SessionSummary:
+    def run(self) -> None:
         requests = self._drawing.requests
         waiting = [one for one in requests if one.request not in self._said]
         place, whole = 0, False
@@ -199,8 +189,6 @@ class _Session:
             )
         )
         self._say_rates()
-        left = sum(one.request not in self._said for one in requests)
-        return SessionSummary(self._given, left)
 
     def _key(self) -> str | None:
         """Return the next key that means something."""
