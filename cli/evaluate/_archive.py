@@ -31,7 +31,7 @@ from ragmeter.scorer import Scorer
 
 from ._by_segment import BySegment
 from ._evaluation import EvaluateOptions
-from ._known import KnownRows
+from ._known_rows import KnownRows
 from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 

@@ -32,8 +32,8 @@ from ragmeter.scorer import Scorer
 from ._archive import Archive, MeasurementPlan, ScoringPlan
 from ._evaluation import EvaluateOptions, EvaluationReport
 from ._folder_rows import add_rows_of
-from ._listed import RowList
 from ._parts import Folder, Shard, shard_of
+from ._row_list import RowList
 from ._sums import EvaluationSums
 from ._worst_rows import WorstRows
 

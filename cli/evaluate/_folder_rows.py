@@ -23,8 +23,8 @@ from ragmeter.metrics._files.samples import Row
 from ragmeter.metrics._files.scratch_database import scratch_database
 
 from ._archive import MeasurementPlan
-from ._listed import ListedRow, RowList
 from ._parts import Folder, description_of
+from ._row_list import ListedRow, RowList
 from ._sums import EvaluationSums
 
 __all__ = ["add_rows_of"]

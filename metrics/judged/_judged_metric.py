@@ -161,7 +161,7 @@ class JudgedMetric(Metric):
             direction=self.direction_of(name),
         )
 
-    def bounded(
+    def score_of_verdicts(
         self,
         name: str,
         bounds: tuple[float, float],
@@ -417,7 +417,9 @@ def ratio_score(
     least = true / total
     bounds = (least, (true + unknown) / total)
     said = f"{true} of {total} {said}"
-    return metric.bounded(name, bounds, unknown, least=least, said=said, items=items, label=label)
+    return metric.score_of_verdicts(
+        name, bounds, unknown, least=least, said=said, items=items, label=label
+    )
 
 
 def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) -> Score:
@@ -432,4 +434,4 @@ def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) ->
     said += f"{useful / len(verdicts):.4g})"
     unknown = sum(verdict is None for verdict in verdicts)
     least = average_precision([verdict is True for verdict in verdicts]) or 0.0
-    return metric.bounded(name, bounds, unknown, least=least, said=said, items=items)
+    return metric.score_of_verdicts(name, bounds, unknown, least=least, said=said, items=items)

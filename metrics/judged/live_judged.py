@@ -294,10 +294,14 @@ class LiveJudged(JudgedMetric):
             yield self.score(_RANKED[3], 0.0, said=nothing)
             return
         least = ndcg([verdict is True for verdict in verdicts]) or 0.0
-        yield self.bounded(_RANKED[2], bounds, unknown, least=least, said=hits, named=items)
+        yield self.score_of_verdicts(
+            _RANKED[2], bounds, unknown, least=least, said=hits, named=items
+        )
         any_hit = float(True in verdicts)
         span = (any_hit, float(any_hit or None in verdicts))
-        yield self.bounded(_RANKED[3], span, unknown, least=any_hit, said=hits, named=items)
+        yield self.score_of_verdicts(
+            _RANKED[3], span, unknown, least=any_hit, said=hits, named=items
+        )
 
     def _faithfulness(self, said: Sequence[ScoreItem], *, is_empty: bool) -> Score:
         if not is_empty:
@@ -324,7 +328,7 @@ class LiveJudged(JudgedMetric):
         lower = 0.5 if refusals else 0.0
         upper = 0.5 if claims else 1.0
         least = upper if refusals else 0.0
-        return self.bounded(
+        return self.score_of_verdicts(
             "judged_refusal",
             (lower, upper) if unknown else (least, least),
             unknown,
