@@ -89,7 +89,7 @@ def report(
         is_fork: Whether it was forked by a process that is examined itself.
         said: What OpenTelemetry and ragmeter logged, by logger and template: how often, and an example.
     """
-    meters: list[RagMeter] = list(_examined())
+    meters: list[RagMeter] = list(_examined_meters())
     stats = [meter.stats() for meter in meters]
     saw = any(one.captured or one.unseen_retrievals for one in stats)
     if not saw and (is_fork or not is_asked_about):
@@ -149,7 +149,7 @@ def examine_application(
     yield from _log_findings(said)
 
 
-def _examined() -> Mapping[Any, Sequence[Any]]:
+def _examined_meters() -> Mapping[Any, Sequence[Any]]:
     """Return the meters of this process with their exporters."""
     return getattr(sys.modules.get("ragmeter._port"), "examined", None) or {}
 
@@ -157,7 +157,7 @@ def _examined() -> Mapping[Any, Sequence[Any]]:
 def _given_providers() -> dict[str, Any]:
     """Return providers that exporters of this process were given, by signal: the last one's."""
     given: dict[str, Any] = {}
-    for exporters in _examined().values():
+    for exporters in _examined_meters().values():
         for one in exporters:
             given.update(getattr(one, "given_providers", dict)())
     return given

@@ -72,7 +72,7 @@ class FoundGaps:
         return whole
 
 
-class _Placed(NamedTuple):
+class _BadRowPlace(NamedTuple):
     rank: int
     place: tuple[str, int]
 
@@ -83,7 +83,7 @@ class GapSearch:
     def __init__(self) -> None:
         self._memory = GapMemory(MOST_LOOKED_AT)
         # The same ranks as in the memory, so the same rows stay.
-        self._places: Sample[_Placed] = Sample(MOST_LOOKED_AT)
+        self._places: Sample[_BadRowPlace] = Sample(MOST_LOOKED_AT)
 
     def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
         """Take in a scored row."""
@@ -96,7 +96,7 @@ class GapSearch:
         self._memory.add(asked, bad=bad)
         self._memory.add_chunks(context.text for context in sample.contexts or ())
         if bad:
-            self._places.add(_Placed(rank_of(name), (row.file, row.line)))
+            self._places.add(_BadRowPlace(rank_of(name), (row.file, row.line)))
 
     def found(self) -> FoundGaps:
         """Return the gaps among the rows."""

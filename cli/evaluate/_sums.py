@@ -1,7 +1,7 @@
 """What the rows of a data set amount to: takes one scored row after the other, and makes the report of them.
 
 Whatever is scored now, was scored into a folder or recorded by an application comes by here, in any order.
-Only numbers and the worst rows stay in memory.  Called by `run`, `_recorded` and `_folder`.
+Only numbers and the worst rows stay in memory.  Called by `run`, `_recorded_scores` and `_folder`.
 """
 
 from __future__ import annotations

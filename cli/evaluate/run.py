@@ -39,7 +39,7 @@ from ragmeter.quality.row_scores import RowScores
 from ._comparison import OtherRetriever
 from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
 from ._gaps import GapSearch
-from ._recorded import evaluate_recorded, is_recorded
+from ._recorded_scores import evaluate_recorded, is_recorded
 from ._score_file import ScoreFile
 from ._sums import EvaluationSums
 
