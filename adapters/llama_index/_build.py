@@ -15,7 +15,6 @@ from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id
 from ragmeter.adapters.reading.prompt_documents import (
     asked_in,
     carried_in,
-    sent_this_turn,
     stands_in,
 )
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
@@ -27,7 +26,7 @@ from ragmeter.requests.scope import RequestScope
 
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
-from ._payloads import Nodes, NodeSnapshot, text_in_prompts, to_node_contexts
+from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import note_shaped, note_unseen, read_results
 from ._stages import Way
 from ._state import Earlier, Ended, RetrievalNote, StepNote
@@ -45,11 +44,10 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
     retrieved = note_shaped(ended, calls)
-    handed: Nodes = ()
-    if ended.earlier is not None:
-        question = question or _asked_of_earlier(ended.earlier, calls)
-        if question is not None:
-            retrieved, handed = True, ended.earlier.nodes
+    earlier = ended.earlier
+    if earlier is not None:
+        question = question or _asked_of_earlier(earlier, calls)
+    handed = () if earlier is None or question is None else earlier.nodes
     if question is None and not retrieved:
         question = asked_in(calls)
     are_read = read_results(ended, lookout)
@@ -63,6 +61,7 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
         answer = refusal or None if answer in (None, _EMPTY) else answer
     given = ended.output.contexts
     reached = nodes_that_reached(ended, calls, answer, handed)
+    retrieved = retrieved or bool(handed and reached.by_prompt and reached.nodes)
     if given is not None:
         reached = Reached(given)
     elif not retrieved:
@@ -111,10 +110,8 @@ def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
 
 
 def _asked_of_earlier(earlier: Earlier, calls: Sequence[Step]) -> str | None:
-    """Return what was asked of a model that was sent what a retriever found before; None: nothing."""
+    """Return what was asked of a model that may have been sent what a retriever found before."""
     texts = [text_in_prompts(item) for item in earlier.nodes]
-    if not sent_this_turn(texts, calls):
-        return None
     query = earlier.query
     return asked_in(calls, texts) or (query if query and stands_in(query, calls) else None)
 

@@ -55,7 +55,7 @@ def nodes_that_reached(
     for scope in rejected:
         del parts[scope]
     nodes = without_repetitions(parts.values())
-    seen = _seen(ended, calls, answer, nodes)
+    seen = _seen(ended, calls, answer, nodes, this_turn=bool(handed))
     if seen is not None:
         return Reached(seen, rejected, by_prompt=True)
     found = [scope for scope in parts if scope not in way.given]
@@ -92,7 +92,9 @@ def _named(nodes: Nodes, source_ids: Sequence[str]) -> Nodes:
     return tuple(sorted(named, key=lambda item: rank[str(item.id)]))
 
 
-def _seen(ended: Ended, calls: Sequence[Step], answer: str | None, nodes: Nodes) -> Nodes | None:
+def _seen(
+    ended: Ended, calls: Sequence[Step], answer: str | None, nodes: Nodes, *, this_turn: bool
+) -> Nodes | None:
     """Return what the answering calls saw; None: no call's prompt shows any node."""
     pool = without_repetitions(
         [nodes, *(part for step in ended.steps for part in (step.taken, step.given))]
@@ -109,6 +111,7 @@ def _seen(ended: Ended, calls: Sequence[Step], answer: str | None, nodes: Nodes)
             queries=[note.query for note in ended.retrievals],
             after_ns=max((note.ended for note in ended.retrievals), default=0),
             are_whole=True,
+            this_turn=this_turn,
             beside=metadata_texts((item.text, item.metadata) for item in pool),
         )
 

@@ -12,7 +12,7 @@ from .answer import is_long
 from .calls import authors_of, is_grade
 from .layout import PromptPlace, divided, place_in, question_in_prompt
 from .letters import letters_of
-from .prompts import MAX_PROMPTS, Prompt, shown_in_prompts, turn_in
+from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
 from .step import Message, Step
 from .values import Document
@@ -23,7 +23,6 @@ __all__ = [
     "asked_in",
     "carried_in",
     "contexts_in_prompts",
-    "sent_this_turn",
     "stands_in",
 ]
 
@@ -196,12 +195,6 @@ _INSTRUCTION = re.compile(r"[:：\n]")
 def _stands_behind_a_colon(asked: str, instruction: str) -> bool:
     before = instruction.removesuffix(asked)
     return before != instruction and before.rstrip(" \t\"'").endswith((":", "：", "\n"))
-
-
-def sent_this_turn(texts: Iterable[str], calls: Iterable[Step]) -> bool:
-    """Return whether a prompt has one of the texts outside its history, where those of earlier turns stand."""
-    prompts = [Prompt(call.prompt().texts) for call in calls]
-    return bool(shown_in_prompts(list(texts), prompts))
 
 
 def stands_in(text: str, calls: Iterable[Step]) -> bool:
