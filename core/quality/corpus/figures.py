@@ -72,7 +72,7 @@ def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
     plain = HAN_NUMERAL.sub(_in_digits, _NOTE.sub(" ", sentence))
     words: list[str] = []
     figures: list[str] = []
-    for token in line_tokens(_SPACED.sub(_joined, plain)):
+    for token in line_tokens(_SPACED.sub(_join_groups, plain)):
         figure = _FIGURE.match(token)
         if figure is not None:
             figures.append(sys.intern(_value(figure[0])))
@@ -89,7 +89,7 @@ def _in_digits(found: re.Match[str]) -> str:
     return found[0] if value is None else f" {value} "
 
 
-def _joined(found: re.Match[str]) -> str:
+def _join_groups(found: re.Match[str]) -> str:
     return found[1] + "".join(filter(str.isdecimal, found[2]))
 
 

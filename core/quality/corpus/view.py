@@ -216,10 +216,10 @@ def _date(one: ChunkCount, facts: CorpusFacts) -> float | None:
 def _stale(
     every: list[ChunkCount], compared: list[ChunkTerms], facts: CorpusFacts, now: float
 ) -> list[StaleChunk]:
-    replaced = _replaced(every, compared)
+    replaced = _replacements(every, compared)
     found: list[StaleChunk] = []
     for one in every:
-        reason: Reason | None = _outdated(one, facts)
+        reason: Reason | None = _reason_of(one, facts)
         if reason is None and one.rank in replaced:
             reason = "two_texts"
         date = _date(one, facts)
@@ -231,7 +231,7 @@ def _stale(
     return found
 
 
-def _outdated(one: ChunkCount, facts: CorpusFacts) -> Reason | None:
+def _reason_of(one: ChunkCount, facts: CorpusFacts) -> Reason | None:
     expected = facts.current.get(one.id or "")
     if expected is None:
         return None
@@ -241,7 +241,7 @@ def _outdated(one: ChunkCount, facts: CorpusFacts) -> Reason | None:
     return "version" if one.versions and expected not in one.versions else None
 
 
-def _replaced(every: list[ChunkCount], compared: list[ChunkTerms]) -> set[int]:
+def _replacements(every: list[ChunkCount], compared: list[ChunkTerms]) -> set[int]:
     """Return the chunks that came with another text under the same id within a day of each other."""
     by_id: defaultdict[str, list[ChunkCount]] = defaultdict(list)
     for one in every:
