@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
 from ragmeter.adapters.reading.values import Document, mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
+from ragmeter.metrics import RagSample, Reference, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 from ragmeter.requests.scope import RequestScope
 
-from ._contexts import Seen
+from ._contexts import Read, Seen
 from ._sources import source_in, store_in
 from .record import SpanRecord
 from .requests import FoundRequest
@@ -56,20 +57,22 @@ def sample_of(found: FoundRequest, scope: RequestScope | None = None) -> RagSamp
         found: The request.
         scope: What the code around it said, where that is known.
     """
-    return _sample(found, scope or RequestScope(), _Contexts())
+    return _sample(found, scope or RequestScope(), SharedContexts(_contexts))
 
 
-def _sample(found: FoundRequest, scope: RequestScope, context: _Contexts) -> RagSample:
+def _sample(
+    found: FoundRequest, scope: RequestScope, context: SharedContexts[Document]
+) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     # Of a part of what was retrieved, nothing can be said about what was.
     unknown = found.reason == "retrieval_error" or found.partial
-    made = tuple(map(context.of, contexts))
+    made = context.of(contexts)
     return RagSample(
         question=question,
         contexts=None if unknown else made,
         carried=found.carried,
-        stages=_stages(found, made, context)
+        stages=to_stages(_stages(found), context)
         if found.usable == "full" and found.seen and not found.partial
         else None,
         search_query=search_query_of(
@@ -99,7 +102,7 @@ def build_run(
         remote: Whether its spans were made in another process.
     """
     scope = scope or RequestScope()
-    context = _Contexts()
+    context = SharedContexts(_contexts)
     spans = found.members if found.span is None else (found.span, *found.members)
     whole = spans[0] if found.span is not None else None
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
@@ -157,50 +160,28 @@ def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
     return Reference(**known) if known else None
 
 
-def _stages(
-    found: FoundRequest, contexts: Iterable[RetrievedContext], context: _Contexts
-) -> tuple[RetrievalStage, ...]:
-    """Return what left each retriever, and each reranking after it; a document is one object throughout."""
-    alike = {(item.id, item.text): item for item in contexts}
-
-    def passing(documents: Iterable[Document]) -> tuple[RetrievedContext, ...]:
-        return tuple(
-            alike.get(key := (item.id, item.text or "")) or alike.setdefault(key, context.of(item))
-            for item in documents
-        )
-
-    stages: list[RetrievalStage] = []
+def _stages(found: FoundRequest) -> Iterator[SeenStage]:
+    """Yield what left each retriever, and each reranking after it."""
+    place = 0
     for seen in found.seen:
-        given = range(len(stages), len(stages) + len(seen.from_spans or seen.within))
-        for read in (*(seen.from_spans or seen.within), seen.read):
-            kind: StageKind = "tool" if read.tool is not None else "retriever"
-            is_last = read is seen.read
-            left = seen.told.items if is_last else read.documents().items
-            stages.append(
-                RetrievalStage(
-                    name=read.span.name,
-                    kind="postprocessor" if is_last and given else kind,
-                    contexts=passing(left),
-                    inputs=tuple(given) if is_last else (),
-                )
-            )
-    return tuple(stages)
+        before = seen.from_spans or seen.within
+        inputs = tuple(range(place, place + len(before)))
+        for read in before:
+            yield SeenStage(read.span.name, _kind_of(read), read.documents().items)
+        kind: StageKind = "postprocessor" if before else _kind_of(seen.read)
+        yield SeenStage(seen.read.span.name, kind, seen.told.items, inputs)
+        place += len(before) + 1
 
 
-class _Contexts:
-    """The contexts of one request: each document's is made once, wherever it stands in the run."""
+def _kind_of(read: Read) -> StageKind:
+    return "retriever" if read.tool is None else "tool"
 
-    def __init__(self) -> None:
-        self._made: dict[int, RetrievedContext] = {}
 
-    def of(self, item: Document) -> RetrievedContext:
-        """Return the document as metrics see it. It must live as long as this."""
-        made = self._made.get(id(item))
-        if made is None:
-            made = self._made[id(item)] = RetrievedContext(
-                text=item.text or "", id=item.id, score=item.score, metadata=item.metadata
-            )
-        return made
+def _contexts(documents: Iterable[Document]) -> tuple[RetrievedContext, ...]:
+    return tuple(
+        RetrievedContext(text=item.text or "", id=item.id, score=item.score, metadata=item.metadata)
+        for item in documents
+    )
 
 
 def _status(found: FoundRequest) -> SampleStatus:
@@ -232,7 +213,9 @@ def _name(found: FoundRequest) -> str | None:
     return found.span.name or None
 
 
-def _retrieval(found: FoundRequest, seen: Seen, context: _Contexts, *, remote: bool) -> Retrieval:
+def _retrieval(
+    found: FoundRequest, seen: Seen, context: SharedContexts[Document], *, remote: bool
+) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read
     first = seen.retrievals[0].span
@@ -242,7 +225,7 @@ def _retrieval(found: FoundRequest, seen: Seen, context: _Contexts, *, remote: b
     return Retrieval(
         started_ns=first.started_ns,
         ended_ns=read.span.ended_ns,
-        contexts=tuple(map(context.of, _brought(seen))),
+        contexts=context.of(_brought(seen)),
         query=next(filter(None, _queries(seen)), None),
         name=first.name or None,
         data_source_id=source_in(first.attributes)

@@ -18,16 +18,23 @@ MAX_STAGES = 100
 """Stages of one request that are kept: the first ones. An agent may search for hours."""
 
 
-class Copied(Protocol):
-    """A copy of a document, in any framework."""
+class SourceDocument(Protocol):
+    """A document as a source tells it; its text may not be told."""
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str | None: ...
     @property
     def id(self) -> str | None: ...
 
 
-D = TypeVar("D", bound=Copied)
+class Copied(SourceDocument, Protocol):
+    """A copy of a document, in any framework."""
+
+    @property
+    def text(self) -> str: ...
+
+
+D = TypeVar("D", bound=SourceDocument)
 
 
 class SeenStage(NamedTuple):
@@ -37,7 +44,7 @@ class SeenStage(NamedTuple):
     """Its name."""
     kind: StageKind
     """What it is."""
-    documents: Sequence[Copied] | None
+    documents: Sequence[SourceDocument] | None
     """What left it, in its order; None: not known."""
     inputs: tuple[int, ...] = ()
     """Places of the stages whose documents it was given."""
@@ -55,7 +62,7 @@ class SharedContexts(Generic[D]):
     def __init__(self, make: Callable[[Iterable[D]], tuple[RetrievedContext, ...]]) -> None:
         self._make = make
         self._made: dict[int, tuple[D, RetrievedContext]] = {}
-        self._alike: dict[tuple[str | None, str], RetrievedContext] = {}
+        self._alike: dict[tuple[str | None, str | None], RetrievedContext] = {}
 
     def of(self, documents: Iterable[D]) -> tuple[RetrievedContext, ...]:
         """Return the contexts of these very copies."""

@@ -9,9 +9,8 @@ from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 from ._any import AnySpan, is_indexing, is_writing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
-from ._langfuse import Langfuse
+from ._kinds import KindReader
 from ._messages import tells_content
-from ._mlflow import MLflow
 from ._openinference import OpenInference
 from ._openllmetry import OpenLLMetry
 from ._reader import Documents, Missing, Reader, Role
@@ -36,8 +35,20 @@ ANY_SPAN = AnySpan()
 READERS: Sequence[Reader] = (
     OpenInference(),
     OpenLLMetry(),
-    Langfuse(),
-    MLflow(),
+    KindReader(
+        "langfuse",
+        "langfuse.observation.type",
+        "langfuse.observation.input",
+        "langfuse.observation.output",
+        "let the handler record inputs and outputs, and take its mask away",
+    ),
+    KindReader(
+        "mlflow",
+        "mlflow.spanType",
+        "mlflow.spanInputs",
+        "mlflow.spanOutputs",
+        "let mlflow record inputs and outputs",
+    ),
     Haystack(),
     PydanticAI(),
     VercelAI(),

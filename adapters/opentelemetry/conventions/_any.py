@@ -172,7 +172,6 @@ class AnySpan(Reader):
     switch = "let the instrumentation record inputs and outputs"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         attributes = span.attributes
         if not attributes:
             return None
@@ -202,12 +201,10 @@ class AnySpan(Reader):
         return "other" if "gen_ai.operation.name" in attributes or fields.has_model else None
 
     def tool_name(self, span: SpanRecord) -> str:
-        """See `Reader.tool_name`."""
         named = next((span.attributes[key] for key in _TOOLS if key in span.attributes), None)
         return str(named or span.name).removeprefix("execute_tool ").removeprefix("tool: ")
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         return _first(
             _fields(span).given,
             ("question", "query", "inputs", "input", "prompt", "messages"),
@@ -215,7 +212,6 @@ class AnySpan(Reader):
         )
 
     def query(self, span: SpanRecord) -> str | None:
-        """See `Reader.query`."""
         given = _fields(span).given
         words = (
             "query.content",
@@ -233,7 +229,6 @@ class AnySpan(Reader):
         return _first(given, words, query_in)  # fmt: skip
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         out = _fields(span).out
         return _first(
             out,
@@ -242,7 +237,6 @@ class AnySpan(Reader):
         )
 
     def documents(self, span: SpanRecord) -> Documents:
-        """See `Reader.documents`."""
         hits = [
             dict(event.attributes) for event in span.events if event.name.endswith("query.result")
         ]
@@ -274,7 +268,6 @@ class AnySpan(Reader):
         return Documents(found)
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        """See `Reader.reranked`."""
         for value in _fields(span).given.values():
             found = documents_in(value)
             if found and all(item.text is not None for item in found):
@@ -282,13 +275,11 @@ class AnySpan(Reader):
         return ()
 
     def result(self, span: SpanRecord) -> Any:
-        """See `Reader.result`."""
         out = _fields(span).out
         named = [value for word, value in out.items() if word in _DOCUMENTS]
         return named[0] if named else next(iter(out.values()), None)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         found = sent_in(span)
         if found:
             return found
@@ -306,11 +297,9 @@ class AnySpan(Reader):
         return []
 
     def said(self, span: SpanRecord) -> str | None:
-        """See `Reader.said`."""
         return said_in(span) or self.answer(span)
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
-        """See `Reader.hides`."""
         fields = _fields(span)
         return any(map(is_hidden, (fields.given if side == "input" else fields.out).values()))
 

@@ -55,40 +55,33 @@ class GenAI(Reader):
     output_key = "gen_ai.output.messages"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         operation = span.attributes.get(_OPERATION)
         return _ROLES.get(operation) if isinstance(operation, str) else None
 
     def tool_name(self, span: SpanRecord) -> str:
-        """See `Reader.tool_name`."""
         return str(
             span.attributes.get("gen_ai.tool.name") or span.name.removeprefix("execute_tool ")
         )
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         asked = last_of(sent_in(span), "user")
         # What a chain was called with stands there as JSON.
         return None if asked is None else question_in(opened(asked))
 
     def query(self, span: SpanRecord) -> str | None:
-        """See `Reader.query`."""
         query = span.attributes.get("gen_ai.retrieval.query.text")
         if isinstance(query, str):
             return None if is_hidden(query) or not query else query
         return _ANY.query(span) if self.role(span) == "tool" else None
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         # The text of all steps stands in one message, before the tools' calls and results.
         return said_in(span)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         return sent_in(span)
 
     def documents(self, span: SpanRecord) -> Documents:
-        """See `Reader.documents`."""
         value = span.attributes.get("gen_ai.retrieval.documents")
         if value is None and self.role(span) == "rerank":
             return Documents(missing="rerank_invisible")
@@ -109,12 +102,10 @@ class GenAI(Reader):
         return Documents(found, "convention_has_no_text")
 
     def reranked(self, span: SpanRecord) -> tuple[Any, ...]:
-        """See `Reader.reranked`."""
         del span
         return ()
 
     def result(self, span: SpanRecord) -> Any:
-        """See `Reader.result`."""
         value = opened(span.attributes.get("gen_ai.tool.call.result"))
         if value is not None:
             return value
@@ -125,7 +116,6 @@ class GenAI(Reader):
         return "" if other is None and "gen_ai.tool.call.arguments" in span.attributes else other
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
-        """See `Reader.variables`."""
         homes = (span.attributes, *(event.attributes for event in span.events))
         return {
             key[len(_VARIABLE) :]: value
@@ -142,12 +132,10 @@ class PydanticAI(GenAI):
     switch = "let Instrumentation include content"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         ours = span.scope == "pydantic-ai" or "pydantic_ai.all_messages" in span.attributes
         return super().role(span) if ours else None
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         value = opened(span.attributes.get("pydantic_ai.all_messages"))
         if isinstance(value, list):
             begun = span.attributes.get("pydantic_ai.new_message_index")
@@ -156,7 +144,6 @@ class PydanticAI(GenAI):
         return super().question(span)
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         value = span.attributes.get("final_result")
         if isinstance(value, str) and value:
             return None if is_hidden(value) else answer_in(opened(value)) or value
@@ -172,7 +159,6 @@ class VercelAI(GenAI):
     switch = "leave recordInputs and recordOutputs on"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         operation = span.attributes.get("ai.operationId")
         if isinstance(operation, str):
             if operation == "ai.toolCall":
@@ -185,12 +171,10 @@ class VercelAI(GenAI):
         return super().role(span) if span.scope == "ai" else None
 
     def tool_name(self, span: SpanRecord) -> str:
-        """See `Reader.tool_name`."""
         named = span.attributes.get("ai.toolCall.name")
         return str(named) if named else super().tool_name(span)
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         prompt = opened(span.attributes.get("ai.prompt"))
         if isinstance(prompt, dict):
             asked = prompt.get("prompt")
@@ -200,7 +184,6 @@ class VercelAI(GenAI):
         return super().question(span)
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         for key in ("ai.response.text", "ai.response.object"):
             text = span.attributes.get(key)
             if isinstance(text, str) and text.strip():
@@ -208,7 +191,6 @@ class VercelAI(GenAI):
         return super().answer(span)
 
     def documents(self, span: SpanRecord) -> Documents:
-        """See `Reader.documents`."""
         if self.role(span) != "rerank":
             return super().documents(span)
         given, ranking = self.reranked(span), opened(span.attributes.get("ai.ranking"))
@@ -223,11 +205,9 @@ class VercelAI(GenAI):
         return Documents(tuple(kept))
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        """See `Reader.reranked`."""
         return documents_in(span.attributes.get("ai.documents")) or ()
 
     def result(self, span: SpanRecord) -> Any:
-        """See `Reader.result`."""
         if "ai.toolCall.result" in span.attributes:
             return opened(span.attributes["ai.toolCall.result"])
         if "ai.toolCall.args" in span.attributes:
@@ -235,5 +215,4 @@ class VercelAI(GenAI):
         return super().result(span)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         return messages_in(span.attributes.get("ai.prompt.messages")) or super().prompt(span)

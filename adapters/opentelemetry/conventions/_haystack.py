@@ -42,7 +42,6 @@ class Haystack(Reader):
     output_key = "haystack.component.output"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         attributes = span.attributes
         kind = attributes.get("haystack.component.type")
         if not isinstance(kind, str):
@@ -66,11 +65,9 @@ class Haystack(Reader):
         return "retrieval" if any("query" in key for key in given) else "other"
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         return super().question(span) or _question(span)
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         value = mapping_of(span.attributes.get("haystack.pipeline.output_data"))
         for output in reversed(tuple(value.values())):
             fields = mapping_of(output)
@@ -81,11 +78,9 @@ class Haystack(Reader):
         return answer_in(value) if value else None
 
     def said(self, span: SpanRecord) -> str | None:
-        """See `Reader.said`."""
         return _reply(mapping_of(span.attributes.get(self.output_key)).get("replies"))
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         given = mapping_of(span.attributes.get(self.input_key))
         prompt = given.get("prompt")
         return messages_in(given.get("messages")) or (
@@ -93,7 +88,6 @@ class Haystack(Reader):
         )
 
     def documents(self, span: SpanRecord) -> Documents:
-        """See `Reader.documents`."""
         told = super().documents(span)
         raw = mapping_of(span.attributes.get(self.output_key)).get("documents")
         if not isinstance(raw, list) or len(raw) != len(told.items):
@@ -105,7 +99,6 @@ class Haystack(Reader):
         )
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        """See `Reader.reranked`."""
         return documents_in(mapping_of(span.attributes.get(self.input_key)).get("documents")) or ()
 
 

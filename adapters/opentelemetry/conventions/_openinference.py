@@ -7,7 +7,6 @@ prompts are never read for what the user had hidden.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -25,20 +24,12 @@ from ragmeter.adapters.reading.values import (
     question_in,
 )
 
+from ._kinds import role_of_kind
 from ._reader import Documents, Reader, Role
 
 __all__ = ["OpenInference"]
 
 _KIND = "openinference.span.kind"
-_ROLES: Mapping[str, Role] = {
-    "CHAIN": "step",
-    "AGENT": "step",
-    "RETRIEVER": "retrieval",
-    "RERANKER": "rerank",
-    "LLM": "model",
-    "TOOL": "tool",
-    "EVALUATOR": "evaluation",
-}
 _FLAT = re.compile(r"\.?(\d+)\.document\.(content|id|score|metadata)")
 _MESSAGE = re.compile(
     r"(\d+)\.message\.(role|content|contents\.(\d+)\.message_content\.(text|type))"
@@ -56,34 +47,26 @@ class OpenInference(Reader):
     output_key = "output.value"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         kind = span.attributes.get(_KIND)
-        if not isinstance(kind, str):
-            return None
-        role = _ROLES.get(kind) or _ROLES.get(kind.upper(), "other")
-        if role == "step" and span.name.endswith("postprocess_nodes") and kind.upper() == "CHAIN":
+        role = role_of_kind(kind) if kind != "UNKNOWN" else "other"
+        if role == "step" and span.name.endswith("postprocess_nodes") and kind != "AGENT":
             return "join"  # LlamaIndex tells of a reranking only where the step fires its events
         return role
 
     def tool_name(self, span: SpanRecord) -> str:
-        """See `Reader.tool_name`."""
         return str(span.attributes.get("tool.name") or span.name)
 
     def question(self, span: SpanRecord) -> str | None:
-        """See `Reader.question`."""
         return question_in(_value(span, "input"))
 
     def query(self, span: SpanRecord) -> str | None:
-        """See `Reader.query`."""
         query = span.attributes.get("reranker.query")
         return query_in(_value(span, "input")) or (query if isinstance(query, str) else None)
 
     def answer(self, span: SpanRecord) -> str | None:
-        """See `Reader.answer`."""
         return answer_in(_value(span, "output"))
 
     def documents(self, span: SpanRecord) -> Documents:
-        """See `Reader.documents`."""
         if self.role(span) == "join":
             return Documents(_nodes_of(span.attributes.get("output.value")))
         prefix = (
@@ -107,14 +90,12 @@ class OpenInference(Reader):
         return Documents(one if one is not None else documents_in(output) or ())
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        """See `Reader.reranked`."""
         if self.role(span) == "join":
             return _nodes_of(mapping_of(span.attributes.get("input.value")).get("nodes"))
         found, _ = _flat(span, "reranker.input_documents")
         return tuple(found) or documents_in(span.attributes.get("reranker.input_documents")) or ()
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         messages = _messages(span, "llm.input_messages.")
         prompts = span.attributes.get("llm.prompts")
         texts = list(prompts) if isinstance(prompts, (list, tuple)) else []
@@ -126,7 +107,6 @@ class OpenInference(Reader):
         )
 
     def said(self, span: SpanRecord) -> str | None:
-        """See `Reader.said`."""
         messages = _messages(span, "llm.output_messages.")
         for role, text in reversed(messages):
             if role in ("assistant", "") and text.strip():
@@ -139,7 +119,6 @@ class OpenInference(Reader):
         return answer_in(messages_in(value))
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
-        """See `Reader.hides`."""
         return is_hidden(span.attributes.get(f"{side}.value"))
 
 

@@ -38,7 +38,6 @@ class OpenLLMetry(Reader):
     output_key = "traceloop.entity.output"
 
     def role(self, span: SpanRecord) -> Role | None:
-        """See `Reader.role`."""
         attributes = span.attributes
         kind = attributes.get(_KIND)
         if kind is None:
@@ -83,26 +82,21 @@ class OpenLLMetry(Reader):
         return "rerank" if output is None and _RERANKER.fullmatch(name) else "step"
 
     def tool_name(self, span: SpanRecord) -> str:
-        """See `Reader.tool_name`."""
         named = span.attributes.get(
             "gen_ai.tool.name", span.attributes.get("traceloop.entity.name")
         )
         return str(named or span.name).removesuffix(".tool")
 
     def reranked(self, span: SpanRecord) -> Any:
-        """See `Reader.reranked`."""
         given = mapping_of(span.attributes.get(self.input_key))
         return documents_in(given.get("nodes", given.get("documents"))) or ()
 
     def result(self, span: SpanRecord) -> Any:
-        """See `Reader.result`."""
         value = opened(span.attributes.get(self.output_key))
         return value["output"] if isinstance(value, dict) and "output" in value else value
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """See `Reader.prompt`."""
         return sent_in(span)
 
     def said(self, span: SpanRecord) -> str | None:
-        """See `Reader.said`."""
         return said_in(span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.values import (
@@ -54,13 +54,13 @@ class Documents(NamedTuple):
 class Reader(ABC):
     """Reads the spans of one convention. Every method takes any span and must not raise."""
 
-    name: ClassVar[str]
+    name: str
     """The convention's name."""
-    switch: ClassVar[str] = ""
+    switch: str = ""
     """What turns its texts on where they are off."""
-    input_key: ClassVar[str] = ""
+    input_key: str = ""
     """The attribute with what a step was called with."""
-    output_key: ClassVar[str] = ""
+    output_key: str = ""
     """The attribute with what it gave back."""
 
     @abstractmethod

@@ -1,0 +1,69 @@
+"""Conventions whose spans name their kind, and bear what went in and what came out in one attribute each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.reading.values import answer_in, opened, query_in, question_in
+
+from ._reader import Reader, Role
+
+__all__ = ["KindReader", "role_of_kind"]
+
+_ROLES: Mapping[str, Role] = {
+    "agent": "step",
+    "chain": "step",
+    "chat_model": "model",
+    "evaluator": "evaluation",
+    "generation": "model",
+    "llm": "model",
+    "reranker": "rerank",
+    "retriever": "retrieval",
+    "span": "step",
+    "task": "step",
+    "tool": "tool",
+    "unknown": "step",
+    "workflow": "step",
+}
+
+
+def role_of_kind(kind: object) -> Role | None:
+    """Return what a span of this kind is about; None: it names none."""
+    return _ROLES.get(kind.lower(), "other") if isinstance(kind, str) else None
+
+
+class KindReader(Reader):
+    """Reads the spans of such a convention; where every attribute is JSON, texts are, too.
+
+    Args:
+        name: The convention's name.
+        kind_key: The attribute with the kind.
+        input_key: The attribute with what went in.
+        output_key: The attribute with what came out.
+        switch: What turns its texts on where they are off.
+    """
+
+    def __init__(
+        self, name: str, kind_key: str, input_key: str, output_key: str, switch: str
+    ) -> None:
+        self.name = name
+        self.input_key = input_key
+        self.output_key = output_key
+        self.switch = switch
+        self._kind_key = kind_key
+
+    def role(self, span: SpanRecord) -> Role | None:
+        return role_of_kind(opened(span.attributes.get(self._kind_key)))
+
+    def question(self, span: SpanRecord) -> str | None:
+        return question_in(opened(span.attributes.get(self.input_key)))
+
+    def query(self, span: SpanRecord) -> str | None:
+        return query_in(opened(span.attributes.get(self.input_key)))
+
+    def answer(self, span: SpanRecord) -> str | None:
+        return answer_in(opened(span.attributes.get(self.output_key)))
+
+    def result(self, span: SpanRecord) -> object:
+        return opened(span.attributes.get(self.output_key))
