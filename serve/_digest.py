@@ -16,7 +16,7 @@ from ragmeter.watch.wording import moment, word_change
 
 from ._version_alerts import deployment_change
 from .options import ServeOptions
-from .store import Filters, Reader
+from .store import Filters, Reader, Store, StoredClaims, StoreFullError
 
 __all__ = ["Digest", "digest_of", "digests"]
 
@@ -40,6 +40,7 @@ class Digest:
         clock: Seconds since the epoch.
         say: Is given the text; None: it is printed.
         post: Is given it, too, and again after a while where it raises NotTakenError; None: it is not posted.
+        claims: Says which of several servers on one store posts it; None: there is one.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Digest:
         clock: Callable[[], float] = time.time,
         say: Callable[[str], object] | None = None,
         post: Callable[[str], object] | None = None,
+        claims: StoredClaims | None = None,
     ) -> None:
+        self._period = period
         self._length_s = PERIODS[period]
         self._reader = reader
         self._heard = heard
@@ -60,6 +63,7 @@ class Digest:
         self._clock = clock
         self._say = say or _print
         self._post = post
+        self._claims = claims
         self._waiting: str | None = None
         self._due = 0.0
         self._told = self._number()
@@ -78,7 +82,7 @@ class Digest:
             )
             self._told = number
             self._say(text)
-            self._waiting, self._due = text, 0.0
+            self._waiting, self._due = (text if self._is_mine(end) else None), 0.0
         if self._post is not None and self._waiting is not None and self._clock() >= self._due:
             text, self._waiting = self._waiting, None
             try:
@@ -87,6 +91,18 @@ class Digest:
                 self._waiting, self._due = text, self._clock() + (error.pause_s or _PAUSE_S)
         return False
 
+    def _is_mine(self, end: float) -> bool:
+        """Return whether no other server on the store has this digest; where that cannot be known, it is."""
+        if self._claims is None:
+            return True
+        try:
+            claim = self._claims.claim(f"{self._period} digest", "digest", end, "")
+            if claim is not None:
+                self._claims.done(claim)
+        except StoreFullError:
+            return True
+        return claim is not None
+
     def _number(self) -> int:
         return int((self._clock() - _MONDAY_S) // self._length_s)
 
@@ -94,6 +110,7 @@ class Digest:
 def digests(
     options: ServeOptions,
     reader: Reader | None,
+    store: Store | None,
     heard: Callable[[], Sequence[HeardService]],
     changes: Callable[[], Sequence[Change]],
 ) -> list[Callable[[], bool]]:
@@ -111,7 +128,8 @@ def digests(
     if url is None and (secret := read_settings().change_webhook) is not None:
         url = secret.get_secret_value()
     post = None if url is None else ChangeWebhook(url).digest
-    return [Digest(period, reader, heard, changes, post=post).look]
+    claims = None if store is None else store.claims()
+    return [Digest(period, reader, heard, changes, post=post, claims=claims).look]
 
 
 def digest_of(

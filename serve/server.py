@@ -145,7 +145,7 @@ class Server:
             heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [
                 *version_alerts(self.reader, self.meter.port.alarming),
-                *digests(self.options, self.reader, heard, changes),
+                *digests(self.options, self.reader, self.store, heard, changes),
             ]
         except BaseException:
             if journal is not None:

@@ -30,8 +30,8 @@ RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 VERDICTS = ("good", "suspect", "bad")
 SETTINGS = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}
 """What the page's own settings may be, by parameter and cookie."""
-NO_WORKFLOW = "-"
-"""``workflow=-``: requests that have none."""
+UNNAMED = "-"
+"""``service=-``, ``workflow=-``: requests that have none."""
 _MOST_CHARACTERS = 500
 _MOST_PARTS = 8
 
@@ -47,9 +47,9 @@ class PageQuery:
     range: str = "1h"
     """How far back, of `RANGES`."""
     workflow: str = ""
-    """Of this workflow alone; `NO_WORKFLOW`: of those without one."""
+    """Of this workflow alone; `UNNAMED`: of those without one."""
     service: str = ""
-    """Of this service alone."""
+    """Of this service alone; `UNNAMED`: of those without one."""
     seg: str = ""
     """Of this part alone, as ``language:zh``."""
     since: str = ""
@@ -88,8 +88,8 @@ class PageQuery:
         return Filters(
             range_s=RANGES[self.range],
             since_ms=int(self.since) if self.since else None,
-            service=self.service or None,
-            workflow="" if self.workflow == NO_WORKFLOW else self.workflow or None,
+            service="" if self.service == UNNAMED else self.service or None,
+            workflow="" if self.workflow == UNNAMED else self.workflow or None,
             segment=self.seg or None,
             verdict=self.verdict or None,
             reason=self.reason or None,

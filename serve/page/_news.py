@@ -5,16 +5,18 @@ They say what the detectors said; while those learn what is usual, they say that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 
-from ._asked import NO_WORKFLOW, PageQuery
+from ._asked import PageQuery
 from ._numbers import number
+from ._words import Words
 
-__all__ = ["Fallen", "News", "Reading", "Standing", "news"]
+__all__ = ["Fallen", "News", "Reading", "Standing", "news", "note_words"]
 
 SLACK_MS = 10 * 60_000
 """Changes that began this close together are told as one."""
@@ -127,10 +129,10 @@ def _in_force(changes: Sequence[Change]) -> list[Change]:
 
 
 def _within(change: Change, asked: PageQuery) -> bool:
-    workflow = "" if asked.workflow == NO_WORKFLOW else asked.workflow
+    wanted = asked.filters()
     return (
-        (not asked.service or change.service in ("", asked.service))
-        and (not asked.workflow or change.workflow == workflow)
+        (wanted.service is None or change.service in ("", wanted.service))
+        and wanted.workflow in (None, change.workflow)
         and (not asked.seg or change.segment in ("", asked.seg))
     )
 
@@ -191,3 +193,23 @@ def _reading(change: Change) -> Reading:
 
 def _mean(estimate: Estimate) -> str:
     return number(estimate.mean)
+
+
+_NOTES = (
+    (re.compile(r"environment (.+)"), "note_environment"),
+    (re.compile(r"in (.+)"), "note_in"),
+    (re.compile(r"segments unchanged: (.+)"), "note_mix"),
+    (re.compile(r"people know of it already, (.+)"), "note_again"),
+    (re.compile(r"if a model or prompt is new, (.+)"), "note_manner"),
+)
+
+
+def note_words(note: str, words: Words) -> str:
+    """Return what a detector says to a change in the page's language; what is measured, as it says it."""
+
+    def worded(part: str) -> str:
+        found = ((key, match[1]) for known, key in _NOTES if (match := known.fullmatch(part)))
+        key, value = next(found, ("", ""))
+        return words(key, v=value) if key else part
+
+    return "; ".join(worded(part) for part in note.split("; ") if part)

@@ -20,7 +20,7 @@ from ragmeter.serve.store import (
 )
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
-from ._asked import NO_WORKFLOW, PageQuery
+from ._asked import UNNAMED, PageQuery
 from ._drawings import TrendPoint, trend
 from ._numbers import clock, number, percent
 from ._strips import axis, bar, pair, strip
@@ -119,14 +119,15 @@ def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None
         else pair(None if was is None else was.share, bad.share, bad.lower, bad.upper, is_bad=True),
         "also": value_words(lead, words)[1:],
         "bad_link": {
-            "service": lead.service,
+            "service": lead.service or UNNAMED,
             "workflow": "",
             "verdict": "bad",
             "since": str(lead.at_ms),
             "seg": f"metadata.{first.name}:{first.value}",
         },
         "compare_link": {
-            "service": lead.service, "workflow": "", "seg": "", "by": f"metadata.{first.name}",
+            "service": lead.service or UNNAMED, "workflow": "", "seg": "",
+            "by": f"metadata.{first.name}",
         },
     }  # fmt: skip
 
@@ -183,9 +184,9 @@ def _lane_row(
 
     by = health.by
     if by == "service":
-        changes = {"service": lane.name, "workflow": "", "seg": "", "by": ""}
+        changes = {"service": lane.name or UNNAMED, "workflow": "", "seg": "", "by": ""}
     elif by == "workflow":
-        changes = {"workflow": lane.name or NO_WORKFLOW, "by": ""}
+        changes = {"workflow": lane.name or UNNAMED, "by": ""}
     else:
         changes = {"seg": f"{by}:{lane.name}", "by": ""} if lane.name else {}
     totals = [sum(each) for each in zip(*lane.bins, strict=True)]
@@ -231,13 +232,13 @@ def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) ->
 
 
 def heard_rows(
-    heard: Sequence[HeardService], service: str = "", *, everything: bool = False
+    heard: Sequence[HeardService], service: str | None = None, *, everything: bool = False
 ) -> list[dict[str, Any]]:
     """Return the services of which nothing is scored, with the commonest reason.
 
     Args:
         heard: What came of each service.
-        service: Of this one alone; empty: of all.
+        service: Of this one alone; None: of all.
         everything: Whether services without any span of a model are among them.
     """
     found = [
@@ -248,7 +249,7 @@ def heard_rows(
             "reason": max(faults, key=lambda each: faults[each]),
         }
         for one in heard
-        if not one.scored and service in ("", one.service)
+        if not one.scored and service in (None, one.service)
         for faults in [{k: n for k, n in one.reasons.items() if k not in NO_REQUESTS}]
         if faults
     ]
@@ -266,7 +267,7 @@ def question_rows(health: HealthView, asked: PageQuery, words: Words) -> list[di
             "text": _of_bad(one.bad.bad, one.bad.requests, words),
             "is_off": one.bad.lower > SURELY_BAD,
             "link": {
-                "service": asked.service if health.lead is None else health.lead.service,
+                "service": asked.service if health.lead is None else health.lead.service or UNNAMED,
                 "since": since or asked.since,
                 "verdict": "bad",
                 "question": one.key,
@@ -292,7 +293,7 @@ def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
             "link": {
                 "seg": "" if one.segment.startswith("workflow:") else one.segment,
                 **({"workflow": one.segment[9:]} if one.segment.startswith("workflow:") else {}),
-                **({"service": health.lead.service} if health.lead else {}),
+                **({"service": health.lead.service or UNNAMED} if health.lead else {}),
             },
         }
         for one in health.parts

@@ -27,7 +27,7 @@ from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
 
-from ._asked import RANGES, SETTINGS, PageQuery, UnreadableAddressError, page_query_of
+from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError, page_query_of
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
@@ -73,8 +73,8 @@ class Pages:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._snapshots = Snapshots(sources.reader.revision)
-        self._views = Views(sources, self._snapshots)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ragmeter-page")
+        self._views = Views(sources, self._snapshots, self._threads)
         self._token = secrets.token_urlsafe(24)
         """Of forms: another site cannot know it."""
         self._live = Live(self._revision, sources.ended)
@@ -454,6 +454,8 @@ class Pages:
             "services": self._views.services(asked) if here in RANGED else {},
             "when": lambda at_ms: timestamp(at_ms, now_ms),
             "time": lambda at_ms: clock(at_ms, now_ms),
+            "shown": lambda name: "–" if name == UNNAMED else name,
+            "unnamed": UNNAMED,
             "zone": zone_name(now_ms),
             "number": number,
             "whole": count,

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ragmeter.serve.store import Facet, FacetPage, RequestPage, RequestRow
 
-from ._asked import NO_WORKFLOW, PageQuery
+from ._asked import UNNAMED, PageQuery
 from ._numbers import clock, count, number
 from ._overview import segment_name
 from ._strips import bar, histogram
@@ -119,13 +119,15 @@ def _lines(facet: Facet, asked: PageQuery, words: Words) -> Iterator[FacetLine]:
 def _value_words(name: str, value: str, words: Words) -> str:
     if name == "verdict":
         return words(f"word_{value or 'none'}")
-    return words.name("code", value) if name == "reason" else value or "–"
+    if name == "reason":
+        return words.name("code", value)
+    return "–" if value in ("", UNNAMED) else value
 
 
 def _toggle(name: str, value: str, asked: PageQuery) -> tuple[bool, str]:
     """Return whether a value is chosen, and the address that changes that; empty: there is none."""
     if name in _PLAIN:
-        wanted = NO_WORKFLOW if name == "workflow" and not value else value
+        wanted = UNNAMED if name in ("service", "workflow") and not value else value
         chosen = getattr(asked, name) == wanted
         return chosen, asked.link("/requests", **{name: "" if chosen else wanted}) if wanted else ""
     part = f"{name}:{value}"

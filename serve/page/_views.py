@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,8 @@ from ragmeter.serve.store import (
     GAPS_RANGE_S,
     ConversationView,
     Filters,
+    GapPage,
+    GapView,
     HealthView,
     JudgeOutage,
     Overview,
@@ -29,7 +32,7 @@ from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._connect import SETUPS, connection_steps
 from ._golden import GoldenEntry
 from ._labels import Form
-from ._news import Fallen, News, news
+from ._news import Fallen, News, news, note_words
 from ._numbers import money
 from ._overview import (
     heard_rows,
@@ -66,6 +69,10 @@ CONVERSATIONS = 20
 TURNS = 3
 """Turns that each opens to: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
+GAPS_WAIT_S = 0.05
+"""Seconds that an overview waits for knowledge gaps; those that come later are on the next."""
+MOST_GAPS = 3
+"""Knowledge gaps that the overview lists."""
 MOST_TOLD = 6
 """Deployments that the overview lists."""
 FAILING = 0.05
@@ -90,11 +97,15 @@ class Views:
     Args:
         sources: What they are made of.
         snapshots: Keeps what was read a moment ago.
+        threads: Those of the page.
     """
 
-    def __init__(self, sources: Sources, snapshots: Snapshots) -> None:
+    def __init__(self, sources: Sources, snapshots: Snapshots, threads: Executor) -> None:
         self._sources = sources
         self._snapshots = snapshots
+        self._threads = threads
+        self._finding: Future[GapPage] | None = None
+        self._found: tuple[GapView, ...] = ()
 
     def last_ms(self) -> float | None:
         """Return when the last request came, by this server's clock; None: none has ever come."""
@@ -128,7 +139,7 @@ class Views:
             "overview": overview,
             "health": health,
             "lead": sentence(health.lead, words),
-            "told": [self._news_fields(one) for one in told],
+            "told": [self._news_fields(one, words) for one in told],
             "standing": self._sources.standing(),
             "bad": (bad, judged),
             "refused": self._health_problem(),
@@ -143,13 +154,14 @@ class Views:
                 if len(overview.segments.get(name, "ab")) > 1
             },
             "table": lane_table(health, overview, asked, words),
-            "heard": heard_rows(self._sources.heard(), asked.service),
+            "heard": heard_rows(self._sources.heard(), asked.filters().service),
             "questions": question_rows(health, asked, words),
             "parts": part_rows(health, words),
             "deployments": [
                 (one, value_words(one, words)) for one in health.deployments[:MOST_TOLD]
             ],
             "signals": signal_rows(health, lines, overview, words),
+            "gaps": self._open_gaps(asked)[:MOST_GAPS],
             "holds_texts": bool(health.questions),
         }
 
@@ -228,7 +240,9 @@ class Views:
             "reranks": any(one.reranked is not None for one in view.documents),
             "off_topic": _is_off_topic(row),
             "chunks": chunks,
-            "nothing_found": not chunks and empty is not None and empty.value == 1.0,
+            "nothing_found": all(one.stored.carried for one in chunks)
+            and empty is not None
+            and empty.value == 1.0,
             "groups": score_groups(scores),
             "links": trace_links(self._sources.trace_urls, row),
             "previous": previous,
@@ -250,15 +264,30 @@ class Views:
                 (one, histogram(one.bins, label=words("asked_badly", n=one.n_bad)),
                  bar(one.answered.share or 0.0, is_bad=one.answered.bad > 0))
                 for one in found.gaps
-                if asked.service in ("", one.service)
+                if asked.filters().service in (None, one.service)
             ],
             "since": self._fortnight_ago(),
             "holds_texts": True,
         }  # fmt: skip
 
+    def _open_gaps(self, asked: PageQuery) -> list[GapView]:
+        """Return the open gaps as they were found last: that takes long, and no overview waits for it."""
+        finding = self._finding
+        if finding is None:
+            reader = self._sources.reader
+            finding = self._threads.submit(reader.gaps, Filters(range_s=GAPS_RANGE_S))
+            self._finding = finding
+        if wait([finding], GAPS_WAIT_S).done:
+            self._finding = None
+            self._found = finding.result().gaps
+        service = asked.filters().service
+        return [
+            one for one in self._found if one.state == "open" and service in (None, one.service)
+        ]
+
     def corpus(self, asked: PageQuery) -> dict[str, Any]:
         """Return the chunks to look at, of the last 14 days and the service that is looked at."""
-        filters = Filters(range_s=GAPS_RANGE_S, service=asked.service or None)
+        filters = Filters(range_s=GAPS_RANGE_S, service=asked.filters().service)
         return {
             "found": self._sources.reader.chunks(filters),
             "since": self._fortnight_ago(),
@@ -352,14 +381,14 @@ class Views:
     def _news(self, asked: PageQuery, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
 
-    def _news_fields(self, one: News) -> dict[str, Any]:
+    def _news_fields(self, one: News, words: Words) -> dict[str, Any]:
         return {
             "kind": one.kind,
             "worse": one.worse,
             "where": one.where,
             "since_ms": one.since_ms,
             "readings": one.readings,
-            "note": one.note,
+            "note": note_words(one.note, words),
             "changes": {
                 name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
             },

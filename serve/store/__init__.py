@@ -5,6 +5,7 @@ One writes, any number read; who reads gets plain values and no SQL.
 
 from __future__ import annotations
 
+from ._alert_claims import StoredClaims
 from ._cells import CellKey
 from ._evidence import ChunkSentence, Evidence, evidence
 from ._gap_list import GAPS_RANGE_S
@@ -109,6 +110,7 @@ __all__ = [
     "StoreRefusedError",
     "StoreState",
     "StoreStats",
+    "StoredClaims",
     "TrendPoint",
     "TurnView",
     "UnreadableStoreError",

@@ -12,6 +12,7 @@ from ragmeter.quality.gaps.memory import GapMemory, is_bad
 
 from ._database import Database
 from ._lists import where_of
+from ._received import CARRIED
 from .views import Filters
 
 __all__ = ["MOST_REQUESTS", "chunks"]
@@ -19,8 +20,8 @@ __all__ = ["MOST_REQUESTS", "chunks"]
 MOST_REQUESTS = 5_000
 """The newest requests that are read."""
 _CHUNKS = (
-    "SELECT r.id, c.document, t.body FROM request r JOIN chunk c ON {home} LEFT JOIN text t ON t.id = c.text "
-    "WHERE r.id IN (these) ORDER BY r.id, c.at, c.span_id, c.rank"
+    "SELECT r.id, c.document, t.body, c.span_id FROM request r JOIN chunk c ON {home} "
+    "LEFT JOIN text t ON t.id = c.text WHERE r.id IN (these) ORDER BY r.id, c.at, c.span_id, c.rank"
 )
 _HOMES = ("c.trace_id = r.trace_id AND c.owner = r.span_id", "c.trace_id = r.home")
 """Chunks are told with a request's span, or with the request itself."""
@@ -51,8 +52,9 @@ def chunks(
     found: defaultdict[int, list[RetrievedContext]] = defaultdict(list)
     for home in _HOMES:
         missing = [number for number in numbers if number not in found]
-        for number, document, body in database.among(_CHUNKS.format(home=home), missing):
-            found[number].append(RetrievedContext(text=body or "", id=document))
+        for number, document, body, span in database.among(_CHUNKS.format(home=home), missing):
+            if bytes(span).hex() != CARRIED:
+                found[number].append(RetrievedContext(text=body or "", id=document))
     memory, texts = CorpusMemory(), GapMemory()
     for number, word, at in read:
         bad = is_bad(

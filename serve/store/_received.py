@@ -31,6 +31,7 @@ from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 
 __all__ = [
+    "CARRIED",
     "MAX_NAME",
     "Batch",
     "DroppedCount",
@@ -42,6 +43,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+CARRIED = b"carried\0".hex()
+"""In place of the span of a retrieval: chunks of earlier turns, for which nothing was searched."""
 MAX_NAME = 256
 """Characters of what is looked up by: no index of PostgreSQL takes more than 2,704 bytes."""
 MAX_SCORES = 500

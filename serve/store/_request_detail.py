@@ -19,7 +19,7 @@ from ._guidance import SameQuestion, advice, cause, is_refused
 from ._lists import means_before, rows_of
 from ._measured import MeasuredScore
 from ._overview import Selection, usual_of
-from ._received import home_of
+from ._received import CARRIED, home_of
 from ._stages import documents_of, stages_of
 from ._sums import Sums
 from .views import (
@@ -87,7 +87,7 @@ def one_request(
     )
     values = {one.name: one.value for one in scores if one.status == "ok"}
     refused = is_refused(row.verdict_codes, values.get("judged_refusal", values.get("refusal")))
-    nothing_found = not contexts and values.get("empty_retrieval") == 1.0
+    nothing_found = all(one.carried for one in contexts) and values.get("empty_retrieval") == 1.0
     marked = _marked(row.question, answer, contexts, nothing_found, refused)
     same = _same_question(database, row, question, deployed)
     stages, documents = stages_of(told)
@@ -209,13 +209,19 @@ def _numbers(database: Database, key: str, span_id: str | None) -> list[int]:
 
 def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[ContextView, ...]:
     rows = database.execute(
-        "SELECT c.document, c.score, t.body FROM chunk c LEFT JOIN text t ON t.id = c.text "
+        "SELECT c.document, c.score, t.body, c.span_id FROM chunk c LEFT JOIN text t ON t.id = c.text "
         "WHERE c.trace_id = ? AND c.owner = ? ORDER BY c.at, c.span_id, c.rank",
         owner,
     )
     return tuple(
-        ContextView(number=place, id=document, score=score, text=text)
-        for place, (document, score, text) in enumerate(rows, start=1)
+        ContextView(
+            number=place,
+            id=document,
+            score=score,
+            text=text,
+            carried=bytes(span).hex() == CARRIED,
+        )
+        for place, (document, score, text, span) in enumerate(rows, start=1)
     )
 
 

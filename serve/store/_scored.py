@@ -13,7 +13,7 @@ from ragmeter.quality.segments import UNKNOWN, Segments
 
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
-from ._received import MAX_NAME, Batch, StoredRetrieval, home_of, version_of
+from ._received import CARRIED, MAX_NAME, Batch, StoredRetrieval, home_of, version_of
 from ._stages import told_stages
 
 __all__ = ["from_scored_run"]
@@ -83,19 +83,28 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
             for score in scored.scores.values()
         },
     )
-    if not sample.contexts:
-        return Batch((part,))
-    chunks = tuple(
-        Chunk(
-            clean(context.id) if context.id else None,
-            context.score,
-            outgoing(context.text) if sample.contexts_by != "ids" else None,
-        )
-        for context in sample.contexts[:MAX_CHUNKS]
-    )
     trace, owner = home_of(part.run_id)
-    found = StoredRetrieval(trace, owner, owner, run.started_ns // 1_000_000, chunks)
-    return Batch((part,), (found,))
+    found = (
+        StoredRetrieval(
+            trace,
+            owner,
+            span,
+            run.started_ns // 1_000_000 + place,
+            tuple(
+                Chunk(
+                    clean(context.id) if context.id else None,
+                    context.score,
+                    outgoing(context.text) if sample.contexts_by != "ids" else None,
+                )
+                for context in contexts[:MAX_CHUNKS]
+            ),
+        )
+        for place, (span, contexts) in enumerate(
+            ((owner, sample.contexts or ()), (CARRIED, sample.carried))
+        )
+        if contexts
+    )
+    return Batch((part,), tuple(found))
 
 
 def _text(text: str | None) -> str | None:

@@ -486,6 +486,8 @@ class ContextView:
     """The retriever's own score."""
     text: str | None
     """None: no text was captured."""
+    carried: bool = False
+    """Whether it is of an earlier turn, and stands in the prompt still: nothing was searched for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

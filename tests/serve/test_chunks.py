@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from stored import scored
+from stored import scored, store
 
 from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext, Verdict
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
@@ -52,3 +52,26 @@ def test_the_store_lists_what_a_meter_lists():
     assert [one.n for one in found.unused] == [60, 60]
     assert [sorted(one.figures) for one in found.conflicts] == [["14", "30"]]
     assert (found.n_requests, found.n_chunks, found.undated) == (120, 8, 1.0)
+
+
+def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(tmp_path):
+    run = _request(1)
+    sample = run.run.sample.model_copy(
+        update={
+            "contexts": (RetrievedContext(text="Bees collect nectar from flowers.", id="bees"),),
+            "carried": (RetrievedContext(text="The tower was built in 1889.", id="tower"),),
+            "question": "When was the tower built?",
+            "answer": "The tower was built in 1889.",
+        }
+    )
+    with store(tmp_path / "serve.db", clock=lambda: NOW_S) as kept:
+        kept.export([replace(run, run=replace(run.run, sample=sample))])
+        view = kept.reader().request(run.run.run_id)
+        listed = kept.reader().chunks(Filters(range_s=3600))
+
+    assert [(one.number, one.id, one.carried) for one in view.contexts] == [
+        (1, "bees", False),
+        (2, "tower", True),
+    ]
+    assert view.evidence.answer[0].supporters == ((2, 1),)
+    assert listed.n_chunks == 1, "it is no chunk that this request's search has found"

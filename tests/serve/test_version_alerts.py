@@ -100,7 +100,12 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
         )
         digest = Digest(
             "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append,
-            post=ChangeWebhook(url).digest,
+            post=ChangeWebhook(url).digest, claims=kept.claims(),
+        )  # fmt: skip
+        beside = []
+        other = Digest(
+            "weekly", kept.reader(), tuple, tuple, clock=lambda: clock[0], say=len, post=beside.append,
+            claims=kept.claims(),
         )  # fmt: skip
         digest.look()
         assert said == []
@@ -111,6 +116,8 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
         clock[0] += 5
         digest.look()
         digest.look()
+        other.look()
+        assert beside == [], "the other server on this store has posted it"
 
     (text,) = said
     assert posted == [text, text]
