@@ -29,7 +29,7 @@ from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import note_shaped, note_unseen, read_results
 from ._stages import Way
-from ._state import Earlier, Ended, RetrievalNote, StepNote
+from ._state import Earlier, Notes, RetrievalNote, StepNote
 
 __all__ = ["build_run"]
 
@@ -38,7 +38,7 @@ _EMPTY = "Empty Response"
 """What LlamaIndex says where a model said nothing."""
 
 
-def build_run(ended: Ended, lookout: Lookout) -> RagRun | None:
+def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     """Build the run of a request that has ended, or None if it never retrieved; `lookout` learns of that."""
     calls = steps_of(ended.calls)
     scope = ended.scope or _NOTHING_SAID
@@ -131,7 +131,7 @@ def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Ret
     )
 
 
-def _chosen_answer(ended: Ended, calls: Sequence[Step]) -> str | None:
+def _chosen_answer(ended: Notes, calls: Sequence[Step]) -> str | None:
     """Return the string of the output that is the answer, by what the model said."""
     found = {
         text_in_prompts(item)

@@ -18,7 +18,7 @@ from ragmeter.adapters.reading.step import Step
 
 from ._payloads import Nodes, NodeSnapshot, text_in_prompts
 from ._stages import Way, joined, without_repetitions
-from ._state import Ended, StepNote, Synthesis
+from ._state import Notes, StepNote, Synthesis
 
 __all__ = ["Reached", "nodes_that_reached", "rejected_scopes"]
 
@@ -35,7 +35,7 @@ class Reached(NamedTuple):
 
 
 def nodes_that_reached(
-    ended: Ended, calls: Sequence[Step], answer: str | None, handed: Nodes = ()
+    ended: Notes, calls: Sequence[Step], answer: str | None, handed: Nodes = ()
 ) -> Reached:
     """Decide what reached the model.
 
@@ -93,7 +93,7 @@ def _named(nodes: Nodes, source_ids: Sequence[str]) -> Nodes:
 
 
 def _seen(
-    ended: Ended, calls: Sequence[Step], answer: str | None, nodes: Nodes, *, this_turn: bool
+    ended: Notes, calls: Sequence[Step], answer: str | None, nodes: Nodes, *, this_turn: bool
 ) -> Nodes | None:
     """Return what the answering calls saw; None: no call's prompt shows any node."""
     pool = without_repetitions(
@@ -137,7 +137,7 @@ def _cut(node: NodeSnapshot, text: str | None) -> NodeSnapshot:
     return node if text is None else node._replace(text=text, stand_in=None)
 
 
-def _handed_on(ended: Ended, way: Way, found: Nodes) -> Nodes | None:
+def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
     """Return what a workflow's steps left of what was retrieved; None: their events do not show it.
 
     The steps that took nodes and handed none on are those that used them: of several the one that

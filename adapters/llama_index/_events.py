@@ -263,13 +263,13 @@ class SpanFollower:
         if not wanted:
             return
         request = LlamaRequest(
-            id_,
-            kind,
-            self._name or ("" if kind == "llm" else type(instance).__name__),
-            question,
-            scope_around(tags.get("ragmeter"), self._scope_guard),
-            {**tags},
-            self._requests.grow,
+            run_id=id_,
+            kind=kind,
+            name=self._name or ("" if kind == "llm" else type(instance).__name__),
+            question=question,
+            scope=scope_around(tags.get("ragmeter"), self._scope_guard),
+            tags={**tags},
+            grow=self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
         frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
@@ -542,7 +542,7 @@ class SpanFollower:
         self._frames.pop(request.run_id, None)
         if not request.in_scope or not self._once.is_first(request.run_id):
             return
-        if request.tried or request.output.contexts is not None or request.may_have_retrieved:
+        if request.tried or request.may_have_retrieved:
             self._lookout.count_retrieval()
         elif not may_show(call.messages for call in request.calls):
             note_unseen(self._lookout, request)

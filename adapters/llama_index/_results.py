@@ -37,7 +37,7 @@ from ._payloads import (
     payload_of,
     snapshot_nodes,
 )
-from ._state import Ended, Frame, LateResult, LlamaRequest, RetrievalNote
+from ._state import Frame, LateResult, Notes, RetrievalNote
 
 __all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen", "read_results"]
 
@@ -118,7 +118,7 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
             request.hold(sum(map(weight_of, texts)))
 
 
-def note_unseen(lookout: Lookout, request: LlamaRequest | Ended) -> None:
+def note_unseen(lookout: Lookout, request: Notes) -> None:
     """Note a request that called a model and retrieved nothing that is known as such."""
     if request.calls:
         calls = [call.messages for call in request.calls]
@@ -126,7 +126,7 @@ def note_unseen(lookout: Lookout, request: LlamaRequest | Ended) -> None:
         lookout.note(calls, tuple(request.given), request.question, said)
 
 
-def note_shaped(ended: Ended, calls: Sequence[Step]) -> bool:
+def note_shaped(ended: Notes, calls: Sequence[Step]) -> bool:
     """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
     if ended.tried:
         return True
@@ -140,7 +140,7 @@ def note_shaped(ended: Ended, calls: Sequence[Step]) -> bool:
     return bool(ended.retrievals)
 
 
-def read_results(ended: Ended, lookout: Lookout) -> bool:
+def read_results(ended: Notes, lookout: Lookout) -> bool:
     """Read the documents in the results of what the user has named; return whether all could be read."""
     all_read = True
     for note in ended.retrievals:

@@ -1,8 +1,8 @@
 """What is noted about a LlamaIndex request while it runs.
 
 `SpanFollower` fills a `LlamaRequest` from span callbacks, on any thread and task the
-request uses; when it ends, `LlamaRequest.ended` hands the notes over as an `Ended`, from
-which the meter's worker builds the run.  A request is divided into scopes, numbered as they begin (the
+request uses; when it ends, `LlamaRequest.ended` hands them over as `Notes`, from which
+the meter's worker builds the run.  A request is divided into scopes, numbered as they begin (the
 nearest query, chat, run or tool call): what was retrieved in one reaches the model there.
 Nothing here knows LlamaIndex's classes or the meter.
 """
@@ -10,9 +10,9 @@ Nothing here knows LlamaIndex's classes or the meter.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -33,22 +33,21 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Ended", "Frame", "LateResult", "LlamaRequest",
-    "Output", "Passed", "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "last_found",
+    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Frame", "LateResult", "LlamaRequest", "Notes", "Output",
+    "Passed", "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "last_found",
 ]  # fmt: skip
 
+NO_SPANS = CallSpans(None, None)
 MAX_CALLS = 1_000
 """Model calls of one request that are noted: the last ones."""
 
 
+@dataclass(slots=True, eq=False)
 class Attempt:
     """A call that may be made again: a step, or an engine or tool within a request."""
 
-    __slots__ = ("failed", "outer")
-
-    def __init__(self, outer: Attempt | None) -> None:
-        self.outer = outer
-        self.failed = False
+    outer: Attempt | None
+    failed: bool = False
 
 
 def _counts(attempt: Attempt | None) -> bool:
@@ -60,36 +59,24 @@ def _counts(attempt: Attempt | None) -> bool:
     return True
 
 
+@dataclass(slots=True, eq=False)
 class CallNote:
     """A model call."""
 
-    __slots__ = (
-        "answers", "attempt", "is_stream", "messages", "refusal", "response_id", "said", "started",
-        "synthesis",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        messages: Sent,
-        synthesis: Synthesis | None,
-        attempt: Attempt | None,
-        *,
-        answers: bool = False,
-    ) -> None:
-        self.started = 0
-        """When it began: a place in the order of the request's events."""
-        self.messages = messages
-        self.synthesis = synthesis
-        """The synthesis that made it."""
-        self.attempt = attempt
-        self.answers = answers
-        """It was made by reading the request's own streamed answer."""
-        self.said: tuple[str, ...] = ()
-        """What it said; empty for a stream, which is not listened to."""
-        self.is_stream = False
-        self.refusal: str | None = None
-        """The words by which it refused, perhaps none; None: it did not."""
-        self.response_id: str | None = None
+    messages: Sent
+    synthesis: Synthesis | None
+    """The synthesis that made it."""
+    attempt: Attempt | None
+    answers: bool = False
+    """It was made by reading the request's own streamed answer."""
+    started: int = 0
+    """When it began: a place in the order of the request's events."""
+    said: tuple[str, ...] = ()
+    """What it said; empty for a stream, which is not listened to."""
+    is_stream: bool = False
+    refusal: str | None = None
+    """The words by which it refused, perhaps none; None: it did not."""
+    response_id: str | None = None
 
     def end(self, result: object) -> None:
         """Note what it said; what a model's own class said within it, too."""
@@ -104,69 +91,48 @@ class CallNote:
         self.is_stream = not self.said and self.refusal is None
 
 
+@dataclass(slots=True, eq=False)
 class StepNote:
     """What a workflow's step was handed and what it handed on, as far as that carries documents."""
 
-    __slots__ = ("attempt", "given", "name", "started", "stops", "strings", "taken")
-
-    def __init__(
-        self,
-        name: str,
-        started: int,
-        taken: Nodes,
-        strings: tuple[str, ...],
-        attempt: Attempt,
-    ) -> None:
-        self.name = name
-        self.started = started
-        """When it began: a place in the order of the request's events."""
-        self.taken = taken
-        """Nodes in the events that it was called with."""
-        self.strings = strings
-        """Texts in the events that it was called with."""
-        self.attempt = attempt
-        self.given: Nodes = ()
-        """Nodes in the event that it returned, unless that ended the run."""
-        self.stops = False
-        """It ended the run."""
+    name: str
+    started: int
+    """When it began: a place in the order of the request's events."""
+    taken: Nodes
+    """Nodes in the events that it was called with."""
+    strings: tuple[str, ...]
+    """Texts in the events that it was called with."""
+    attempt: Attempt
+    given: Nodes = ()
+    """Nodes in the event that it returned, unless that ended the run."""
+    stops: bool = False
+    """It ended the run."""
 
 
+@dataclass(slots=True, eq=False)
 class RetrievalNote:
     """A retriever call; those that count are the outermost ones."""
 
-    __slots__ = (
-        "attempt", "began_in", "ended", "ended_ns", "error", "facts", "late", "name", "nodes", "query",
-        "scope", "spans", "started", "started_ns", "within",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        scope: int,
-        name: str,
-        query: str | None,
-        facts: RetrieverFacts,
-        attempt: Attempt | None,
-        within: RetrievalNote | None = None,
-    ) -> None:
-        self.started = self.ended = 0
-        """Where it began and ended in the order of the request's events."""
-        self.within = within
-        """The retriever that it is a part of: it counts as a stage only."""
-        self.attempt = attempt
-        self.scope = scope
-        self.name = name
-        self.query = query
-        self.facts = facts
-        self.started_ns = time.time_ns()
-        self.began_in: SeenSpan | None = seen_span()
-        self.ended_ns = 0
-        """0: it is still under way."""
-        self.nodes: Nodes | None = None
-        """What it returned; None: it raised."""
-        self.error: str | None = None
-        self.late: LateResult | None = None
-        """It is a call that the user named: its nodes are read on the worker."""
-        self.spans = CallSpans(None, None)
+    scope: int
+    name: str
+    query: str | None
+    facts: RetrieverFacts
+    attempt: Attempt | None
+    within: RetrievalNote | None = None
+    """The retriever that it is a part of: it counts as a stage only."""
+    started: int = 0
+    ended: int = 0
+    """Where it began and ended in the order of the request's events."""
+    started_ns: int = field(default_factory=time.time_ns)
+    began_in: SeenSpan | None = field(default_factory=seen_span)
+    ended_ns: int = 0
+    """0: it is still under way."""
+    nodes: Nodes | None = None
+    """What it returned; None: it raised."""
+    error: str | None = None
+    late: LateResult | None = None
+    """It is a call that the user named: its nodes are read on the worker."""
+    spans: CallSpans = NO_SPANS
 
     def learn(self, facts: RetrieverFacts) -> None:
         """Fill what the outer retriever does not show from one that it calls."""
@@ -185,18 +151,16 @@ class RetrievalNote:
         self.error = error_type(error)
 
 
+@dataclass(slots=True, eq=False)
 class LateResult:
     """What a call gave out that the user says retrieves: documents are read from it on the worker."""
 
-    __slots__ = ("earlier", "given", "note", "rule", "who")
-
-    def __init__(self, note: RetrievalNote, who: Who, rule: RetrievalTool | None) -> None:
-        self.note = note
-        self.who: Who = who
-        self.rule = rule
-        self.earlier = 0
-        """Retrievals of the request that began before it."""
-        self.given: Any = None
+    note: RetrievalNote
+    who: Who
+    rule: RetrievalTool | None
+    earlier: int = 0
+    """Retrievals of the request that began before it."""
+    given: Any = None
 
 
 class Postprocessed(NamedTuple):
@@ -212,21 +176,17 @@ class Postprocessed(NamedTuple):
     attempt: Attempt | None
 
 
+@dataclass(slots=True, eq=False)
 class Synthesis:
     """What a synthesizer was given."""
 
-    __slots__ = ("attempt", "combines", "name", "nodes", "scope")
-
-    def __init__(
-        self, name: str, scope: int, nodes: Nodes, attempt: Attempt | None, *, combines: bool
-    ) -> None:
-        self.name = name
-        """Its class."""
-        self.scope = scope
-        self.nodes = nodes
-        self.attempt = attempt
-        self.combines = combines
-        """It joins sub-answers: its nodes are no documents."""
+    name: str
+    """Its class."""
+    scope: int
+    nodes: Nodes
+    attempt: Attempt | None
+    combines: bool
+    """It joins sub-answers: its nodes are no documents."""
 
 
 Passed = RetrievalNote | Postprocessed | StepNote | Synthesis
@@ -261,9 +221,9 @@ class Earlier(NamedTuple):
 last_found: ContextVar[Earlier | None] = ContextVar("ragmeter_llama_index_found", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A request that has ended, free of the framework's objects: what the worker builds the run from."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Notes:
+    """What is noted of a request, free of the framework's objects: what the worker builds the run from."""
 
     run_id: str
     name: str
@@ -271,25 +231,25 @@ class Ended:
     scope: RequestScope | None
     tags: Mapping[str, Any]
     """Tags of the framework that were in force when it began."""
-    status: SampleStatus
-    answer: str | None
-    error_type: str | None
-    started_ns: int
-    ended_ns: int
-    spans: CallSpans
-    source_ids: tuple[str, ...]
+    status: SampleStatus = "ok"
+    answer: str | None = None
+    error_type: str | None = None
+    started_ns: int = field(default_factory=time.time_ns)
+    ended_ns: int = 0
+    spans: CallSpans = NO_SPANS
+    source_ids: tuple[str, ...] = ()
     """Ids of the nodes that the response names as its sources, in its order."""
-    output: Output
+    output: Output = NO_OUTPUT
     """What was noted of an output, beside the answer that stands in it."""
-    retrievals: list[RetrievalNote]
+    retrievals: list[RetrievalNote] = field(default_factory=list)
     """In start order, as are all notes."""
-    calls: Sequence[CallNote]
-    steps: Sequence[StepNote]
-    trail: list[Passed]
+    calls: list[CallNote] = field(default_factory=list)
+    steps: list[StepNote] = field(default_factory=list)
+    trail: list[Passed] = field(default_factory=list)
     """The stages that nodes passed, in the order in which they ended; a synthesis when it began."""
-    given: Sequence[GaveOut]
+    given: list[GaveOut] = field(default_factory=list)
     """What tools and steps gave out while nothing was retrieved."""
-    shaped: Sequence[LateResult]
+    shaped: list[LateResult] = field(default_factory=list)
     """Tools that no one named, while nothing was retrieved: their results may show it."""
     earlier: Earlier | None = None
     """What a retriever found before, for a call of a model that nothing is around."""
@@ -301,109 +261,61 @@ class Ended:
         return given or self.output.contexts is not None
 
 
+@dataclass(slots=True, eq=False)
 class Frame:
     """An open span, as its children need to know it."""
 
-    __slots__ = (
-        "attempt", "call", "id", "instance", "is_root", "kind", "notes_steps", "request",
-        "result", "retrieval", "scope", "step", "synthesis",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        id_: str,
-        kind: Kind | Literal["step"],
-        request: LlamaRequest,
-        scope: int,
-        attempt: Attempt | None = None,
-        *,
-        is_root: bool = False,
-    ) -> None:
-        self.id = id_
-        self.kind = kind
-        self.request = request
-        self.scope = scope
-        self.attempt = attempt
-        """The innermost call around it that may fail while the request goes on."""
-        self.is_root = is_root
-        self.notes_steps = False
-        """It is a workflow whose steps' events are noted."""
-        self.step: StepNote | None = None
-        """The step that this span is."""
-        self.call: CallNote | None = None
-        """The model call that this span is, or is within."""
-        self.retrieval: RetrievalNote | None = None
-        """The retriever call that this span is, or is within."""
-        self.result: LateResult | None = None
-        """It is a call that the user says retrieves."""
-        self.instance: Any = None
-        """The tool that is called, while it may be of interest what it gives out."""
-        self.synthesis: Synthesis | None = None
-        """The synthesis that this span is, or is within."""
+    id: str
+    kind: Kind | Literal["step"]
+    request: LlamaRequest
+    scope: int
+    attempt: Attempt | None = None
+    """The innermost call around it that may fail while the request goes on."""
+    is_root: bool = False
+    notes_steps: bool = False
+    """It is a workflow whose steps' events are noted."""
+    step: StepNote | None = None
+    """The step that this span is."""
+    call: CallNote | None = None
+    """The model call that this span is, or is within."""
+    retrieval: RetrievalNote | None = None
+    """The retriever call that this span is, or is within."""
+    result: LateResult | None = None
+    """It is a call that the user says retrieves."""
+    instance: Any = None
+    """The tool that is called, while it may be of interest what it gives out."""
+    synthesis: Synthesis | None = None
+    """The synthesis that this span is, or is within."""
 
 
-class LlamaRequest:
+@dataclass(slots=True, eq=False, kw_only=True)
+class LlamaRequest(Notes):
     """One request under way.
 
     There is no lock: its stream may be ended by the garbage collector, on any thread and in the
     middle of anything. Where two ends may meet, the first to take the token out of `close` wins.
     """
 
-    __slots__ = (
-        "_begun", "_grow", "_open", "_scopes", "_ticks", "calls", "earlier", "given", "has_failed_attempts",
-        "in_scope", "kind", "name", "no_text", "output", "question", "retrievals", "returned", "run_id",
-        "scope", "shaped", "size_bytes", "source_ids", "spans", "started_ns", "steps",
-        "tags", "text", "trail", "weighed",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run_id: str,
-        kind: Kind,
-        name: str,
-        question: str | None,
-        scope: RequestScope | None,
-        tags: Mapping[str, Any],
-        grow: Callable[[str, int], None],
-        *,
-        in_scope: bool,
-    ) -> None:
-        self._grow = grow
-        self.run_id = run_id
-        self.kind = kind
-        self.name = name
-        self.question = question
-        self.scope = scope
-        self.tags = tags
-        self.in_scope = in_scope
-        self.started_ns = time.time_ns()
-        self._begun = seen_span()
-        self._scopes = count()
-        self.retrievals: list[RetrievalNote] = []
-        self.calls: list[CallNote] = []
-        self.steps: list[StepNote] = []
-        self.given: list[GaveOut] = []
-        """As in `Ended`; likewise `shaped` and `earlier`."""
-        self.shaped: list[LateResult] = []
-        self.earlier: Earlier | None = None
-        self.trail: list[Passed] = []
-        self._ticks = count()
-        self.has_failed_attempts = False
-        """Something within it failed, and it went on."""
-        self.output = NO_OUTPUT
-        self.weighed: set[int] = set()
-        """Identities of the texts that were counted: they are held until the end."""
-        self.size_bytes = 0
-        """Bytes of the nodes' texts and of the prompts so far."""
-        self.no_text = False
-        """A synthesizer ran that asks no model."""
-        self.source_ids: tuple[str, ...] = ()
-        self.spans = CallSpans(None, None)
-        self.text: StreamedText | None = None
-        """The streamed answer, once there is one."""
-        self.returned = False
-        """The root has returned; only its stream is still open."""
-        self._open = [True]
+    kind: Kind
+    grow: Callable[[str, int], None]
+    """Counts the bytes that it holds in the table of open requests."""
+    in_scope: bool
+    has_failed_attempts: bool = False
+    """Something within it failed, and it went on."""
+    weighed: set[int] = field(default_factory=set)
+    """Identities of the texts that were counted: they are held until the end."""
+    size_bytes: int = 0
+    """Bytes of the nodes' texts and of the prompts so far."""
+    no_text: bool = False
+    """A synthesizer ran that asks no model."""
+    text: StreamedText | None = None
+    """The streamed answer, once there is one."""
+    returned: bool = False
+    """The root has returned; only its stream is still open."""
+    _begun: SeenSpan | None = field(default_factory=seen_span)
+    _scopes: Iterator[int] = field(default_factory=count)
+    _ticks: Iterator[int] = field(default_factory=count)
+    _open: list[bool] = field(default_factory=lambda: [True])
 
     def open_scope(self) -> int:
         """Begin the next scope."""
@@ -429,7 +341,7 @@ class LlamaRequest:
     def hold(self, size_bytes: int) -> None:
         """Add to the bytes that it holds."""
         self.size_bytes += size_bytes
-        self._grow(self.run_id, size_bytes)
+        self.grow(self.run_id, size_bytes)
 
     def hold_nodes(self, nodes: Nodes) -> None:
         """Count nodes; the same texts come by again, at the synthesis: they are held once."""
@@ -464,11 +376,6 @@ class LlamaRequest:
         self.spans = choose_spans(self._begun, seen_span())
 
     @property
-    def tried(self) -> bool:
-        """Whether anything was retrieved, or at least asked for, or given to a model."""
-        return bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
-
-    @property
     def may_have_retrieved(self) -> bool:
         """Whether a tool gave out, or a retriever found before, what a model may have been sent."""
         return bool((self.shaped and self.calls) or self.earlier)
@@ -488,7 +395,7 @@ class LlamaRequest:
 
     def ended(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int
-    ) -> Ended:
+    ) -> Notes:
         """Hand over what was noted, without what failed attempts left, and let go of all texts.
 
         The caller's response object may keep this request for ever. Its notes are not changed any more:
@@ -503,33 +410,19 @@ class LlamaRequest:
                 isinstance(passed, RetrievalNote) and not passed.within and passed.nodes is not None
             )
         )
+        ended = Notes(**{one.name: getattr(self, one.name) for one in fields(Notes)})
+        ended.status, ended.answer, ended.error_type = status, answer, error
+        ended.ended_ns = max(ended_ns, self.started_ns)
         retrievals = [note for note in self.retrievals if note.ended_ns]
-        ended = Ended(
-            run_id=self.run_id,
-            name=self.name,
-            question=self.question,
-            scope=self.scope,
-            tags=self.tags,
-            status=status,
-            answer=answer,
-            error_type=error,
-            started_ns=self.started_ns,
-            ended_ns=max(ended_ns, self.started_ns),
-            spans=self.spans,
-            source_ids=self.source_ids,
-            output=self.output,
-            retrievals=_of_attempts(retrievals) if failures else retrievals,
-            calls=[note for note in self.calls if all_attempts or _counts(note.attempt)],
-            steps=[note for note in self.steps if not failures or _counts(note.attempt)],
-            trail=[passed for passed in self.trail if all_attempts or _counts(passed.attempt)],
-            given=self.given,
-            shaped=[late for late in self.shaped if _counts(late.note.attempt)],
-            earlier=self.earlier,
-        )
-        self.given, self.shaped = [], []
+        ended.retrievals = _of_attempts(retrievals) if failures else retrievals
+        ended.shaped = [late for late in self.shaped if _counts(late.note.attempt)]
+        if not all_attempts:
+            ended.calls = [note for note in self.calls if _counts(note.attempt)]
+            ended.trail = [passed for passed in self.trail if _counts(passed.attempt)]
+        if failures:
+            ended.steps = [note for note in self.steps if _counts(note.attempt)]
         self.retrievals, self.calls, self.steps, self.trail = [], [], [], []
-        self.weighed = set()
-        self.output = NO_OUTPUT
+        self.given, self.shaped, self.weighed, self.output = [], [], set(), NO_OUTPUT
         return ended
 
 

@@ -13,6 +13,7 @@ import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import wrapt
@@ -50,46 +51,29 @@ def hear(response: object) -> None:
         text = text.around
 
 
+@dataclass(slots=True, eq=False)
 class StreamedText:
-    """The text of one streamed answer as far as it went by, and how it ended.
+    """The text of one streamed answer as far as it went by, and how it ended."""
 
-    Args:
-        on_end: Called once, with this object, on the thread on which the stream ended; that
-            may be the garbage collector's.
-        owner: Whose stream it is; forgotten when it ends.
-    """
-
-    __slots__ = (
-        "_hands_on_responses",
-        "_heard",
-        "_on_end",
-        "_parts",
-        "_size",
-        "around",
-        "begun",
-        "error_type",
-        "owner",
-        "refusal",
-        "status",
-    )
-
-    def __init__(self, on_end: Callable[[StreamedText], None], owner: Any = None) -> None:
-        self.owner = owner
-        self.begun = False
-        """Its first item has been asked for."""
-        self.around: StreamedText | None = None
-        """Another's, whose stream is this one's: several meters watch."""
-        self._hands_on_responses = False
-        self._heard: object = None
-        self._on_end: Callable[[StreamedText], None] | None = on_end
-        self._parts: list[str] = []
-        self._size = 0
-        self.status: SampleStatus | None = None
-        """How it ended; None while it is open."""
-        self.refusal: str | None = None
-        """The words by which a response that went by refused, perhaps none; None: none did."""
-        self.error_type: str | None = None
-        """The class of what it raised."""
+    on_end: Callable[[StreamedText], None] | None
+    """Called once, with this object, on the thread on which the stream ended; that may be the garbage
+    collector's."""
+    owner: Any = None
+    """Whose stream it is; forgotten when it ends."""
+    begun: bool = False
+    """Its first item has been asked for."""
+    around: StreamedText | None = None
+    """Another's, whose stream is this one's: several meters watch."""
+    status: SampleStatus | None = None
+    """How it ended; None while it is open."""
+    refusal: str | None = None
+    """The words by which a response that went by refused, perhaps none; None: none did."""
+    error_type: str | None = None
+    """The class of what it raised."""
+    _hands_on_responses: bool = False
+    _heard: object = None
+    _parts: list[str] = field(default_factory=list)
+    _size: int = 0
 
     def take(self) -> str:
         """Return what went by, and keep it no longer: the caller may keep the stream for ever."""
@@ -124,7 +108,7 @@ class StreamedText:
     def end(self, status: SampleStatus, error: BaseException | None = None) -> None:
         """Note the end; only the first one counts."""
         # Taking the callback out is atomic: reader and garbage collector may both come here.
-        on_end, self._on_end = self._on_end, None
+        on_end, self.on_end = self.on_end, None
         if on_end is None:
             return
         if status == "ok" and self._size > MAX_CHARACTERS:

@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
 from llama_index.core import VectorStoreIndex
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.objects import ObjectIndex
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
+from llama_index.core.tools import FunctionTool, QueryEngineTool
 from llama_index_agents import agent_llm
 from llama_index_fakes import (
     DOCUMENTS,
@@ -92,14 +92,6 @@ def test_parallel_and_repeated_tool_calls_belong_to_one_sample() -> None:
     run(helper, user_msg=QUESTION)
 
 
-@expect(ids=["paris", "rome"], answer="Paris.")
-def test_retriever_tool_whose_nodes_go_straight_to_the_model() -> None:
-    """No synthesizer: what the tool returned is what the model saw."""
-    tool = RetrieverTool.from_defaults(ListRetriever(A), name="find", description="finds")
-    helper = agent([tool], call("find"), "Paris.")
-    run(helper, user_msg=QUESTION)
-
-
 @expect(question=QUESTION, ids=["paris", "rome"], answer="Paris.")
 @since(0, 14, 22)
 def test_sync_function_tool_that_queries_on_an_executor_thread() -> None:
@@ -140,21 +132,6 @@ def test_agent_that_never_retrieved_gives_no_sample() -> None:
 
         assert capture.runs == []
         assert capture.handler.open_entries == 0
-
-
-@expect(question=QUESTION, ids=["paris", "rome"], answer="It is Paris.")
-def test_react_agent() -> None:
-    """The reasoning text is not the answer."""
-    model = llm(
-        reply=lambda prompt: (
-            "Thought: I can answer.\nAnswer: It is Paris."
-            if "Observation:" in prompt.rpartition("user")[2]
-            else 'Thought: I need a tool.\nAction: docs\nAction Input: {"input": "capital"}'
-        )
-    )
-    helper = ReActAgent(name="react", description="x", tools=[query_tool("docs", A)], llm=model)
-    got = run(helper, user_msg=QUESTION)
-    assert got == "It is Paris."
 
 
 @expect(question=QUESTION, ids=["paris", "rome"], answer="From the second.", name="AgentWorkflow")

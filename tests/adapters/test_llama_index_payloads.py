@@ -213,7 +213,10 @@ def scope(given: Any = (), combined: Any = (), found: Any = ()) -> list[tuple[st
 
 
 def reached(scopes: list[list[tuple[str, Any]]], sources: Any) -> Reached:
-    request = LlamaRequest("", "query", "", None, None, {}, lambda *_: None, in_scope=True)
+    request = LlamaRequest(
+        run_id="", kind="query", name="", question=None, scope=None, tags={},
+        grow=lambda *_: None, in_scope=True,
+    )  # fmt: skip
     for place, events in enumerate(scopes):
         for kind, ids in events:
             nodes = tuple(node(id_) for id_ in ids)

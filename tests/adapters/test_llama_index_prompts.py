@@ -415,12 +415,10 @@ def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
         ListRetriever(nodes(long)), llm=model, response_mode=mode
     )
     with captured() as capture:
-        if is_async:
-            asyncio.run(engine.aquery(QUESTION))
-        else:
-            engine.query(QUESTION)
+        answer = asyncio.run(engine.aquery(QUESTION)) if is_async else engine.query(QUESTION)
         scored = capture.only
 
+    assert (scored.sample.status, scored.sample.answer) == ("ok", str(answer))
     shown = "".join(model.prompts)
     assert ids(scored) == [name for name, text in long.items() if text[:40] in shown]
     assert scored.sample.contexts_by == "prompt"
@@ -564,7 +562,7 @@ def test_function_agent_with_retriever_tools(streaming: bool) -> None:
     run(agent, user_msg=QUESTION)
 
 
-@expect(ids=["paris", "rome", "tea", "moon"], answer=ANSWER)
+@expect(question=QUESTION, ids=["paris", "rome", "tea", "moon"], answer=ANSWER)
 @pytest.mark.parametrize("streaming", [False, True])
 def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
     """Each observation is the last user message of one call, and history in the next."""

@@ -99,17 +99,6 @@ def test_async_query_gives_the_same_sample_as_sync() -> None:
     assert capture.handler.open_entries == 0
 
 
-@expect(ids=["paris", "rome"], retrieved=list(DOCUMENTS))
-@pytest.mark.parametrize("is_async", [False, True])
-def test_cutoff_postprocessor_decides_the_contexts(is_async: bool) -> None:
-    """What a cutoff removes never reached the model; what was retrieved is kept (openinference#3367)."""
-    query_engine = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.85)])
-    if is_async:
-        asyncio.run(query_engine.aquery(QUESTION))
-    else:
-        query_engine.query(QUESTION)
-
-
 @expect(contexts=(), retrieved=list(DOCUMENTS), answer="Empty Response", status="ok")
 def test_nothing_survives_the_cutoff_and_the_empty_response_is_the_answer() -> None:
     """An empty context list is a sample; the user saw "Empty Response" (phoenix#4261)."""
@@ -199,27 +188,6 @@ def test_nodes_changed_after_the_query_do_not_change_the_sample() -> None:
     assert context.text == "k: v\n\nBody."
     assert dict(context.metadata) == {"k": "v"}
     assert context.score == 1.0
-
-
-@pytest.mark.parametrize(
-    "mode",
-    ["compact", "refine", "tree_summarize", "accumulate", "compact_accumulate", "simple_summarize"],
-)
-@pytest.mark.parametrize("is_async", [False, True])
-def test_every_synthesizer_gives_one_sample(mode: str, is_async: bool) -> None:
-    """However many model calls a synthesizer makes, contexts are its nodes, answer its result."""
-    long = {f"n{place}": f"Text {place}. " + "word " * 150 for place in range(4)}
-    model = llm("Final.", window=1200)
-    query_engine = engine(model, nodes(long), response_mode=mode)
-    with captured() as capture:
-        answer = (
-            asyncio.run(query_engine.aquery(QUESTION)) if is_async else query_engine.query(QUESTION)
-        )
-        scored = capture.only
-
-    assert ids(scored) == list(long)
-    assert scored.sample.answer == str(answer)
-    assert scored.sample.status == "ok"
 
 
 @expect(ids=list(DOCUMENTS), answer=None, status="retrieval_only")

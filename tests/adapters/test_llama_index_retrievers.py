@@ -19,16 +19,13 @@ from llama_index.core.retrievers import (
     BaseRetriever,
     QueryFusionRetriever,
     RecursiveRetriever,
-    RouterRetriever,
 )
 from llama_index.core.schema import IndexNode, NodeRelationship, NodeWithScore, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.storage_context import StorageContext
-from llama_index.core.tools import RetrieverTool
 from llama_index_fakes import (
     DOCUMENTS,
     QUESTION,
-    Choose,
     ListRetriever,
     WordEmbedding,
     captured,
@@ -168,24 +165,6 @@ def test_recursive_retrieval_into_an_engine_reports_what_the_outer_model_saw() -
     assert len(texts(scored)) == 1
     assert "Nested answer." in texts(scored)[0]
     assert "Nested answer." in model.prompts[-1]
-    assert len(scored.run.retrievals) == 1
-
-
-def test_router_retriever_counts_once() -> None:
-    """A retriever that chooses among retrievers is one retrieval."""
-    retriever = RouterRetriever(
-        Choose(0, 1),
-        [
-            RetrieverTool.from_defaults(ListRetriever(A), name="a", description="a"),
-            RetrieverTool.from_defaults(ListRetriever(B), name="b", description="b"),
-        ],
-        llm=llm(),
-    )
-    with captured() as capture:
-        result = retriever.retrieve(QUESTION)
-        scored = capture.only
-
-    assert ids(scored) == [item.node_id for item in result]
     assert len(scored.run.retrievals) == 1
 
 

@@ -223,20 +223,6 @@ def test_stream_read_in_another_thread_each_word_in_a_fresh_context() -> None:
         assert capture.only.sample.answer == ANSWER
 
 
-def test_several_open_streams_read_alternately() -> None:
-    """Streams of different requests read in turn on one thread do not mix (langfuse#5166)."""
-    with captured() as capture:
-        answers = [f"answer number {n} ends" for n in range(4)]
-        streams = [engine(llm(text)).query(f"question {n}") for n, text in enumerate(answers)]
-        open_streams = [item.response_gen for item in streams]
-        while open_streams:
-            open_streams = [item for item in open_streams if next(item, None) is not None]
-        samples = {run.sample.question: run.sample.answer for run in capture.runs}
-
-    assert samples == {f"question {n}": text for n, text in enumerate(answers)}
-    assert capture.handler.open_entries == 0
-
-
 @expect(answer=ANSWER)
 def test_stream_read_in_another_task_after_the_request_returned() -> None:
     """The reader need not be the asker."""

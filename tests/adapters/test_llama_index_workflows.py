@@ -215,18 +215,3 @@ def test_run_cancelled_by_its_handler_is_not_ok() -> None:
 
         assert capture.only.sample.status in ("cancelled", "error")
         assert capture.only.sample.answer is None
-
-
-def test_concurrent_runs_of_one_workflow_do_not_mix() -> None:
-    """Many runs of one instance in one loop."""
-
-    async def main() -> None:
-        flow = Rag(timeout=60)
-        await asyncio.gather(*(flow.run(query=f"question {n}") for n in range(8)))
-
-    with captured() as capture:
-        asyncio.run(main())
-        questions = sorted(str(item.sample.question) for item in capture.runs)
-
-    assert questions == [f"question {n}" for n in range(8)]
-    assert capture.handler.open_entries == 0
