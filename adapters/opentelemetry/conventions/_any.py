@@ -7,7 +7,7 @@ in (``input``, ``arguments``, ``prompt``) and what came out (``output``, ``resul
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,6 @@ from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
-    is_broken,
     is_hidden,
     mapping_of,
     messages_in,
@@ -27,7 +26,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role
+from ._reader import Documents, Reader, Role, told_in
 
 __all__ = ["AnySpan", "is_indexing", "is_writing"]
 
@@ -82,6 +81,13 @@ _MODELS = re.compile(
     r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE
 )
 _TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
+_QUESTIONS = "question query inputs input prompt messages".split()
+_QUERIES = [
+    *"query.content query.text query_text query question".split(),
+    *"arguments args inputs input request prompt".split(),
+]
+_ANSWERS = "answer reply completion output outputs response result".split()
+"""Words that say what an attribute holds, those first that say most."""
 
 
 class _Fields(NamedTuple):
@@ -205,36 +211,13 @@ class AnySpan(Reader):
         return str(named or span.name).removeprefix("execute_tool ").removeprefix("tool: ")
 
     def question(self, span: SpanRecord) -> str | None:
-        return _first(
-            _fields(span).given,
-            ("question", "query", "inputs", "input", "prompt", "messages"),
-            question_in,
-        )
+        return _first(_fields(span).given, _QUESTIONS, question_in)
 
     def query(self, span: SpanRecord) -> str | None:
-        given = _fields(span).given
-        words = (
-            "query.content",
-            "query.text",
-            "query_text",
-            "query",
-            "question",
-            "arguments",
-            "args",
-            "inputs",
-            "input",
-            "request",
-            "prompt",
-        )
-        return _first(given, words, query_in)  # fmt: skip
+        return _first(_fields(span).given, _QUERIES, query_in)
 
     def answer(self, span: SpanRecord) -> str | None:
-        out = _fields(span).out
-        return _first(
-            out,
-            ("answer", "reply", "completion", "output", "outputs", "response", "result"),
-            answer_in,
-        )
+        return _first(_fields(span).out, _ANSWERS, answer_in)
 
     def documents(self, span: SpanRecord) -> Documents:
         hits = [
@@ -244,28 +227,16 @@ class AnySpan(Reader):
             rows = [{key.rpartition(".")[2]: item for key, item in hit.items()} for hit in hits]
             found = documents_in(rows)
             return Documents(missing="unreadable_result") if found is None else Documents(found)
-        out = _fields(span).out
         value = self.result(span)
-        if value is None:
-            if span.failed:
-                return Documents()
-            return Documents(missing="truncated" if span.dropped else "content_off")
-        if is_hidden(value):
-            return Documents(missing="redacted")
-        found = documents_in(value)
-        if found is None:
-            listed = [one for item in out.values() if (one := documents_in(item)) is not None]
-            found = listed[0] if len(listed) == 1 else None
-        if found is None:
-            if is_broken(value):
-                return Documents(missing="truncated")
-            found = cut(value, ANY_TOOL)
-            return Documents(missing="unreadable_result") if found is None else Documents(found)
-        if any(item.hidden for item in found):
-            return Documents(found, "redacted")
-        if any(item.text is None for item in found):
-            return Documents(found, "convention_has_no_text")
-        return Documents(found)
+        told = told_in(span, value, "content_off", "unreadable_result")
+        if told.missing == "unreadable_result":
+            out = _fields(span).out.values()
+            listed = [one for item in out if (one := documents_in(item)) is not None]
+            found = listed[0] if len(listed) == 1 else cut(value, ANY_TOOL)
+            told = told if found is None else Documents(found)
+        if told.missing is None and any(item.text is None for item in told.items):
+            return told._replace(missing="convention_has_no_text")
+        return told
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
         for value in _fields(span).given.values():
@@ -304,7 +275,7 @@ class AnySpan(Reader):
         return any(map(is_hidden, (fields.given if side == "input" else fields.out).values()))
 
 
-def _first(values: Mapping[str, Any], words: tuple[str, ...], read: Any) -> str | None:
+def _first(values: Mapping[str, Any], words: Sequence[str], read: Any) -> str | None:
     for word in words:
         found = read(values[word]) if word in values else None
         if isinstance(found, str):

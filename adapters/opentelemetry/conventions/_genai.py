@@ -14,7 +14,6 @@ from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
-    is_broken,
     is_hidden,
     last_of,
     messages_in,
@@ -24,7 +23,7 @@ from ragmeter.adapters.reading.values import (
 
 from ._any import AnySpan
 from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role
+from ._reader import Documents, Reader, Role, told_in
 
 __all__ = ["GenAI", "PydanticAI", "VercelAI"]
 
@@ -82,24 +81,19 @@ class GenAI(Reader):
         return sent_in(span)
 
     def documents(self, span: SpanRecord) -> Documents:
-        value = span.attributes.get("gen_ai.retrieval.documents")
-        if value is None and self.role(span) == "rerank":
+        if self.role(span) == "rerank" and "gen_ai.retrieval.documents" not in span.attributes:
             return Documents(missing="rerank_invisible")
-        if value is None:
-            if span.dropped:
-                return Documents(missing="truncated")
-            told = "gen_ai.retrieval.query.text" in span.attributes
-            return Documents(missing="convention_has_no_text" if told else "content_off")
-        if is_hidden(value):
-            return Documents(missing="redacted")
-        found = documents_in(value)
-        if found is None:
-            return Documents(missing="truncated" if is_broken(value) else "convention_has_no_text")
-        if any(item.hidden for item in found):
-            return Documents(found, "redacted")
-        if found and all(item.text is not None for item in found):
-            return Documents(found)
-        return Documents(found, "convention_has_no_text")
+        asked = "gen_ai.retrieval.query.text" in span.attributes
+        told = told_in(
+            span,
+            span.attributes.get("gen_ai.retrieval.documents"),
+            "convention_has_no_text" if asked else "content_off",
+            "convention_has_no_text",
+        )
+        is_whole = told.items and all(item.text is not None for item in told.items)
+        if told.missing is not None or is_whole:
+            return told
+        return told._replace(missing="convention_has_no_text")
 
     def reranked(self, span: SpanRecord) -> tuple[Any, ...]:
         del span

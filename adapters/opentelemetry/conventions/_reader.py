@@ -85,7 +85,9 @@ class Reader(ABC):
 
     def documents(self, span: SpanRecord) -> Documents:
         """Return the documents that a retrieval or a reranking gave back."""
-        return told_in(span, self.output_key, self.input_key)
+        # A retriever that found nothing says so; one that says nothing may not.
+        absent: Missing | None = None if self.input_key in span.attributes else "content_off"
+        return told_in(span, span.attributes.get(self.output_key), absent)
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
         """Return the documents that a reranking was given; empty: it does not say."""
@@ -119,21 +121,25 @@ class Reader(ABC):
         )
 
 
-def told_in(span: SpanRecord, output_key: str, input_key: str) -> Documents:
-    """Return the documents in the one attribute that a retrieval's output stands in."""
-    value = span.attributes.get(output_key)
+def told_in(
+    span: SpanRecord, value: Any, absent: Missing | None, unread: Missing | None = None
+) -> Documents:
+    """Return the documents in what came out of a span.
+
+    Args:
+        span: The span.
+        value: What came out; None: the span does not tell.
+        absent: Why it does not, where it neither failed nor lost attributes.
+        unread: Why what holds no documents holds none; None: nothing was found.
+    """
     if value is None:
-        if span.failed:
-            return Documents()
-        if span.dropped:
-            return Documents(missing="truncated")
-        # A retriever that found nothing says so; one that says nothing may not.
-        return Documents(missing=None if input_key in span.attributes else "content_off")
+        dropped: Missing | None = "truncated" if span.dropped else absent
+        return Documents() if span.failed else Documents(missing=dropped)
     if is_hidden(value):
         return Documents(missing="redacted")
-    documents = documents_in(value)
-    if documents is None:
-        return Documents(missing="truncated" if is_broken(value) else None)
-    if any(item.hidden for item in documents):
-        return Documents(documents, "redacted")
-    return Documents(documents)
+    found = documents_in(value)
+    if found is None:
+        return Documents(missing="truncated" if is_broken(value) else unread)
+    if any(item.hidden for item in found):
+        return Documents(found, "redacted")
+    return Documents(found)

@@ -1,6 +1,4 @@
-"""The shop's assistant in LangChain, traced by OpenInference or by OpenLLMetry. Usage: langchain_app.py openinference|openllmetry."""
-
-import sys
+"""The shop's assistant in LangChain, traced by OpenLLMetry."""
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -10,9 +8,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
-from tracing import InProcess, answer_to, found, provider, run
-
-from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from opentelemetry.instrumentation.langchain import LangchainInstrumentor
+from tracing import answer_to, found, provider, run
 
 
 class Shelf(BaseRetriever):
@@ -38,13 +35,7 @@ def joined(documents):
     return "\n\n".join(document.page_content for document in documents)
 
 
-if sys.argv[1] == "openinference":
-    from openinference.instrumentation.langchain import LangChainInstrumentor
-else:
-    from opentelemetry.instrumentation.langchain import (
-        LangchainInstrumentor as LangChainInstrumentor,
-    )
-LangChainInstrumentor().instrument(tracer_provider=provider)
+LangchainInstrumentor().instrument(tracer_provider=provider)
 
 chain = (
     {"context": Shelf() | joined, "question": RunnablePassthrough()}
@@ -52,6 +43,4 @@ chain = (
     | Scripted()
     | StrOutputParser()
 ).with_config(run_name="shop assistant")
-inside = InProcess()
-handler = RagMeterCallbackHandler(inside.meter)
-run(lambda question: chain.invoke(question, config={"callbacks": [handler]}), inside.scores)
+run(chain.invoke)

@@ -1,8 +1,7 @@
 """What the traced applications have in common: their shop, their tracing, and how requests are asked of them.
 
 An application is run as a program by the tests, with the endpoint of its spans in OpenTelemetry's variables. It
-prints one JSON object for each request: the question, the answer, the trace's id, and the scores that a callback of
-ragmeter's gave it in the process, null where there is none.
+prints one JSON object for each request: the question, the answer and the trace's id.
 """
 
 import json
@@ -36,7 +35,7 @@ def answer_to(prompt):
     return said
 
 
-def run(ask, scores=None):
+def run(ask):
     """Ask everything, several requests at a time, each below a server's span, and print what came of it."""
     tracer = provider.get_tracer("shop")
 
@@ -47,34 +46,7 @@ def run(ask, scores=None):
 
     with ThreadPoolExecutor(3) as pool:
         asked = list(pool.map(serve, REQUESTS))
-    given = scores() if scores else {}
     provider.shutdown()
     for question, answer, trace_id in asked:
         row = {"question": question, "answer": answer, "trace_id": trace_id}
-        sys.stdout.write(json.dumps(row | {"scores": given.get(trace_id)}) + "\n")
-
-
-class InProcess:
-    """A meter in the application itself, for the scores that a callback gives."""
-
-    def __init__(self):
-        from ragmeter import RagMeter
-        from ragmeter.exporters.memory import InMemoryExporter
-
-        self._memory = InMemoryExporter()
-        self.meter = RagMeter(exporters=[self._memory])
-
-    def scores(self):
-        """Return the scores of each request, by the trace's id."""
-        assert self.meter.flush(60)
-        found = {
-            f"{scored.run.trace_id:032x}": {
-                name: score.value
-                for name, score in scored.scores.items()
-                if score.value is not None
-            }
-            for scored in self._memory.results
-        }
-        assert len(found) == len(self._memory.results) == len(REQUESTS)
-        self.meter.shutdown(60)
-        return found
+        sys.stdout.write(json.dumps(row) + "\n")
