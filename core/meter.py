@@ -557,7 +557,7 @@ class RagMeter(QualityVerbs):
             judge=None if judge is None else as_judge(judge),
             redact=self._redact,
         )
-        self.port.pipeline.add_exporter(made)
+        self.port.pipeline.add_shadow(made, made.differences)
         return made
 
     def flush(self, timeout_s: float = 10.0) -> bool:

@@ -18,7 +18,9 @@ __all__ = [
     "NotTakenError",
     "ObservesChanges",
     "ObservesDrift",
+    "ObservesShadows",
     "QualityChange",
+    "RetrieverDifference",
 ]
 
 
@@ -121,6 +123,30 @@ class JudgeDrift:
     """Lower end of its 95 % interval."""
     upper: float
     """Upper end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieverDifference:
+    """How another retriever does on the same live questions."""
+
+    name: str
+    """The other retriever's."""
+    score: str
+    mean: float
+    """Its score less that of the one in use, the mean over the same requests."""
+    lower: float
+    """Lower end of its 95 % interval, which holds at every look."""
+    upper: float
+    """Upper end."""
+
+
+@runtime_checkable
+class ObservesShadows(Protocol):
+    """An exporter that also publishes how other retrievers do."""
+
+    def observe_shadow(self, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
+        """Remember `differences`; call it whenever it is wanted. Each shadow comes once."""
+        ...
 
 
 @runtime_checkable

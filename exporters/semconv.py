@@ -196,6 +196,8 @@ LATE: Final = _own("ragmeter.late")
 REASON: Final = _own("ragmeter.reason")
 DIAGNOSIS: Final = _own("ragmeter.diagnosis")
 LANGUAGE: Final = _own("ragmeter.language")
+SHADOW: Final = _own("ragmeter.shadow")
+"""Name of another retriever that the same questions are asked of."""
 GAP: Final = _own("ragmeter.gap")
 """Which knowledge gap: eight hex digits, without any text."""
 COMPONENT: Final = _own("ragmeter.component")
@@ -522,6 +524,18 @@ JUDGE_DRIFT_LOWER: Final = replace(
 JUDGE_DRIFT_UPPER: Final = replace(
     JUDGE_DRIFT, name=_own("ragmeter.judge.drift.upper"), description="Upper end of its 95 % interval."
 )  # fmt: skip
+SHADOW_DIFFERENCE: Final = _instrument(
+    "ragmeter.shadow.difference", "observable_gauge", "{score}", SHADOW, GEN_AI_EVALUATION_NAME,
+    description="How much higher another retriever scores on the same requests, where lists can be compared.",
+)  # fmt: skip
+SHADOW_LOWER: Final = replace(
+    SHADOW_DIFFERENCE, name=_own("ragmeter.shadow.lower"), description="Lower end of its 95 % interval."
+)  # fmt: skip
+SHADOW_UPPER: Final = replace(
+    SHADOW_DIFFERENCE, name=_own("ragmeter.shadow.upper"), description="Upper end of its 95 % interval."
+)  # fmt: skip
+SHADOW_INSTRUMENTS: Final = (SHADOW_DIFFERENCE, SHADOW_LOWER, SHADOW_UPPER)
+"""Every instrument of another retriever, of which there is none unless asked for."""
 CHANGE_INSTRUMENTS: Final = (
     CHANGE_EVIDENCE, CHANGE_ALARMS, JUDGE_DRIFT, JUDGE_DRIFT_LOWER, JUDGE_DRIFT_UPPER,
 )  # fmt: skip

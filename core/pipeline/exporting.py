@@ -40,6 +40,7 @@ from ragmeter.metrics.errors import loggable
 from ragmeter.requests.scope import leave_host
 
 if TYPE_CHECKING:
+    from ragmeter.exporters.changes import RetrieverDifference
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = ["Destinations", "ExportQueues"]
@@ -352,8 +353,16 @@ class ExportQueues:
         self._queue_for = queue_for
         self._queues = tuple(map(queue_for, exporters))
 
-    def add(self, exporter: Exporter) -> None:
-        """Give results to this one, too, from now on."""
+    def add(
+        self, exporter: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
+    ) -> None:
+        """Give results to this one, too, from now on; others publish how it does."""
+        from ragmeter.exporters.changes import ObservesShadows  # noqa: PLC0415 -- only with a shadow
+
+        for queue in self._queues:
+            if isinstance(queue.exporter, ObservesShadows):
+                with self._judge_guard:
+                    queue.exporter.observe_shadow(differences)
         queue = self._queue_for(exporter)
         queue.worker.start()
         self._queues = (*self._queues, queue)

@@ -36,6 +36,7 @@ from .sampling import Candidate, Chances, Choice, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
 
 if TYPE_CHECKING:
+    from ragmeter.exporters.changes import RetrieverDifference
     from ragmeter.metrics.judge.protocol import JudgeCall
     from ragmeter.settings.options import Cascade, Limits, Sampling
     from ragmeter.watch.alarming import Alarming
@@ -259,9 +260,11 @@ class Pipeline:
         self._exporting.after_fork_in_parent()
         self._queue.after_fork_in_parent()
 
-    def add_exporter(self, exporter: Exporter) -> None:
-        """Give results to this one, too, from now on."""
-        self._exporting.add(exporter)
+    def add_shadow(
+        self, shadow: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
+    ) -> None:
+        """Give results to this one, too, from now on; exporters publish how it does."""
+        self._exporting.add(shadow, differences)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Count a call to the judge and tell the exporters."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue
+from ragmeter.exporters.changes import RetrieverDifference
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics.judge.protocol import Judge
@@ -110,6 +111,14 @@ class Shadow:
     def result(self) -> Comparison:
         """Return what was found so far."""
         return self._comparison.result()
+
+    def differences(self) -> Sequence[RetrieverDifference]:
+        """Return the difference as exporters publish it; nothing where the lists cannot be compared."""
+        found = self.result()
+        if found.difference is None or not found.comparable:
+            return ()
+        ends = {"mean": found.difference, "lower": found.lower, "upper": found.upper}
+        return (RetrieverDifference(name=self.name, score=found.score, **ends),)
 
     def _compare(self, batch: Sequence[RagSample]) -> None:
         for sample in batch:

@@ -18,12 +18,17 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
+from ragmeter.exporters.changes import (
+    ChangeEvidence,
+    JudgeDrift,
+    QualityChange,
+    RetrieverDifference,
+)
 
 from ._series import Attributes, SeriesBound
 from ._sources import Reading, WeakSources
 
-__all__ = ["ChangeBoard", "ChangeWriter", "DriftBoard", "change_attributes"]
+__all__ = ["ChangeBoard", "ChangeWriter", "DriftBoard", "ShadowBoard", "change_attributes"]
 
 _GOOD_NEWS = "recovered"
 _NS = 1_000_000_000
@@ -51,7 +56,7 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
             yield value, dict(key)
 
 
-class DriftBoard(WeakSources[Sequence[JudgeDrift]]):
+class DriftBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
     """Publishes how much otherwise the judges of all meters judge by now: the mean and its interval.
 
     Args:
@@ -72,7 +77,19 @@ class DriftBoard(WeakSources[Sequence[JudgeDrift]]):
         """Return one of the three for each score."""
         for one in chain.from_iterable(self.read()):
             named: Attributes = {str(semconv.GEN_AI_EVALUATION_NAME): clean(one.score, 256)}
+            if isinstance(one, RetrieverDifference):
+                named[str(semconv.SHADOW)] = clean(one.name, 256)
             yield getattr(one, self.fields[instrument]), self._bound.fit(instrument.name, named)
+
+
+class ShadowBoard(DriftBoard):
+    """Likewise, how other retrievers do on the same requests."""
+
+    fields: ClassVar[Mapping[semconv.Instrument, str]] = {
+        semconv.SHADOW_DIFFERENCE: "mean",
+        semconv.SHADOW_LOWER: "lower",
+        semconv.SHADOW_UPPER: "upper",
+    }
 
 
 class ChangeWriter:

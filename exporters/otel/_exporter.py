@@ -22,7 +22,12 @@ from ragmeter.exporters._span_targets import (
     SpansAddress,
     recorded_spans,
 )
-from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange
+from ragmeter.exporters.changes import (
+    ChangeEvidence,
+    JudgeDrift,
+    QualityChange,
+    RetrieverDifference,
+)
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 from ragmeter.metrics import ConfigurationError
 
@@ -192,6 +197,10 @@ class OpenTelemetryExporter:
     def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
         """Publish how much otherwise judges judge by now, likewise."""
         self._observe("drift", lambda boards: boards.drift, drifts)
+
+    def observe_shadow(self, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
+        """Publish how another retriever does, likewise; there may be several."""
+        self._observe(f"shadow {len(self._observed)}", lambda boards: boards.shadows, differences)
 
     def _observe(self, what: str, board_of: Callable[[StatsBoard], Any], source: object) -> None:
         if self._metrics is not None and what not in self._observed:

@@ -20,7 +20,7 @@ from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics._process import fork
 
-from ._changes import ChangeBoard, DriftBoard
+from ._changes import ChangeBoard, DriftBoard, ShadowBoard
 from ._quality import QualityBoard
 from ._series import SeriesBound
 from ._sources import Reading, WeakSources, register
@@ -60,6 +60,7 @@ class StatsBoard(WeakSources[MeterStats]):
         self.quality = QualityBoard(bound)
         self.changes = ChangeBoard(bound)
         self.drift = DriftBoard(bound)
+        self.shadows = ShadowBoard(bound)
         self._gone: dict[str, Counter[str]] = {}
         self._known: dict[str, set[str]] = {}
 
@@ -85,6 +86,7 @@ class StatsBoard(WeakSources[MeterStats]):
                 register(made, semconv.QUALITY_INSTRUMENTS, board.quality.totals)
                 register(made, (semconv.CHANGE_EVIDENCE,), board.changes.values)
                 register(made, DriftBoard.fields, board.drift.values)
+                register(made, ShadowBoard.fields, board.shadows.values)
             _boards.put(provider, board)
             return board
 

@@ -9,9 +9,12 @@ import pytest
 from fakes_core import context_tally
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from ragmeter import ConfigurationError, RagMeter, RagSample, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics.judge.counting import CountingJudge
 from ragmeter.metrics.judge.protocol import Answer, Reply
 from ragmeter.quality.paired import PairedSums
@@ -71,6 +74,34 @@ def test_a_retriever_that_misses_more_is_worse_and_one_that_finds_the_same_is_no
     assert "bad_of_three: worse (lexical_context_relevance -" in str(found)
     other = same.result()
     assert (other.word, other.difference, other.same) == ("nothing seen", 0.0, 300)
+
+
+def test_what_is_known_of_other_retrievers_is_published_where_lists_can_be_compared():
+    metrics = InMemoryMetricReader()
+    otel = OpenTelemetryExporter(meter_provider=MeterProvider([metrics]), span_mode="off")
+    with RagMeter([context_tally], exporters=[otel]) as meter:
+        shadows = [
+            meter.shadow(retriever, rate=1.0, name=name)
+            for name, retriever in (
+                ("misses", bad_of_three), ("same", good), ("longer", lambda question: [WRONG, WRONG]),
+            )
+        ]  # fmt: skip
+        ask(meter, 60, *shadows)
+        expected = {
+            (name, field): getattr(shadow.result(), field)
+            for name, shadow in zip(("misses", "same"), shadows, strict=False)
+            for field in ("difference", "lower", "upper")
+        }
+        points = {
+            (point.attributes["ragmeter.shadow"], one.name.rpartition(".")[2]): point.value
+            for resource in metrics.get_metrics_data().resource_metrics
+            for scope in resource.scope_metrics
+            for one in scope.metrics
+            if one.name.startswith("ragmeter.shadow.")
+            for point in one.data.data_points
+        }
+    assert points == expected
+    assert points["misses", "difference"] < 0.0 == points["same", "difference"]
 
 
 def test_it_is_never_called_better(meter, monkeypatch):

@@ -7,6 +7,7 @@ from ragmeter.exporters import semconv
 
 ALL = (
     *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, semconv.GAP_REQUESTS,
+    *semconv.SHADOW_INSTRUMENTS,
 )  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "exporters"
 LOW_CARDINALITY = {
@@ -35,6 +36,7 @@ LOW_CARDINALITY = {
     "ragmeter.segment",
     "ragmeter.selection",
     "ragmeter.service.name",
+    "ragmeter.shadow",
     "ragmeter.stage",
     "ragmeter.stage.kind",
     "ragmeter.status",
