@@ -7,12 +7,12 @@ something in between was not seen, and is a stage without a name.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.stages import MAX_STAGES, SeenStage
+from ragmeter.adapters.reading.stages import joined as joined_lists
 from ragmeter.metrics.sample import StageKind
 
 from ._payloads import Nodes, NodeSnapshot
@@ -193,17 +193,7 @@ def joined(lists: Iterable[Nodes]) -> Nodes:
 
 def without_repetitions(lists: Iterable[Nodes]) -> Nodes:
     """Join lists of nodes; what several of them have counts as often as it does in one of them."""
-    most: Counter[tuple[str | None, str]] = Counter()
-    kept: list[NodeSnapshot] = []
-    for nodes in lists:
-        here: Counter[tuple[str | None, str]] = Counter()
-        for node in nodes:
-            key = (node.id, node.text)
-            here[key] += 1
-            if here[key] > most[key]:
-                most[key] += 1
-                kept.append(node)
-    return tuple(kept)
+    return joined_lists(lists, lambda node: (node.id, node.text))
 
 
 def _keys(nodes: Iterable[NodeSnapshot]) -> list[tuple[str | None, str]]:

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from ragmeter.metrics.sample import StageKind
 
 from .prompts import Prompt, seen_in_prompts
-from .stages import MAX_STAGES, Copied, SeenStage
+from .stages import MAX_STAGES, Copied, SeenStage, joined
 
 __all__ = ["Found", "Passage", "Paste", "Route", "Run", "candidates", "counted", "runs_around"]
 
@@ -131,32 +131,19 @@ def _failed_attempt(run: Run) -> Run | None:
 
 def candidates(
     retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]
-) -> list[D]:
+) -> tuple[D, ...]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
     What functions made of documents counts, but not documents that a function was only given: a
     graph's state may hold those of earlier turns.
     """
-    found = list(used)
-    known = Counter(item.text for item in used)
-
-    def add(more: Iterable[D]) -> None:
-        """Add what is missing: of each text as many as there are in the source that has the most."""
-        seen = Counter[str]()
-        for item in more:
-            seen[item.text] += 1
-            if seen[item.text] > known[item.text]:
-                known[item.text] += 1
-                found.append(item)
-
-    add(retrieved)
+    lists: list[Sequence[D]] = [used, retrieved]
     own = {item.text for item in retrieved}
     for passage in passages:
         foreign = {text for texts in (passage.taken or {}).values() for text in texts} - own
-        made = [item for item in passage.documents if item.text not in foreign]
-        add(made)
-        own.update(item.text for item in made)
-    return found
+        lists.append([item for item in passage.documents if item.text not in foreign])
+        own.update(item.text for item in lists[-1])
+    return joined(lists, lambda item: item.text)
 
 
 class _Item(NamedTuple, Generic[D]):

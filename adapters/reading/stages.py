@@ -6,13 +6,14 @@ that a sample weighs, and is sent to another process, no more than its texts.  R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics import RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import StageKind
 
-__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "to_stages"]
+__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "joined", "to_stages"]
 
 MAX_STAGES = 100
 """Stages of one request that are kept: the first ones. An agent may search for hours."""
@@ -79,6 +80,21 @@ class SharedContexts(Generic[D]):
         alike = self._alike
         self.of([item for item in documents if (item.id, item.text) not in alike])
         return tuple([alike[item.id, item.text] for item in documents])
+
+
+def joined(lists: Iterable[Iterable[D]], key: Callable[[D], Hashable]) -> tuple[D, ...]:
+    """Join lists of documents; what several of them have counts as often as it does in one of them."""
+    most = Counter[Hashable]()
+    kept: list[D] = []
+    for documents in lists:
+        here = Counter[Hashable]()
+        for item in documents:
+            alike = key(item)
+            here[alike] += 1
+            if here[alike] > most[alike]:
+                most[alike] += 1
+                kept.append(item)
+    return tuple(kept)
 
 
 def to_stages(stages: Iterable[SeenStage], shared: SharedContexts[D]) -> tuple[RetrievalStage, ...]:
