@@ -6,7 +6,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import or_
 
 from ragmeter.metrics._display.wording import first_words, number_of
@@ -18,18 +18,18 @@ from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all
 from ragmeter.metrics.text.question_words import asks, topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
+    SearchTerms,
     Vocabulary,
     as_written,
     credit,
     find_terms,
-    held_in_line,
     present,
     search_terms,
     sentence_lines,
+    sentence_others,
     vocabulary_of,
     words_with,
 )
-from ragmeter.metrics.text.tokens import is_han
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -102,7 +102,8 @@ class LexicalContextRelevance(ComputedMetric):
             else vocabulary_of(words_with(looked_for.terms, context).values())
             for context in contexts
         ]
-        found = list(map(_relevance, repeat(topic), contexts, each))
+        han = _HanTopic(looked_for) if any(context.has_han for context in contexts) else None
+        found = list(map(_relevance, repeat(topic), repeat(han), contexts, each))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
             ScoreItem(f"chunk-{rank}", None, context.text, passage or None, None, value)
@@ -121,13 +122,15 @@ class LexicalContextRelevance(ComputedMetric):
         return self.make_score(self.name, None, explanation=why, summary=why)
 
 
-def _relevance(topic: Sequence[str], context: Analysis, there: Vocabulary) -> tuple[float, str]:
+def _relevance(
+    topic: Sequence[str], han: "_HanTopic | None", context: Analysis, there: Vocabulary
+) -> tuple[float, str]:
     """Return the relevance of one chunk, and its best passage."""
     whole = credit(topic, there)
     if not whole:
         return 0.0, ""
-    if context.has_han:
-        covered, start, end = _best_han_passage(topic, there, context)
+    if han is not None and context.has_han:
+        covered, start, end = han.best_passage(context)
     else:
         covered, start, end = _best_passage(there.words, context)
     passage = " ".join(context.sentences[start:end])
@@ -159,65 +162,62 @@ def _best_passage(terms: frozenset[str], context: Analysis) -> tuple[float, int,
     return best, start, end
 
 
-def _best_han_passage(
-    topic: Sequence[str], there: Vocabulary, context: Analysis
-) -> tuple[float, int, int]:
-    """Do the same as `_best_passage` where a bigram may be half there."""
-    if len(topic) * len(context.sentences) > _MOST_WORK:
-        raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
-    here = present(topic, there)
-    han = list(filter(is_han, here))
-    other = search_terms(term for term in here if not is_han(term))
-    lines = context.memoize(sentence_lines)
-    masks = list(map(_Masks(han), lines))
-    if other.terms:
-        others = [*map(held_in_line, lines, repeat(other)), set[str]()]
-    else:
-        others = [set[str]()] * (len(lines) + 1)
-    best, start, end = 0.0, 0, 0
-    for at, (own, following) in enumerate(zip(masks, [*masks[1:], _NONE], strict=True)):
-        if own is following is _NONE and not other.terms:
-            continue
-        both = _covered(map(or_, own, following), others[at] | others[at + 1])
-        if both > best:
-            best, start = both, at
-            end = at + 1 if _covered(own, others[at]) == both else at + 2
-    return best, start, end
+class _HanTopic:
+    """Topic words that are looked for in the sentences of chunks with Han characters."""
 
-
-_NONE = (0, 0, 0)
-
-
-class _Masks:
-    """What a line has of some terms, as bits: whole pairs, those whose first, those whose second character."""
-
-    def __init__(self, terms: Sequence[str]) -> None:
-        self._terms = [(term, 1 << place) for place, term in enumerate(terms)]
+    def __init__(self, terms: SearchTerms) -> None:
+        self._size = len(terms.terms)
+        self._others = terms.others - terms.single
+        self._bits = {term: 1 << place for place, term in enumerate((*terms.pairs, *terms.single))}
         self._first: dict[str, int] = {}
         self._second: dict[str, int] = {}
-        for term, bit in self._terms:
+        for term, bit in self._bits.items():
             self._first[term[0]] = self._first.get(term[0], 0) | bit
             self._second[term[-1]] = self._second.get(term[-1], 0) | bit
-        self._characters = frozenset("".join(terms))
+        self._characters = frozenset("".join(self._bits))
 
-    def __call__(self, line: str) -> tuple[int, int, int]:
-        there = self._characters.intersection(line)
-        if not there:
-            return _NONE
+    def best_passage(self, context: Analysis) -> tuple[float, int, int]:
+        """Do the same as `_best_passage` where a bigram may be half there."""
+        if self._size * len(context.sentences) > _MOST_WORK:
+            raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
+        lines = context.memoize(sentence_lines)
+        masks = [*map(self.masks, lines), (0, 0, 0)]
+        others = [frozenset[str]()] * len(masks)
+        if self._others:
+            others = [*map(self._others.__and__, context.memoize(sentence_others)), frozenset()]
+        best, start, end = 0.0, 0, 0
+        for at, (own, following) in enumerate(pairwise(masks)):
+            if own == following == masks[-1] and not (others[at] or others[at + 1]):
+                continue
+            both = covered(map(or_, own, following), others[at] | others[at + 1])
+            if both > best:
+                best, start = both, at
+                end = at + 1 if covered(own, others[at]) == both else at + 2
+        return best, start, end
+
+    def masks(self, line: str) -> tuple[int, int, int]:
+        """Return what a line has, as bits: whole words, words by their first, by their second character."""
         first = second = whole = 0
-        for character in there:
-            first |= self._first.get(character, 0)
-            second |= self._second.get(character, 0)
+        for character in self._characters:
+            if character in line:
+                first |= self._first.get(character, 0)
+                second |= self._second.get(character, 0)
         if first & second:
-            for term, bit in self._terms:
+            for term, bit in self._bits.items():
                 if first & second & bit and term in line:
                     whole |= bit
         return whole, first, second
 
 
-def _covered(masks: Iterable[int], others: Collection[str]) -> float:
+def covered(masks: Iterable[int], others: Collection[str]) -> float:
+    """Return how many words two neighbours have, a half for each of which they have the two characters only."""
     whole, first, second = masks
-    return len(others) + whole.bit_count() + (first & second & ~whole).bit_count() / 2
+    halves = first & second
+    return (
+        len(others) + whole.bit_count() + (halves & ~whole).bit_count() / 2
+        if halves
+        else len(others)
+    )
 
 
 def _explanation(

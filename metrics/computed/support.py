@@ -136,7 +136,7 @@ def _neighbours(claims: Claims) -> float:
             if len(said) > _LOOKED_UP:
                 there |= said & _grams(known, length)
             else:
-                there.update(filter(known.__contains__, said - there))
+                there |= {gram for gram in said - there if gram in known}
         return len(there) / len(said) if said else 1.0
     stems: list[str | None] = []
     start = 0

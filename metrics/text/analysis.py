@@ -19,6 +19,7 @@ from .layout import key_of, units
 from .sentences import sentences_of
 from .stems import CONTENT
 from .tokens import (
+    LEAST_HAN,
     MARK,
     content_of,
     content_set_of,
@@ -249,12 +250,15 @@ class _Codes(dict[str, str]):
     """Word → a character that no text has as a token, for the texts that are compared."""
 
     def __missing__(self, word: str) -> str:
-        code = self[word] = chr(_PRIVATE + len(self))
+        number = len(self)
+        code = self[word] = chr(number + (_PRIVATE if number < _NEAR else _FAR - _NEAR))
         return code
 
 
-_PRIVATE = 0xF0000
-_MOST_CODES = 0x110000 - _PRIVATE
+_PRIVATE, _FAR = 0xE000, 0xF0000
+_NEAR = 0xF900 - _PRIVATE
+"""Codes of two bytes; texts with others take twice the room and time."""
+_MOST_CODES = _NEAR + 0x110000 - _FAR
 
 
 def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
@@ -272,7 +276,7 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
     return [
         "".join(
             [
-                run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run]
+                codes[run] if run < LEAST_HAN or not is_han(run) else run
                 for run in own
                 if run != MARK
             ]

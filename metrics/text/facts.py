@@ -18,7 +18,7 @@ from .dates import date_keys, date_spans
 from .numerals import HAN_DIGITS, decimal
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
-from .terms import held_in_line, search_terms, sentence_lines
+from .terms import find_terms, held_in_line, search_terms, sentence_lines
 from .tokens import normalise
 from .word_lists import read_entries
 
@@ -397,6 +397,8 @@ def nearest_sentence(
     least = max(1, 0.5 * len(beside)) if fact.is_number else max(3, 0.75 * len(beside))
     best: tuple[int, int, str, str] | None = None
     for place, context in enumerate(contexts):
+        if len(find_terms(context, looked_for).words) < least:
+            continue
         if context.has_han:
             lines = context.memoize(sentence_lines)
             counts = [len(held_in_line(line, looked_for)) for line in lines]

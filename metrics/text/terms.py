@@ -8,6 +8,7 @@ metrics of the answer and of the question's relevance call this.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from operator import add
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from .analysis import Analysis
 from .characters import HAN
 from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
-from .tokens import is_han, runs_of_lines
+from .tokens import LEAST_HAN, is_han, runs_of_lines
 
 __all__ = [
     "SearchTerms",
@@ -31,6 +32,7 @@ __all__ = [
     "present",
     "search_terms",
     "sentence_lines",
+    "sentence_others",
     "sentence_terms",
     "terms_of_line",
     "together",
@@ -39,6 +41,10 @@ __all__ = [
 ]
 
 _HAN = re.compile(f"[{HAN}]")
+_PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
+_SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
+_OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
+"""Of runs of Han characters and words, one a line: those that are no more than a character, and the words."""
 _BIGRAM = 2
 _HALF = 0.5
 """Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
@@ -74,7 +80,7 @@ def _terms_of_runs(runs: Iterable[str]) -> list[str]:
     """Return the terms of words and runs of Han characters, in order."""
     found: list[str] = []
     for run in runs:
-        if not is_han(run):
+        if run < LEAST_HAN or not is_han(run):
             stemmed = CONTENT[run]
             if stemmed is not None:
                 found.append(stemmed)
@@ -122,9 +128,11 @@ def compared_terms(known: Analysis) -> list[list[str]]:
 def search_terms(terms: Iterable[str]) -> SearchTerms:
     """Return terms as they are looked for."""
     every = frozenset(terms)
-    pairs = frozenset([term for term in every if len(term) == _BIGRAM and is_han(term)])
-    others = every - pairs
-    return SearchTerms(every, pairs, others, frozenset(filter(is_han, others)))
+    lines = "\n".join(every)
+    if lines.isascii():
+        return SearchTerms(every, frozenset(), every, frozenset())
+    pairs = frozenset(_PAIRS.findall(lines))
+    return SearchTerms(every, pairs, every - pairs, frozenset(_SINGLE.findall(lines)))
 
 
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
@@ -135,7 +143,7 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     words = frozenset([pair for pair in looked_for.pairs if pair in line])
     parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
-        words |= looked_for.others & known.memoize(_other_terms)
+        words |= looked_for.others.intersection(chain.from_iterable(known.memoize(sentence_others)))
     return Vocabulary(words, frozenset([one for one in parts if one in line]))
 
 
@@ -154,26 +162,37 @@ def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
     }
 
 
-def _other_terms(known: Analysis) -> frozenset[str]:
-    """Return the terms of a text that are no bigrams."""
-    return frozenset(_others_of(known.marked_runs))
+def sentence_others(known: Analysis) -> list[frozenset[str]]:
+    """Return the terms of each sentence that are no bigrams.
+
+    To be used as ``known.memoize(sentence_others)``.
+    """
+    found: list[frozenset[str]] = []
+    own: list[str] = []
+    for run in _OTHERS.findall(known.memoize(_line)):
+        if run == MARK:
+            found.append(frozenset(_terms_of_runs(own)))
+            own = []
+        else:
+            own.append(run)
+    return found
 
 
-def _others_of(runs: Iterable[str]) -> list[str]:
-    return _terms_of_runs([run for run in runs if len(run) == 1 or not is_han(run)])
+def _others_of(line: str) -> list[str]:
+    return _terms_of_runs(_OTHERS.findall(line))
 
 
 def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     """Return the terms that are looked for in one of `sentence_lines`."""
     found = {pair for pair in looked_for.pairs if pair in line}
     if looked_for.others:
-        found |= looked_for.others.intersection(_others_of(filter(None, line.split("\n"))))
+        found |= looked_for.others.intersection(_others_of(line))
     return found
 
 
 def in_order(known: Analysis, terms: frozenset[str]) -> list[str]:
     """Return every place of the terms in a text with Han characters, in the text's order."""
-    if not all(map(_is_bigram, terms)):
+    if search_terms(terms).others:
         return [
             term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms
         ]
@@ -281,4 +300,4 @@ def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
 
 
 def _is_bigram(term: str) -> bool:
-    return len(term) == _BIGRAM and is_han(term)
+    return len(term) == _BIGRAM and term >= LEAST_HAN and is_han(term)

@@ -16,6 +16,7 @@ from .layout import units
 from .stems import CONTENT, MARK
 
 __all__ = [
+    "LEAST_HAN",
     "MARK",
     "content_of",
     "content_set_of",
@@ -53,7 +54,7 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
 _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
-_LEAST_HAN = "\u3005"
+LEAST_HAN = "\u3005"
 _OTHER_THAN_HAN = re.compile(
     "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+"
 )
@@ -157,7 +158,7 @@ def _runs(normal: str) -> list[str]:
 def is_han(run: str) -> bool:
     """Return whether a word begins with a Han character; then all of it is Han."""
     # Nearly all of them stand in one place, where nothing else of a word does.
-    return "\u3400" <= run < "\ua000" or (run >= _LEAST_HAN and _HAN.match(run) is not None)
+    return "\u3400" <= run < "\ua000" or (run >= LEAST_HAN and _HAN.match(run) is not None)
 
 
 def tokens_of_runs(runs: Iterable[str]) -> list[str]:

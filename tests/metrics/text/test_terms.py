@@ -7,9 +7,9 @@ from operator import or_
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmeter.metrics.computed.lexical_context_relevance import _covered, _Masks
+from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic, covered
 from ragmeter.metrics.text.analysis import Analysis
-from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, words_with
+from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, search_terms, words_with
 
 TERMS = st.sampled_from(["灯塔", "塔高", "高山", "灯", "山", "stone", "rock", "1543"])
 HAN = st.sampled_from(["灯塔", "塔高", "高山", "灯", "山"])
@@ -26,16 +26,16 @@ def test_what_is_absent_has_no_credit(
     assert longest == max(map(len, marks.split(".")))
 
 
-@given(st.lists(HAN), st.text("灯塔高山在\n", max_size=12), st.text("灯塔高山在\n", max_size=12))
-def test_two_lines_together_have_what_either_has(han: list[str], line: str, following: str) -> None:
+@given(st.sets(HAN), st.text("灯塔高山在\n", max_size=12), st.text("灯塔高山在\n", max_size=12))
+def test_two_lines_together_have_what_either_has(han: set[str], line: str, following: str) -> None:
     """A whole pair of one of them; or half for the two characters, each in any of the two."""
     both = line + "\n" + following
     expected = sum(
         1.0 if term in both else 0.5 if term[0] in both and term[-1] in both else 0.0
         for term in han
     )
-    masks = _Masks(han)
-    assert _covered(map(or_, masks(line), masks(following)), ()) == expected
+    masks = _HanTopic(search_terms(han)).masks
+    assert covered(map(or_, masks(line), masks(following)), ()) == expected
 
 
 LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
