@@ -63,8 +63,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
         return
     judge: Any = _judge() if options.judge and settings.judge_model is not None else None
     if options.judge:
-        from ._embedder import check_embedder  # noqa: PLC0415 -- loads the judge's client
-        from ._judge import check_judge  # noqa: PLC0415 -- loads the judged metrics
+        from ._models import check_embedder, check_judge  # noqa: PLC0415 -- loads client and judged metrics
 
         yield from check_embedder(settings)
         findings = list(check_judge(settings, judge))

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,9 +163,20 @@ class Folder:
             os.close(file)
         half.replace(self.path / name)
 
-    def writing(self, half: Path) -> _PartFile:
+    @contextmanager
+    def writing(self, half: Path) -> Iterator[None]:
         """Tell what a full disk means, and leave no half file behind."""
-        return _PartFile(self.path, half)
+        try:
+            yield
+        except BaseException as error:
+            with suppress(OSError):
+                half.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
+            raise ConfigurationError(
+                f"--out {str(self.path)!r}: {error.strerror or error}; what was scored before is kept, and the "
+                "same command continues from there"
+            ) from error
 
     @property
     def _own(self) -> Shard:
@@ -200,27 +211,6 @@ class Folder:
                     )
             finally:
                 os.close(file)
-
-
-class _PartFile:
-    """A block that writes a file."""
-
-    def __init__(self, folder: Path, half: Path) -> None:
-        self._folder, self._half = folder, half
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        if error is None:
-            return
-        with suppress(OSError):
-            self._half.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ConfigurationError(
-                f"--out {str(self._folder)!r}: {error.strerror or error}; what was scored before is kept, "
-                "and the same command continues from there"
-            ) from error
 
 
 class ListWriter:
