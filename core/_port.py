@@ -114,20 +114,20 @@ class MeterPort:
                 return
             candidate = Candidate(run_id, trace_id)
             rate = self._sample_rate
-            if rate is not None and not candidate.within("sample", rate):
+            if rate is not None and rate < 1.0 and not candidate.within("sample", rate):
                 self.counters.count_lost("sampled_out")
                 return
-            self._begin_watch()
+            if not self._watched:
+                self._begin_watch()
             # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
             capture = new_capture()
             self.pipeline.put(Offer(build, candidate, capture, iter((True,))), size_bytes)
             self.counters.count_capture(capture)
 
     def _begin_watch(self) -> None:
-        if not self._watched:
-            self._watched = True
-            keep_watch(self)
-            start_elsewhere(self.pipeline.start)
+        self._watched = True
+        keep_watch(self)
+        start_elsewhere(self.pipeline.start)
 
     def take_over(self, sent: ScoredRun) -> None:
         """Take a request that another process has captured and chosen. Never blocks, never raises.
@@ -170,7 +170,8 @@ class MeterPort:
         with self._offer_guard:
             self.counters.retrieval_unseen(reason)
             if not self._shut_down:
-                self._begin_watch()
+                if not self._watched:
+                    self._begin_watch()
                 self.pipeline.put(UnseenRetrieval(framework, reason, look))
 
     def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:

@@ -89,7 +89,7 @@ class Counters:
 
     def count_capture(self, capture: Capture) -> None:
         """Count a request that waits to be scored, if no one has: who put it there, or who takes it out."""
-        self._tally.take(capture)
+        self._tally.note(capture)
 
     def withdraw(self) -> None:
         """Take back a capture: there was no request to report after all."""
@@ -251,11 +251,16 @@ class Tally:
         """Add to some keys at once. Never waits."""
         self.take([[*changes]] if changes else ())
 
-    def take(self, notes: Iterable[_Changes]) -> None:
-        """Add what some notes say. Each is a list of its own: it is known again by its identity.
+    def note(self, notes: Iterable[_Changes]) -> None:
+        """Note what is to be added by the next who adds or reads: a request's own thread does no more.
 
-        Taking them out of an iterator of Python's own and noting them is one step.
+        Each note is a list of its own: it is known again by its identity. Taking them out of an iterator of
+        Python's own and noting them is one step.
         """
+        self._noted.extend(notes)
+
+    def take(self, notes: Iterable[_Changes]) -> None:
+        """Add what some notes say."""
         self._noted.extend(notes)
         # Again after letting go: another thread may have noted a change and found the lock taken.
         while self._noted and self._take_turn():
