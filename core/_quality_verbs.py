@@ -69,7 +69,7 @@ class QualityVerbs:
             raise ConfigurationError(
                 f"on_gap is {callback!r}; pass a function that takes a ragmeter.quality.gaps.gap.Gap"
             )
-        self._gap_exporter("on_gap").on_gap(self._contained("meter.on_gap", callback))
+        self._gap_exporter("on_gap").on_gap(self._in_guard("meter.on_gap", callback))
         return callback
 
     def chunks(
@@ -110,14 +110,14 @@ class QualityVerbs:
             )
         return self._gaps
 
-    def _contained(self, component: str, call: Callable[..., object]) -> Callable[..., None]:
+    def _in_guard(self, component: str, call: Callable[..., object]) -> Callable[..., None]:
         guard = self.port.guard(component)
 
-        def contained(*given: object) -> None:
+        def guard_call(*given: object) -> None:
             with guard:
                 call(*given)
 
-        return contained
+        return guard_call
 
     def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
         """Return the last conversations with their turns in order, those that went badly first.

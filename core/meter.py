@@ -272,7 +272,7 @@ class RagMeter(QualityVerbs):
                 if isinstance(exporter, ObservesQuality):
                     exporter.observe_quality(self._quality.totals)
                 if self._gaps is not None and isinstance(exporter, ObservesGaps):
-                    found = self._contained("exporter.gap_found", exporter.gap_found)
+                    found = self._in_guard("exporter.gap_found", exporter.gap_found)
                     self._gaps.on_gap(lambda gap, count=found: count(gap.diagnosis, gap.language))
 
     def _watch(

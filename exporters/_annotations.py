@@ -21,8 +21,14 @@ from typing import Any, Literal
 from ragmeter.metrics import Score, ScoreItem, ScoreTarget
 
 from . import semconv
-from ._evidence import score_metadata
-from ._format import annotator_kind, clean, explanation, identifier, outgoing
+from ._format import (
+    annotator_kind,
+    clean,
+    explanation,
+    identifier,
+    outgoing,
+    score_metadata,
+)
 from .protocol import ScoredRun
 
 __all__ = [

@@ -1,27 +1,39 @@
-"""The form in which things leave the process: texts, values, and the facts about a score.
+"""The form in which things leave the process: texts, values, the facts about a score and its evidence.
 
 Content (questions, contexts, answers, explanations) passes `outgoing`, once its caller has
 checked that it may leave at all.  Names, ids, tags and summaries pass `clean` only.  One lone
 surrogate would make the application's whole OTLP batch unencodable, so nothing skips both.
+
+A `ScoreItem`'s id, verdict and value are no text of the request; its text, evidence and reason are, and
+stay here, but for evidence that names pieces of the request and nothing else (``chunk-1, chunk-3#2``).  What
+leaves is bounded in count and size, and says what was left out.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
+from typing import Any
 
-from ragmeter.metrics import RagSample, Score
+from ragmeter.metrics import RagSample, Score, ScoreItem
 
 from . import semconv
 from .protocol import ScoredRun
 
 __all__ = [
     "annotator_kind",
+    "bounded_items",
     "clean",
     "clean_name",
     "explanation",
     "identifier",
+    "items_attribute",
     "missing_inputs",
     "outgoing",
+    "score_metadata",
 ]
 
 
@@ -90,3 +102,79 @@ def _input(field: str | None, sample: RagSample) -> str:
     field = field.split("|")[0]
     whole = field.split(".")[0]
     return whole if getattr(sample, whole, None) is None else field
+
+
+MAX_ITEMS = 64
+"""The largest number of items of one score."""
+MAX_ITEMS_CHARS = 4_096
+"""The largest number of characters of JSON for them; all of it is ASCII, so these are bytes."""
+MAX_ID_CHARS = 64
+MAX_NAMES_CHARS = 256
+"""Characters of an item's evidence, where that is names."""
+_NAME = r"chunk-[1-9]\d{0,8}(?:#[1-9]\d{0,8})?"
+_NAME_ONLY = re.compile(_NAME, re.ASCII)
+_NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*", re.ASCII)
+_ENVELOPE = len('{"items":[],"left_out":999999999}')
+
+
+def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
+    """Return the first items as JSON-ready fields, and how many more there are; empty without any.
+
+    ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; a ``value``
+    is there where the item has one, ``evidence`` with the pieces that decided it (``["chunk-1"]``) where
+    these are known by their names, ``left_out`` where something was.
+    """
+    attribute = items_attribute(items)
+    bounded: dict[str, Any] = {} if attribute is None else json.loads(attribute)
+    return bounded
+
+
+def items_attribute(items: Iterable[ScoreItem]) -> str | None:
+    """Return the same as JSON, at most `MAX_ITEMS_CHARS` long; None without any item."""
+    pieces: list[str] = []
+    room = MAX_ITEMS_CHARS - _ENVELOPE
+    left_out = 0
+    for item in items:
+        # Nothing after the first that does not fit: a reader who counts ranks must not meet a gap.
+        if left_out or len(pieces) == MAX_ITEMS:
+            left_out += 1
+            continue
+        # One of our names is plain JSON as it stands; an application's id is cleaned and escaped.
+        plain = _NAME_ONLY.fullmatch(item.id)
+        name = f'"{item.id}"' if plain else encode_basestring_ascii(clean(item.id, MAX_ID_CHARS))
+        verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
+        value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
+        behind, named = item.evidence, ""
+        # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
+        if behind and len(behind) <= MAX_NAMES_CHARS and _NAMES.fullmatch(behind):
+            named = ',"evidence":["' + behind.replace(", ", '","') + '"]'
+        piece = f'{{"id":{name},"verdict":{verdict}{value}{named}}}'
+        room -= len(piece) + 1
+        if room < 0:
+            left_out += 1
+        else:
+            pieces.append(piece)
+    if not pieces and not left_out:
+        return None
+    cut = f',"left_out":{left_out}' if left_out else ""
+    return f'{{"items":[{",".join(pieces)}]{cut}}}'
+
+
+def score_metadata(score: Score) -> dict[str, Any]:
+    """Return a score's definition, method, range, direction, status, bounds and items.
+
+    All in JSON's types, and no text of the request among them.
+    """
+    metadata: dict[str, Any] = {
+        "definition": score.definition,
+        "method": score.method,
+        "range": list(score.range),
+        "direction": score.direction,
+        "status": score.status,
+    }
+    if score.lower is not None:
+        metadata["lower"] = score.lower
+    if score.upper is not None:
+        metadata["upper"] = score.upper
+    metadata.update(bounded_items(score.items))
+    return metadata

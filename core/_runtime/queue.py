@@ -248,10 +248,10 @@ class WorkerQueue(Generic[T]):
         try:
             try:
                 # Again after giving it back: another thread may have put something and left it to us.
-                while self._is_too_much() and _moved(self._turn, turn):
+                while self._is_too_much() and _move_first(self._turn, turn):
                     while self._is_too_much() and self._pop_into(dropped):
                         pass
-                    _moved(turn, self._turn)
+                    _move_first(turn, self._turn)
             finally:
                 self._give_up(dropped, "queue_full", turn)
         finally:  # Ctrl-C may come at any step, within that clause, too
@@ -270,14 +270,14 @@ class WorkerQueue(Generic[T]):
     ) -> None:
         """Give the turn back, and tell of what was dropped."""
         if turn:
-            _moved(turn, self._turn)
+            _move_first(turn, self._turn)
         while dropped:
             self._on_drop(dropped[0][0], reason)
             dropped.popleft()
 
     def _pop_into(self, items: deque[tuple[T, int]]) -> bool:
         """Take the oldest item out; return whether there was one."""
-        if not _moved(self._items, items):
+        if not _move_first(self._items, items):
             self._bytes = 0
             return False
         self._bytes -= items[-1][1]
@@ -378,7 +378,7 @@ class WorkerQueue(Generic[T]):
         return None if self._closed and not taken else [item for item, _ in taken]
 
 
-def _moved(source: deque[Any], to: deque[Any]) -> bool:
+def _move_first(source: deque[Any], to: deque[Any]) -> bool:
     """Move the first to the end of another; return whether there was one.
 
     It is one step of the interpreter's: an interrupt (Ctrl-C) finds it in one of the two.

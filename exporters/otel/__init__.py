@@ -1,6 +1,6 @@
 """Scores as OpenTelemetry spans, events and metrics. `OpenTelemetryExporter` is the front door."""
 
 from ._exporter import EventMode, OpenTelemetryExporter
-from ._plan import SpanMode
+from ._spans import SpanMode
 
 __all__ = ["EventMode", "OpenTelemetryExporter", "SpanMode"]

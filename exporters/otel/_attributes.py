@@ -22,14 +22,15 @@ from ragmeter.exporters._annotations import (
     chunk_verdicts,
     shown_scores,
 )
-from ragmeter.exporters._evidence import items_attribute, score_metadata
 from ragmeter.exporters._format import (
     annotator_kind,
     clean,
     clean_name,
     explanation,
     identifier,
+    items_attribute,
     missing_inputs,
+    score_metadata,
 )
 from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RagSample, RetrievedContext, Score

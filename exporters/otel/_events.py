@@ -20,9 +20,8 @@ from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._evidence import items_attribute
 from ragmeter.exporters._foreign import attribute_of
-from ragmeter.exporters._format import clean, clean_name, explanation
+from ragmeter.exporters._format import clean, clean_name, explanation, items_attribute
 from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules

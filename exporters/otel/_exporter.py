@@ -36,10 +36,9 @@ from ._content import ContentPolicy
 from ._events import EventWriter
 from ._meter_stats import StatsBoard
 from ._metrics import MetricWriter
-from ._plan import SPAN_MODES, SpanMode
 from ._providers import Providers
 from ._series import SeriesBound
-from ._spans import SpanWriter, context_of
+from ._spans import SPAN_MODES, SpanMode, SpanWriter, context_of
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall

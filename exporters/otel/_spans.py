@@ -1,5 +1,22 @@
 """Writes the spans of one scored request: ragmeter's own, or ``evaluation`` spans beside those of others.
 
+`plan_spans`, which is pure, decides which spans a request gets and which scores stand on which:
+
+==============  ===================================================================
+span mode       what is written
+==============  ===================================================================
+``auto``        The request's own spans where no other instrumentation recorded it,
+                with the scores on them; otherwise one ``evaluation`` span per judged
+                span.  Where others recorded the retrieval but not the request
+                around it, one of each.
+``own``         The request's own spans, whatever others recorded.
+``evaluation``  ``evaluation`` spans only, about what others recorded or, failing
+                that, about the application's span around the request.
+``off``         No spans; events and metrics still point at the spans known.
+==============  ===================================================================
+
+Late scores always go on an ``evaluation`` span: an ended span cannot change.
+
 Called by the exporter on its thread, after the request ended, so every span is
 started and ended at once, with the request's true times.  Contexts are built from
 nothing but the request's own ids: neither the thread's current span nor a
@@ -11,7 +28,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -50,10 +69,9 @@ from ._attributes import (
 )
 from ._content import ContentPolicy
 from ._events import ATTEMPTED, result_events
-from ._plan import SpanMode, plan_spans
 from ._span_ids import PinnedIds, evaluation_span_id
 
-__all__ = ["SpanWriter", "context_of"]
+__all__ = ["SPAN_MODES", "SpanMode", "SpanPlan", "SpanWriter", "context_of", "plan_spans"]
 
 HEADROOM = 8
 """Attributes left free under the SDK's limit, for what the application's processors add."""
@@ -62,6 +80,69 @@ DEFAULT_LIMIT = 128
 UNLIMITED = 1_000
 """Our own bound where the SDK has none."""
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT")
+
+
+SpanMode = Literal["auto", "own", "evaluation", "off"]
+SPAN_MODES: tuple[SpanMode, ...] = ("auto", "own", "evaluation", "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanPlan:
+    """What to write for one `ScoredRun`."""
+
+    request: bool = False
+    """Whether to write the request's own ``invoke_workflow`` span."""
+    retrievals: tuple[Retrieval, ...] = ()
+    """The retrievals to write own ``retrieval`` spans for."""
+    on_request: tuple[Score, ...] = ()
+    """Scores that stand on the own request span."""
+    on_retrieval: tuple[Score, ...] = ()
+    """Scores that stand on the one own retrieval span."""
+    beside: tuple[Score, ...] = ()
+    """Scores that go on ``evaluation`` spans."""
+    bare: bool = False
+    """Whether the request is nothing but one retrieval: its span is the request's span."""
+
+
+def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
+    """Return the plan for `scored`."""
+    run = scored.run
+    scores = tuple(scored.scores.values())
+    bare = run.sample.status == "retrieval_only" and len(run.retrievals) == 1
+    if mode == "off":
+        return SpanPlan(bare=bare)
+    if scored.late or mode == "evaluation":
+        return SpanPlan(beside=scores, bare=bare)
+    everything = mode == "own"
+    # With a recorded request, a retrieval without a known span was most likely recorded too.
+    retrievals = tuple(
+        [
+            retrieval
+            for retrieval in run.retrievals
+            if everything or (run.target is None and retrieval.target is None)
+        ]
+    )
+    request = not bare and (everything or run.target is None)
+    if len(run.retrievals) == 1:
+        elsewhere = run.retrievals[0].target is not None and not everything
+        retrieval_home = "retrieval" if retrievals else "beside" if elsewhere else "request"
+    else:
+        retrieval_home = "request"
+    answer_home = "retrieval" if bare and retrievals else "request"
+    homes = {"retrieval": retrieval_home, "answer": answer_home}
+    if not request:
+        homes = {key: "beside" if home == "request" else home for key, home in homes.items()}
+    at: dict[str, list[Score]] = {"request": [], "retrieval": [], "beside": []}
+    for score in scores:
+        at[homes[score.target]].append(score)
+    return SpanPlan(
+        request=request,
+        retrievals=retrievals,
+        on_request=tuple(at["request"]),
+        on_retrieval=tuple(at["retrieval"]),
+        beside=tuple(at["beside"]),
+        bare=bare,
+    )
 
 
 class _RecordedSpan(NonRecordingSpan):

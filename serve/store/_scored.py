@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ragmeter.exporters._evidence import items_attribute
-from ragmeter.exporters._format import clean, missing_inputs, outgoing
+from ragmeter.exporters._format import clean, items_attribute, missing_inputs, outgoing
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score
 from ragmeter.quality.segments import UNKNOWN, Segments

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragmeter.exporters._annotations import chunk_verdicts
-from ragmeter.exporters._evidence import (
+from ragmeter.exporters._format import (
     MAX_ITEMS,
     MAX_ITEMS_CHARS,
     items_attribute,

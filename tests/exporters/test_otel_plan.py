@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from opentelemetry.trace import SpanContext
 
 from ragmeter import RagRun, Retrieval, ScoredRun
-from ragmeter.exporters.otel._plan import SPAN_MODES, plan_spans
+from ragmeter.exporters.otel._spans import SPAN_MODES, plan_spans
 from ragmeter.metrics import RagSample, Score
 
 SPAN = SpanContext(1, 2, is_remote=False)
