@@ -49,5 +49,5 @@ class Wording:
 
 
 WORDINGS = TypeAdapter(dict[Language, Wording]).validate_json(
-    files(__package__).joinpath("wordings.json").read_bytes()
+    files("ragmeter.cli.label").joinpath("wordings.json").read_bytes()
 )

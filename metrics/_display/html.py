@@ -54,7 +54,12 @@ DARK = (
     "--good:#86b9ee;--bad:#ff9f6b;--bad-paper:#2a1a10;--volume:#6b7686"
 )
 STYLE = (
-    "".join(files(__package__).joinpath("results.css").read_text("utf-8").splitlines()[1:])
+    "".join(
+        files("ragmeter.metrics._display")
+        .joinpath("results.css")
+        .read_text("utf-8")
+        .splitlines()[1:]
+    )
     .replace("@light", LIGHT)
     .replace("@dark", DARK)
 )

@@ -15,7 +15,7 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["VERSION", "later_version", "statements_since"]
 
 _STEPS = re.split(
-    r"-- version \d+\n", files(__package__).joinpath("schema.sql").read_text("utf-8")
+    r"-- version \d+\n", files("ragmeter.serve.store").joinpath("schema.sql").read_text("utf-8")
 )[1:]
 VERSION = len(_STEPS)
 """The version that this program writes."""
