@@ -44,7 +44,8 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
         known, so it may be any of these.
     """
     speaking = [call for call in calls if call.words.strip()]
-    if speakers := speakers_of(calls, answer):
+    speakers = speakers_of(calls, answer)
+    if speakers and not _may_quote(speakers, calls, answer or ""):
         found = tuple(_telling(call, speaking) for call in speakers)
         return found if all(call.sent for call in found) else ()
     unfinished = [call for call in calls if call.said == UNFINISHED]
@@ -55,6 +56,16 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
             if call.started_ns >= after_ns and is_long(call.words):
                 return (call,) if call.sent else ()
     return None if any(isinstance(call.said, Unknown) for call in calls) else ()
+
+
+def _may_quote(speakers: Sequence[Step], calls: Iterable[Step], answer: str) -> bool:
+    """Return whether a later call, which was not heard, may have said the answer and quoted these."""
+    said = letters_of(answer)
+    return (
+        any(call.said == UNHEARD and call.started_ns > speakers[-1].started_ns for call in calls)
+        and not any(call.answers for call in speakers)
+        and not any(said in letters_of(call.words) for call in speakers)
+    )
 
 
 def last_call(calls: Sequence[Step], answer: str | None, after_ns: int) -> Step | None:
