@@ -447,10 +447,7 @@ class RagMeter(QualityVerbs):
             self._unscored.check()
         budget = self._judge_budget
         return self.port.counters.snapshot(
-            queue_size=self.port.pipeline.queue_size,
-            queue_bytes=self.port.pipeline.queue_bytes,
-            backlog_bytes=self.port.pipeline.backlog_bytes,
-            export_backlog=self.port.pipeline.export_backlog,
+            **self.port.pipeline.backlog(),
             internal_errors=self.port.log.counts,
             judge_budget_local=0 if budget is None else budget.granted_alone,
         )

@@ -22,9 +22,10 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._process.retry import asked_pause_s, pause_before
 
 from ._bounded_http import BoundedClient
+from .changes import NotTakenError
 from .protocol import RunsLostError, WriteCount
 
-__all__ = ["Delivery", "DeliveryCount", "DeliveryError", "NotYetError", "PartlyDeliveredError"]
+__all__ = ["Delivery", "DeliveryCount", "DeliveryError", "PartlyDeliveredError"]
 
 LONGEST_PAUSE_S = 30.0
 """Between two attempts, unless the server limits the rate."""
@@ -46,14 +47,6 @@ _HINTS = {
 
 class DeliveryError(Exception):
     """A backend did not take the scores; the message says which one, why, and what to check."""
-
-
-class NotYetError(DeliveryError):
-    """It was tried once, and may be taken later; `pause_s` is what the backend asked for."""
-
-    def __init__(self, message: str, pause_s: float | None) -> None:
-        super().__init__(message)
-        self.pause_s = pause_s
 
 
 class PartlyDeliveredError(DeliveryError, RunsLostError):
@@ -160,12 +153,12 @@ class Delivery:
         """Send `body` to `path` in one attempt; return as `post`. For who has pauses of their own.
 
         Raises:
-            NotYetError: It may be taken later.
+            NotTakenError: It may be taken later.
             DeliveryError: It was refused, or not understood.
         """
         answer = self._attempt(path, self._begin(body))
         if answer.problem is not None:
-            raise NotYetError(
+            raise NotTakenError(
                 f"{self._sink} at {self.shown_address}: {answer.problem}", answer.pause_s
             )
         return answer.body

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ._http import Delivery, NotYetError
-from .changes import MeanWithInterval, NotTakenError, QualityChange
+from ._http import Delivery
+from .changes import MeanWithInterval, QualityChange
 
 __all__ = ["ChangeWebhook", "change_body"]
 
@@ -60,10 +60,7 @@ class ChangeWebhook:
         self._post({"text": text})
 
     def _post(self, body: Mapping[str, Any]) -> None:
-        try:
-            self._delivery.post_once("", body)
-        except NotYetError as error:
-            raise NotTakenError(str(error), error.pause_s) from error
+        self._delivery.post_once("", body)
 
     def close(self) -> None:
         """Release the connections."""

@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
 from ragmeter.metrics._process import fork
@@ -161,17 +161,8 @@ class Counters:
         """Captured requests that are neither exported nor dropped yet."""
         return _in_flight(self._tally.counts())
 
-    def snapshot(
-        self,
-        *,
-        queue_size: int,
-        queue_bytes: int,
-        backlog_bytes: int,
-        internal_errors: dict[str, int],
-        export_backlog: dict[str, int],
-        judge_budget_local: int = 0,
-    ) -> MeterStats:
-        """Return all counters as of now."""
+    def snapshot(self, **others: Any) -> MeterStats:
+        """Return all counters as of now; `others`: the fields that are not counted here."""
         counts = self._tally.counts()
         return MeterStats(
             captured=counts["captured", ""],
@@ -179,19 +170,14 @@ class Counters:
             dropped=_column(counts, "dropped"),
             judge_skipped=_column(counts, "judge_skipped"),
             in_flight=_in_flight(counts),
-            queue_size=queue_size,
-            queue_bytes=queue_bytes,
-            backlog_bytes=backlog_bytes,
-            internal_errors=internal_errors,
             export_errors=_column(counts, "export_errors"),
-            export_backlog=export_backlog,
             unseen_retrievals=_column(counts, "unseen"),
             amendments=_column(counts, "amendments"),
             judge_calls=counts["judge_calls", ""],
-            judge_budget_local=judge_budget_local,
             judge_cache_hits=counts["judge_cache_hits", ""],
             input_tokens=counts["input_tokens", ""],
             output_tokens=counts["output_tokens", ""],
+            **others,
         )
 
     def _tell(self, reason: str, consequence: str) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
@@ -163,26 +163,15 @@ class Pipeline:
             max_batch=computes.batch,
         )
 
-    @property
-    def queue_size(self) -> int:
-        """Requests waiting to be scored."""
-        return len(self._queue)
-
-    @property
-    def queue_bytes(self) -> int:
-        """Bytes of their texts."""
-        return self._queue.size_bytes
-
-    @property
-    def backlog_bytes(self) -> int:
-        """Bytes of what waits for the judge or an exporter, in the fullest of these queues."""
+    def backlog(self) -> dict[str, Any]:
+        """Return what waits, as fields of `MeterStats`."""
         judging = 0 if self._judging is None else self._judging.waiting_bytes
-        return max(judging, self._exporting.waiting_bytes)
-
-    @property
-    def export_backlog(self) -> dict[str, int]:
-        """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
-        return self._exporting.backlog
+        return {
+            "queue_size": len(self._queue),
+            "queue_bytes": self._queue.size_bytes,
+            "backlog_bytes": max(judging, self._exporting.waiting_bytes),
+            "export_backlog": self._exporting.backlog,
+        }
 
     def start(self) -> None:
         """Start the threads that the first request will need. To be called below no lock.

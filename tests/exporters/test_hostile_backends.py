@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.trace import set_span_in_context
 
 from ragmeter.exporters import _bounded_http
-from ragmeter.exporters._http import Delivery, DeliveryError, NotYetError
+from ragmeter.exporters._http import Delivery, DeliveryError
 from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.exporters.otel._straight import way_to
@@ -247,7 +247,7 @@ def test_a_connection_is_used_again_and_a_time_that_is_over_ends_no_later_reques
         assert backend._client._socket is connected
     with hostile(lambda one, send: silence(one, send) if len(one.requests) == 1 else answering(200)(one, send)) as server:  # fmt: skip
         backend = delivery(server, SHORT_S)
-        with pytest.raises(NotYetError):
+        with pytest.raises(NotTakenError):
             backend.post_once("/", {})
         backend._client._timeout_s = 60.0
         assert [backend.post_once("/", {}) for _ in range(3)] == [None] * 3
