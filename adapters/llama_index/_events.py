@@ -41,12 +41,12 @@ from ._payloads import (
     NO_FACTS,
     ROOT_KINDS,
     Kind,
-    KindTable,
     Nodes,
     TextMode,
     describe_tools,
     is_a,
     is_combining,
+    kind_of_span,
     node_ids,
     nodes_in,
     nodes_of,
@@ -136,7 +136,6 @@ class SpanFollower:
         self._begin = begin
         self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
-        self._kind = KindTable()
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
         fork.forget(self._leave_to_parent)
         self._stream_guard = meter.port.guard("llama_index.stream_end")
@@ -161,7 +160,7 @@ class SpanFollower:
             if parent is None:  # within a request that is not captured
                 frames[id_] = None
                 return
-            kind = self._kind(id_, instance)
+            kind = kind_of_span(id_, instance)
             if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
                 return
             # Steps have spans of their own. What stands directly below a run is not done by it:
@@ -177,7 +176,7 @@ class SpanFollower:
                 frames[id_] = None
                 return
         else:
-            kind = self._kind(id_, instance)
+            kind = kind_of_span(id_, instance)
             if kind == "llm":
                 if not self._is_read_by_caller(id_, arguments) and parent_id is None:
                     self._enter_root(kind, id_, arguments, instance, tags)

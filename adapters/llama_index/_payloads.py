@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -23,32 +24,11 @@ from ragmeter.adapters.reading.fields import fields_of, items_of
 from ragmeter.metrics import RetrievedContext
 
 __all__ = [
-    "NO_FACTS",
-    "ROOT_KINDS",
-    "Kind",
-    "KindTable",
-    "NodeSnapshot",
-    "Nodes",
-    "RetrieverFacts",
-    "TextMode",
-    "describe_tools",
-    "event_payload",
-    "is_a",
-    "is_combining",
-    "is_event",
-    "kind_of",
-    "node_ids",
-    "nodes_in",
-    "nodes_of",
-    "payload_of",
-    "question_of",
-    "result_class",
-    "retriever_facts",
-    "snapshot_nodes",
-    "text_in_prompts",
-    "text_of",
-    "to_node_contexts",
-]
+    "NO_FACTS", "ROOT_KINDS", "Kind", "NodeSnapshot", "Nodes", "RetrieverFacts", "TextMode",
+    "describe_tools", "event_payload", "is_a", "is_combining", "is_event", "kind_of", "kind_of_span",
+    "node_ids", "nodes_in", "nodes_of", "payload_of", "question_of", "result_class", "retriever_facts",
+    "snapshot_nodes", "text_in_prompts", "text_of", "to_node_contexts",
+]  # fmt: skip
 
 
 Kind = Literal[
@@ -139,28 +119,19 @@ def kind_of(cls: type, method: str) -> Kind | None:
     return None
 
 
-class KindTable:
-    """Remembers `kind_of` per class and method: the look-up that every span pays. Thread-safe."""
+def kind_of_span(span_id: str, instance: object) -> Kind | None:
+    """Return the kind of a span; its id is ``<class>.<method>-<uuid>``. Every span pays for this."""
+    if instance is None:
+        return None
+    return _kind_of(type(instance), span_id[:-_UUID])  # type: ignore[arg-type]  # classes are hashable
 
-    _UUID = 37
-    _MAX = 10_000
 
-    def __init__(self) -> None:
-        self._kinds: dict[tuple[type, str], Kind | None] = {}
+_UUID = 37
 
-    def __call__(self, span_id: str, instance: object) -> Kind | None:
-        """Return the kind of a span; its id is ``<class>.<method>-<uuid>``."""
-        if instance is None:
-            return None
-        key = (type(instance), span_id[: -self._UUID])
-        try:
-            return self._kinds[key]
-        except KeyError:
-            pass
-        if len(self._kinds) >= self._MAX:
-            self._kinds.clear()
-        kind = self._kinds[key] = kind_of(key[0], key[1].rpartition(".")[2])
-        return kind
+
+@lru_cache(maxsize=10_000)
+def _kind_of(cls: type, name: str) -> Kind | None:
+    return kind_of(cls, name.rpartition(".")[2])
 
 
 def text_of(value: object) -> str | None:
@@ -290,6 +261,7 @@ class NodeSnapshot(NamedTuple):
 Nodes = tuple[NodeSnapshot, ...]
 
 
+@lru_cache(maxsize=1_000)
 def _formats_plainly(cls: type) -> bool:
     """Return whether nodes of `cls` are formatted by LlamaIndex's own text node, not by an override."""
     content = getattr(cls, "get_content", None)
@@ -301,10 +273,6 @@ def _formats_plainly(cls: type) -> bool:
     )
 
 
-_plain: dict[type, bool] = {}
-_MAX_CLASSES = 1_000
-
-
 def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> tuple[NodeSnapshot, ...]:
     """Copy `nodes` (nodes with a score, or bare nodes). About half a microsecond each."""
     return tuple([_snapshot(item, mode) for item in nodes])
@@ -313,13 +281,8 @@ def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> tuple[NodeSnapshot, 
 def _snapshot(item: Any, mode: TextMode) -> NodeSnapshot:
     node = getattr(item, "node", item)
     cls = type(node)
-    plain = _plain.get(cls)
-    if plain is None:
-        if len(_plain) >= _MAX_CLASSES:
-            _plain.clear()
-        plain = _plain[cls] = _formats_plainly(cls)
     score = getattr(item, "score", None)
-    if plain:
+    if _formats_plainly(cls):  # type: ignore[arg-type]  # likewise
         # One copy of the fields, and the rest is read from it: this runs for every node of a request.
         fields = node.__dict__.copy()
         text, metadata = fields["text"], fields["metadata"]
@@ -410,20 +373,15 @@ _RESULTS = (
 )
 """Classes of results that are distinguished; a subclass is what its base is."""
 
-_results: dict[type, str | None] = {}
-
 
 def result_class(result: object) -> str | None:
-    """Return which of `_RESULTS` an object is, or None; remembered per class."""
-    cls = type(result)
-    try:
-        return _results[cls]
-    except KeyError:
-        pass
-    if len(_results) >= _MAX_CLASSES:
-        _results.clear()
-    found = _results[cls] = next((name for name in _RESULTS if is_a(cls, name)), None)
-    return found
+    """Return which of `_RESULTS` an object is, or None."""
+    return _result_class(type(result))  # type: ignore[arg-type]  # likewise
+
+
+@lru_cache(maxsize=1_000)
+def _result_class(cls: type) -> str | None:
+    return next((name for name in _RESULTS if is_a(cls, name)), None)
 
 
 def payload_of(result: object) -> Any:

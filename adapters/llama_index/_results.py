@@ -37,7 +37,7 @@ from ._payloads import (
     payload_of,
     snapshot_nodes,
 )
-from ._state import Frame, LateResult, Notes, RetrievalNote
+from ._state import Frame, Notes, RetrievalNote
 
 __all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen", "read_results"]
 
@@ -54,8 +54,9 @@ def begin_result(
     note = RetrievalNote(
         frame.scope, name, query_of(_argument_payloads(arguments)), NO_FACTS, frame.attempt
     )
-    frame.result = LateResult(note, "tool" if is_tool else "function", rule)
-    frame.result.earlier = len(frame.request.retrievals)
+    note.who, note.rule = "tool" if is_tool else "function", rule
+    note.earlier = len(frame.request.retrievals)
+    frame.result = note
     return True
 
 
@@ -69,24 +70,22 @@ def _argument_payloads(arguments: Mapping[str, Any]) -> object:
     return [event_payload(item) for item in arguments.values()]
 
 
-def end_result(frame: Frame, late: LateResult, result: Any, mode: TextMode) -> None:
+def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -> None:
     """Note what it gave out, unless a retriever within it says that."""
     request = frame.request
-    if len(request.retrievals) > late.earlier:
+    if len(request.retrievals) > note.earlier:
         return
     nodes = snapshot_nodes(nodes_in(result), mode)
-    note = late.note
     note.end(nodes)
     note.started = note.ended = request.tick()
-    if _is_error(result):
-        note.nodes = None
-        note.error = "tool_error"
-    elif not nodes:
-        late.given = plain_of(result_in(event_payload(payload_of(result)), None))
-        note.late = late
-        request.hold(sum(weight_of(item.text) for item in strings_in(late.given)))
-    else:
+    if nodes or _is_error(result):
+        note.rule = None
         request.hold_nodes(nodes)
+    else:
+        note.result = plain_of(result_in(event_payload(payload_of(result)), None))
+        request.hold(sum(weight_of(item.text) for item in strings_in(note.result)))
+    if _is_error(result):
+        note.nodes, note.error = None, "tool_error"
     request.retrievals.append(note)
     request.trail.append(note)
 
@@ -104,11 +103,10 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
     name = _name_of(frame, instance)
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
         note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
-        late = LateResult(note, "tool", None)
-        late.given, note.started = content_of(result), request.tick()
+        note.result, note.started = content_of(result), request.tick()
         note.end(None)
-        request.hold(weight_of(late.given))
-        request.shaped.append(late)
+        request.hold(weight_of(note.result))
+        request.shaped.append(note)
     if looks and len(request.given) < MOST_GIVEN:
         held = strings_in(plain_of(event_payload(result)))
         texts = tuple(item.text for item in held if len(item.text) >= MIN_LETTERS)
@@ -130,10 +128,9 @@ def note_shaped(ended: Notes, calls: Sequence[Step]) -> bool:
     """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
     if ended.tried:
         return True
-    results = [ShapedResult(late.note.started, late.given) for late in ended.shaped]
-    for late, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):
+    results = [ShapedResult(note.started, note.result) for note in ended.shaped]
+    for note, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):
         if found:
-            note = late.note
             note.nodes = tuple(NodeSnapshot(*item) for item in found)
             ended.retrievals.append(note)
             ended.trail.append(note)
@@ -144,14 +141,13 @@ def read_results(ended: Notes, lookout: Lookout) -> bool:
     """Read the documents in the results of what the user has named; return whether all could be read."""
     all_read = True
     for note in ended.retrievals:
-        late = note.late
-        if late is None or late.rule is None:
+        if note.rule is None:
             continue
-        found = documents_of(late.given, late.rule)
-        late.given = None
+        found = documents_of(note.result, note.rule)
+        note.result = None
         if found is None:
             all_read = False
-            lookout.unreadable(late.who, note.name)
+            lookout.unreadable(note.who, note.name)
         else:
             note.nodes = tuple(NodeSnapshot(*item) for item in found)
     return all_read

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Frame", "LateResult", "LlamaRequest", "Notes", "Output",
+    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Frame", "LlamaRequest", "Notes", "Output",
     "Passed", "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "last_found",
 ]  # fmt: skip
 
@@ -130,8 +130,13 @@ class RetrievalNote:
     nodes: Nodes | None = None
     """What it returned; None: it raised."""
     error: str | None = None
-    late: LateResult | None = None
-    """It is a call that the user named: its nodes are read on the worker."""
+    who: Who = "tool"
+    """What it is, where it is no retriever."""
+    rule: RetrievalTool | None = None
+    """It is a call that the user named: by this its nodes are read from `result`, on the worker."""
+    result: Any = None
+    earlier: int = 0
+    """Retrievals of the request that began before it."""
     spans: CallSpans = NO_SPANS
 
     def learn(self, facts: RetrieverFacts) -> None:
@@ -149,18 +154,6 @@ class RetrievalNote:
         self.spans = choose_spans(self.began_in, seen_span(), "retrieval")
         self.nodes = nodes
         self.error = error_type(error)
-
-
-@dataclass(slots=True, eq=False)
-class LateResult:
-    """What a call gave out that the user says retrieves: documents are read from it on the worker."""
-
-    note: RetrievalNote
-    who: Who
-    rule: RetrievalTool | None
-    earlier: int = 0
-    """Retrievals of the request that began before it."""
-    given: Any = None
 
 
 class Postprocessed(NamedTuple):
@@ -249,7 +242,7 @@ class Notes:
     """The stages that nodes passed, in the order in which they ended; a synthesis when it began."""
     given: list[GaveOut] = field(default_factory=list)
     """What tools and steps gave out while nothing was retrieved."""
-    shaped: list[LateResult] = field(default_factory=list)
+    shaped: list[RetrievalNote] = field(default_factory=list)
     """Tools that no one named, while nothing was retrieved: their results may show it."""
     earlier: Earlier | None = None
     """What a retriever found before, for a call of a model that nothing is around."""
@@ -280,7 +273,7 @@ class Frame:
     """The model call that this span is, or is within."""
     retrieval: RetrievalNote | None = None
     """The retriever call that this span is, or is within."""
-    result: LateResult | None = None
+    result: RetrievalNote | None = None
     """It is a call that the user says retrieves."""
     instance: Any = None
     """The tool that is called, while it may be of interest what it gives out."""
@@ -415,7 +408,7 @@ class LlamaRequest(Notes):
         ended.ended_ns = max(ended_ns, self.started_ns)
         retrievals = [note for note in self.retrievals if note.ended_ns]
         ended.retrievals = _of_attempts(retrievals) if failures else retrievals
-        ended.shaped = [late for late in self.shaped if _counts(late.note.attempt)]
+        ended.shaped = [note for note in self.shaped if _counts(note.attempt)]
         if not all_attempts:
             ended.calls = [note for note in self.calls if _counts(note.attempt)]
             ended.trail = [passed for passed in self.trail if _counts(passed.attempt)]

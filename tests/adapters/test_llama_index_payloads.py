@@ -19,10 +19,10 @@ from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
 from ragmeter.adapters.llama_index._contexts import Reached, nodes_that_reached
 from ragmeter.adapters.llama_index._payloads import (
     NO_FACTS,
-    KindTable,
     NodeSnapshot,
     is_combining,
     kind_of,
+    kind_of_span,
     nodes_of,
     question_of,
     retriever_facts,
@@ -74,16 +74,15 @@ def test_classes_of_the_same_name_elsewhere_do_not_count() -> None:
     assert kind_of(library("Mine", WorkflowBase, module="app"), "run") == "run"
 
 
-def test_kind_table_remembers_per_class_not_per_name() -> None:
+def test_the_kind_of_a_span_is_its_classs_not_its_names() -> None:
     """Two classes of one name are two classes; spans without an instance are none."""
-    table = KindTable()
     uuid = "-12345678-1234-1234-1234-123456789012"
     engine, other = library("Same", QueryEngine)(), library("Same")()
 
     for _ in range(2):
-        assert table("Same.query" + uuid, engine) == "query"
-        assert table("Same.query" + uuid, other) is None
-        assert table("Same.query" + uuid, None) is None
+        assert kind_of_span("Same.query" + uuid, engine) == "query"
+        assert kind_of_span("Same.query" + uuid, other) is None
+        assert kind_of_span("Same.query" + uuid, None) is None
 
 
 class Bundle:
