@@ -199,11 +199,6 @@ class SharedBudget(JudgeBudget):
             )
 
     @property
-    def cost(self) -> float:
-        """What this process spent so far, in the currency of the prices; 0.0 without prices."""
-        return self._cost
-
-    @property
     def part(self) -> float:
         """Which part of the limits falls to this process: its part of the requests that come.
 
@@ -234,19 +229,7 @@ class SharedBudget(JudgeBudget):
     def take(
         self, estimated_tokens: int, estimated_output: int = 0, *, patient: bool = False
     ) -> Reservation | float:
-        """Take room for one call, or return the seconds until it is worth trying again.
-
-        Waits for Redis for 0.2 s at most, and not at all for a second after it failed.
-
-        Args:
-            estimated_tokens: Prompt tokens expected.
-            estimated_output: Completion tokens expected.
-            patient: Wait for calls in flight while what they really take could leave no room.
-
-        Raises:
-            JudgeError: There is no room (status ``skipped``, error type ``budget``), and it is
-                either not to be waited for, or there will never be any.
-        """
+        """Do as `JudgeBudget.take`. Waits for Redis for 0.2 s at most, and not for a second after it failed."""
         if not self._limited:
             return super().take(estimated_tokens, estimated_output, patient=patient)
         wanted = self._room_request(estimated_tokens, estimated_output, patient=patient)
