@@ -69,6 +69,8 @@ CONVERSATIONS = 20
 TURNS = 3
 """Turns that each opens to: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
+GAPS_EVERY_S = 600.0
+"""Seconds for which the gaps of the overview are those that were found."""
 GAPS_WAIT_S = 0.05
 """Seconds that an overview waits for knowledge gaps; those that come later are on the next."""
 MOST_GAPS = 3
@@ -106,6 +108,7 @@ class Views:
         self._threads = threads
         self._finding: Future[GapPage] | None = None
         self._found: tuple[GapView, ...] = ()
+        self._found_at = 0.0
 
     def last_ms(self) -> float | None:
         """Return when the last request came, by this server's clock; None: none has ever come."""
@@ -270,15 +273,19 @@ class Views:
             "holds_texts": True,
         }  # fmt: skip
 
+    def forget_gaps(self) -> None:
+        """Look at the gaps again, as something was decided of them."""
+        self._found_at = 0.0
+
     def _open_gaps(self, asked: PageQuery) -> list[GapView]:
         """Return the open gaps as they were found last: that takes long, and no overview waits for it."""
-        finding = self._finding
-        if finding is None:
+        finding, now = self._finding, self._sources.clock()
+        if finding is None and abs(now - self._found_at) >= GAPS_EVERY_S:
             reader = self._sources.reader
             finding = self._threads.submit(reader.gaps, Filters(range_s=GAPS_RANGE_S))
             self._finding = finding
-        if wait([finding], GAPS_WAIT_S).done:
-            self._finding = None
+        if finding is not None and wait([finding], GAPS_WAIT_S).done:
+            self._finding, self._found_at = None, now
             self._found = finding.result().gaps
         service = asked.filters().service
         return [

@@ -202,41 +202,32 @@ class Lists:
             "CREATE TEMP TABLE usual (workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
             "PRIMARY KEY (workflow, kind))"
         )
-        one, two, joined = "0", "0", ""
+        one, two, joined = "0", "CAST(0 AS DOUBLE PRECISION)", ""
         arguments: list[Any] = []
         if sort == "worst":
             database.executemany(
                 "INSERT INTO usual VALUES (?, ?, ?)", means_before(database, self._sums, *bounds)
             )
-            one, two = _RANK, _EXCESS
+            one = _RANK
         elif sort != "newest":
             joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
             # Neither way is better: the smallest first, then.
             one, two = "-x.turned", "-x.value"
             arguments.append(sort)
         where, given = list_where(filters, bounds, database, self._members)
-        if sort == "worst":
-            two = self._dear(two, where, given, after, limit)
         database.execute(
             f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
             f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same "
             f"FROM request r {joined} WHERE {where}",
             (*arguments, *given),
         )
+        if sort == "worst":
+            self._weigh(after, limit)
 
-    def _dear(
-        self,
-        excess: str,
-        where: str,
-        given: Sequence[Any],
-        after: Sequence[Any] | None,
-        limit: int,
-    ) -> str:
-        """Return what orders requests of one verdict, worked out for those alone that the page can reach."""
+    def _weigh(self, after: Sequence[Any] | None, limit: int) -> None:
+        """Work out what orders requests of one verdict, of those alone that the page can reach."""
         counts = dict(
-            self._database.execute(
-                f"SELECT {_RANK}, count(*) FROM request r WHERE {where} GROUP BY 1", given
-            ).fetchall()
+            self._database.execute("SELECT one, count(*) FROM found GROUP BY one").fetchall()
         )
         first = 2 if after is None else min(2, max(0, int(after[0])))
         reached, wanted = [first], limit + 1
@@ -248,7 +239,11 @@ class Lists:
             ):
                 break
             reached.append(rank)
-        return f"CASE WHEN {_RANK} >= {reached[-1]} AND {_RANK} <= {first} THEN {excess} END"
+        self._database.execute(
+            f"UPDATE found SET two = (SELECT {_EXCESS} FROM request r WHERE r.id = found.id) "
+            "WHERE one BETWEEN ? AND ?",
+            (reached[-1], first),
+        )
 
 
 def means_before(

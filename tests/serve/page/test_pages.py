@@ -248,7 +248,7 @@ class TestOverview:
         words = seen(client(seldom).get("/"))
 
         assert "The judge failed" not in words
-        assert "1 judge_error" in words
+        assert "judge errors: 1" in words
 
     def test_the_server_takes_nothing(self):
         words = seen(client(health=lambda: {"status": "store is full"}).get("/"))
