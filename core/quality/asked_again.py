@@ -1,10 +1,9 @@
 """Whether a turn asks the one before it again, by what people say then: "I meant", "you did not answer".
 
-In a trial a longer list flagged 49 turns among 2,401 of MTRAG and MTRAG-UN, and 42 were right (.86 [.73, .93]),
-as one reader labelled them; this one leaves out phrases that are as often something else, and was not labelled
-again.  In Russian and Chinese 28 pairs written by hand were tried.  By words in common it is wrong four
-times of five, so nothing else is looked at.  Many who say so correct their own question: it is a sign of a
-misunderstanding, not of a bad retrieval.  Off by default, as long as no second reader has labelled any.
+Of a hundred flagged turns of several collections two readers call 77 right [.68, .84], of 28 that ask documents
+25 (`benchmarks/asked_again.py`); it is off by default, since that takes .85.  By words in common it is wrong
+four times of five, so nothing else is looked at.  Many who say so correct their own question: it is a sign of
+a misunderstanding, not of a bad retrieval.
 """
 
 from __future__ import annotations
