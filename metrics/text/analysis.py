@@ -19,7 +19,6 @@ from .layout import key_of, units
 from .sentences import sentences_of
 from .stems import CONTENT
 from .tokens import (
-    LEAST_HAN,
     MARK,
     content_of,
     content_set_of,
@@ -276,7 +275,7 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
     return [
         "".join(
             [
-                codes[run] if run < LEAST_HAN or not is_han(run) else run
+                run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run]
                 for run in own
                 if run != MARK
             ]

@@ -182,7 +182,7 @@ def _complete(
         return _Number(start, end, end, values, _NO_UNIT, "", 0)
     if before.endswith("百分之"):
         return _Number(start - 3, end, end, values, frozenset("%"), "", 0)
-    prefix = PREFIX.search(before)
+    prefix = PREFIX.search(before) if before.rstrip(" ").endswith(PREFIX_ENDS) else None
     sign, units, begin = "", _NO_UNIT, start
     if prefix is not None and prefix[0]:
         begin = start - len(prefix[0])

@@ -66,7 +66,7 @@ def _split(text: str) -> list[str]:
     """Split one unit, which has no line break."""
     if not text.isascii() and _DOUBTFUL.search(text) is None:
         cut = map(str.strip, _UP_TO_WIDE.findall(text))
-        return [sentence for sentence in cut if _LETTER_OR_DIGIT.search(sentence)]
+        return [one for one in cut if one[:1].isalnum() or _LETTER_OR_DIGIT.search(one)]
     found: list[str] = []
     start = at = 0
     other_marks = not text.isascii() or "!" in text or "?" in text

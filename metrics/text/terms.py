@@ -45,6 +45,7 @@ _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
 """Of runs of Han characters and words, one a line: those that are no more than a character, and the words."""
+_NONE = frozenset[str]()
 _BIGRAM = 2
 _HALF = 0.5
 """Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
@@ -171,7 +172,7 @@ def sentence_others(known: Analysis) -> list[frozenset[str]]:
     own: list[str] = []
     for run in _OTHERS.findall(known.memoize(_line)):
         if run == MARK:
-            found.append(frozenset(_terms_of_runs(own)))
+            found.append(frozenset(_terms_of_runs(own)) if own else _NONE)
             own = []
         else:
             own.append(run)
