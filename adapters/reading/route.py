@@ -15,49 +15,45 @@ from ragmeter.metrics.sample import StageKind
 from .prompts import Prompt, seen_in_prompts
 from .stages import MAX_STAGES, Copied, SeenStage, joined
 
-__all__ = ["Found", "Passage", "Paste", "Route", "Run", "candidates", "counted", "runs_around"]
+__all__ = ["Found", "Passage", "Paste", "Route", "candidates", "counted", "runs_around"]
 
 D = TypeVar("D", bound=Copied)
 
 
 class Run(Protocol):
-    """A run as its framework reports it, below the one that called it."""
+    """A run as its framework reports it, below the one that called it.
+
+    Attributes:
+        name: Its name, if it has one.
+        kind: ``retriever``, ``tool``, or what counts as a function.
+        parent: The run around it; None: it is the request itself.
+        order: When it began: a place in the order of the request's events.
+        failed: Whether it raised.
+        is_part_of_state: Whether what it gives out is put into a state that holds more than that.
+        texts: Texts of the documents that it was given.
+    """
 
     @property
-    def name(self) -> str | None:
-        """Its name, if it has one."""
-
+    def name(self) -> str | None: ...
     @property
-    def kind(self) -> str:
-        """``retriever``, ``tool``, or what counts as a function."""
-
+    def kind(self) -> str: ...
     @property
-    def parent(self) -> Run | None:
-        """The run around it; None: it is the request itself."""
-
+    def parent(self) -> Run | None: ...
     @property
-    def order(self) -> int:
-        """When it began: a place in the order of the request's events."""
-
+    def order(self) -> int: ...
     @property
-    def failed(self) -> bool:
-        """Whether it raised."""
-
+    def failed(self) -> bool: ...
     @property
-    def is_part_of_state(self) -> bool:
-        """Whether what it gives out is put into a state that holds more than that."""
-
+    def is_part_of_state(self) -> bool: ...
     @property
-    def texts(self) -> Sequence[str]:
-        """Texts of the documents that it was given."""
+    def texts(self) -> Sequence[str]: ...
 
 
 class Note(Protocol):
     """What is noted of a run."""
 
     @property
-    def run(self) -> Run:
-        """The run."""
+    def run(self) -> Run: ...
 
 
 N = TypeVar("N", bound=Note)
