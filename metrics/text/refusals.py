@@ -62,6 +62,7 @@ def _wordings() -> dict[str, list[str]]:
     """Return the lines of ``words/refusals.txt`` by section, each part in the place of its name."""
     parts: dict[str, str] = {}
     sections: dict[str, list[str]] = {}
+    section: list[str] = []
     for line in filter(None, read_lines("refusals")):
         begun = _SECTION.fullmatch(line)
         filled = _PART.sub(lambda found: parts[found[1]], line)
