@@ -417,7 +417,7 @@ class Views:
         found = self._snapshots.get(
             ("trends", filters), lambda: self._sources.reader.trends(filters)
         )
-        return {(*name,): tuple(points) for name, points in found.items()}
+        return {(name.score, name.measurement): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
         """Return when within that time senders were told to come again."""
