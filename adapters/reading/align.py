@@ -83,7 +83,7 @@ def align(
         parts: Whether to look for parts of passages that are neither beginning nor end, too.
     """
     groups = _grouped(passages)
-    page = Page(calls)
+    page = Page(calls, len(groups))
     asked = "" if question is None else letters_of(question)
     found: list[Place] = []
     missing: list[_Group] = []
@@ -422,6 +422,8 @@ _GRAM = 16
 """Every so many letters of all texts, so many in a row are noted, once, with where they stand."""
 _FEW = 4
 """Where a text's beginning stands in more places, its middle and its end are asked, too."""
+_SMALL = 1_000_000
+"""So many letters, over all passages, are read as fast as noted."""
 _MOST_READ = 10_000_000
 """So many letters are read for texts that repeat themselves; beyond them their last places count."""
 
@@ -429,7 +431,7 @@ _MOST_READ = 10_000_000
 class Page:
     """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
 
-    def __init__(self, calls: Iterable[Iterable[str]]) -> None:
+    def __init__(self, calls: Iterable[Iterable[str]], n_passages: int) -> None:
         self._texts: list[str] = []
         self._calls: list[int] = []
         pieces: list[str] = []
@@ -442,6 +444,7 @@ class Page:
                 self._texts.append(text)
                 pieces += (letters, _BETWEEN)
         self.letters = "".join(pieces)
+        self._is_read = n_passages * len(self.letters) <= _SMALL
         self._word_ends: frozenset[int] | None = None
         self._claimed = bytearray(len(self.letters))
         self._last: dict[str, int] = {}
@@ -465,7 +468,7 @@ class Page:
 
     def _unclaimed(self, letters: str) -> Iterator[int]:
         length = len(letters)
-        noted = self._noted(letters) if length >= 2 * _GRAM else None
+        noted = None if self._is_read or length < 2 * _GRAM else self._noted(letters)
         if noted is not None:
             following = 0
             for place in noted:
