@@ -88,6 +88,10 @@ def turn_in(roles: Sequence[str]) -> int:
     return turn
 
 
+_LONG = 60
+"""Characters of a text that is taken for no other where it stands to the letter."""
+_SMALL = 1_000_000
+"""So many characters, over all texts, are read at once."""
 _USER = frozenset({"user", "human"})
 _MODEL = frozenset({"assistant", "ai", "AIMessageChunk", "model", "chatbot"})
 _INSTRUCTIONS = frozenset({"system", "developer"})
@@ -100,8 +104,26 @@ def seen_in_prompts(
 
     As `shown_in_prompts`, without the parts from within a text.
     """
+    if question is None and len(prompts) == 1 and (order := _written_out(candidates, prompts[0])):
+        return order
     shown = shown_in_prompts(candidates, prompts, question, parts=False)
     return tuple([one.passage for one in shown]) if shown else None
+
+
+def _written_out(candidates: Sequence[str], prompt: Prompt) -> tuple[int, ...]:
+    """Return the candidates in a prompt's order if each stands there to the letter; else none: look closer."""
+    if len({*candidates}) < len(candidates) or len(min(candidates, key=len, default="")) < _LONG:
+        return ()
+    page = "\0".join(prompt.texts)
+    if len(page) * len(candidates) > _SMALL:
+        return ()
+    places = sorted([(page.rfind(text), index) for index, text in enumerate(candidates)])
+    end = 0
+    for place, index in places:
+        if place < end:
+            return ()
+        end = place + len(candidates[index])
+    return tuple([index for _, index in places])
 
 
 def shown_in_prompts(
