@@ -18,7 +18,6 @@ _BROUGHT_BY = {
     "typer": ("typer", "cli"),
     "click": ("typer", "cli"),
     "rich": ("rich", "cli"),
-    "numpy": ("numpy", "cli"),
     "opentelemetry": ("opentelemetry-sdk", "otlp"),
 }
 """Package and extra behind each import that a command makes without asking first."""

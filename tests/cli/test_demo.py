@@ -400,7 +400,6 @@ def test_version_and_help_need_no_framework():
     [
         ("typer", ["--help"], "typer", "cli"),
         ("rich", ["--help"], "rich", "cli"),
-        ("numpy", ["evaluate", "DATA", "--out", "FOLDER"], "numpy", "cli"),
         ("opentelemetry.sdk", ["demo"], "opentelemetry-sdk", "otlp"),
     ],
 )
