@@ -103,7 +103,7 @@ class SpoolStats:
     """Seconds since the oldest entry that is not done came, or was found."""
 
 
-class _Piece(NamedTuple):
+class _SpoolPiece(NamedTuple):
     """One body on its way to the disk."""
 
     signal: Signal
@@ -150,7 +150,7 @@ class Spool:
         self._coming = 0  # bytes of those on their way to the disk
         self._came: deque[tuple[int, float]] = deque([(0, time.monotonic())])
         """Positions and when they came: one for each time that is told apart."""
-        self._commits: GroupCommit[_Piece, int] = GroupCommit(
+        self._commits: GroupCommit[_SpoolPiece, int] = GroupCommit(
             self._append, lambda: SpoolFullError("it was not written", "disk")
         )
         self._writing = self._commits.turn
@@ -208,7 +208,7 @@ class Spool:
         Raises:
             SpoolFullError: It was not kept.
         """
-        piece = _Piece(signal, body)
+        piece = _SpoolPiece(signal, body)
         with self._counting:
             if self._bytes + self._coming + piece.size > self._max_bytes:
                 self._refused["full"] += 1
@@ -348,7 +348,7 @@ class Spool:
         self._found = self._entries
         self._last = self._last_position()
 
-    def _append(self, pieces: Sequence[_Piece]) -> Sequence[int]:
+    def _append(self, pieces: Sequence[_SpoolPiece]) -> Sequence[int]:
         """Write bodies; return their positions."""
         positions: list[int] = []
         kept = False

@@ -170,13 +170,13 @@ class _Stream(_Proxy):
         self._self_text.drop()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
-        with _Step(self._self_text):
+        with _StreamStep(self._self_text):
             item = step(*args)
         self._self_text.add(item)
         return item
 
 
-class _Step:
+class _StreamStep:
     """One step of a stream: whose item is read while it lasts, and whether it ended the stream."""
 
     __slots__ = ("_first", "_heard", "_text")
@@ -237,7 +237,7 @@ class _AsyncStream(_Proxy):
         self._self_text.drop()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
-        with _Step(self._self_text):
+        with _StreamStep(self._self_text):
             item = await step
         self._self_text.add(item)
         return item

@@ -53,7 +53,9 @@ def scored_by_ray(
         ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
-        _Reading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
+        _RowReading(
+            path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit()
+        )
         for number, path in enumerate(options.files)
         if plan.lines[number]
     ]
@@ -81,7 +83,7 @@ def scored_by_ray(
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _RowReading:
     """Reads the rows of a file that are to be scored."""
 
     path: Path

@@ -52,7 +52,7 @@ _TENANT = "tenant"
 _READ = Segments(("language", *NEW_KEYS))
 
 
-class _Request(NamedTuple):
+class _RequestSupport(NamedTuple):
     """What is compared of a request."""
 
     score: str
@@ -67,15 +67,15 @@ class _Request(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Name:
+class _VersionName:
     """The values of one name in one service."""
 
     known: list[str] = field(default_factory=list)
     """In the order in which they came; the last is the newest."""
     since: float = 0.0
     """When that came."""
-    before: deque[_Request] = field(default_factory=deque)
-    after: deque[_Request] = field(default_factory=deque)
+    before: deque[_RequestSupport] = field(default_factory=deque)
+    after: deque[_RequestSupport] = field(default_factory=deque)
     n_after: int = 0
     """Requests of the newest value, those that are not compared any more among them."""
 
@@ -85,11 +85,11 @@ class _Name:
 
 
 @dataclass(slots=True)
-class _Service:
+class _ServiceVersions:
     """What is new in one service."""
 
     resource: Mapping[str, str]
-    names: dict[str, _Name] = field(default_factory=dict)
+    names: dict[str, _VersionName] = field(default_factory=dict)
     number: int = 0
     """The how many-th of all its last deployment is, or a later one; 0: there was none."""
     since: float = 0.0
@@ -99,7 +99,7 @@ class _Service:
     told: bool = False
 
 
-_KEPT = TypeAdapter(dict[str, _Service])
+_KEPT = TypeAdapter(dict[str, _ServiceVersions])
 
 
 class VersionWatch:
@@ -111,7 +111,7 @@ class VersionWatch:
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
-        self._services: dict[str, _Service] = {}
+        self._services: dict[str, _ServiceVersions] = {}
 
     def add(self, run: RagRun, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
         """Count a request."""
@@ -128,7 +128,7 @@ class VersionWatch:
         request = None
         if support is not None and support.value is not None:
             unit = zlib.crc32((run.conversation_id or run.run_id).encode())
-            request = _Request(
+            request = _RequestSupport(
                 support.name,
                 (language, run.name or ""),
                 unit,
@@ -142,7 +142,7 @@ class VersionWatch:
             if service is None:
                 if len(self._services) >= MOST_SERVICES:
                     return
-                service = self._services[name] = _Service(dict(run.resource))
+                service = self._services[name] = _ServiceVersions(dict(run.resource))
             fresh = [
                 key
                 for key, value in versions.items()
@@ -155,9 +155,14 @@ class VersionWatch:
                 self._count(service, key, value, at, request)
 
     def _count(
-        self, service: _Service, key: str, value: str, at: float, request: _Request | None
+        self,
+        service: _ServiceVersions,
+        key: str,
+        value: str,
+        at: float,
+        request: _RequestSupport | None,
     ) -> None:
-        name = service.names.setdefault(key, _Name())
+        name = service.names.setdefault(key, _VersionName())
         if value not in name.known:
             if len(name.known) >= MOST_VALUES:
                 return
@@ -179,7 +184,7 @@ class VersionWatch:
             if is_before:
                 name.before.append(request)
 
-    def _note(self, service: _Service, fresh: Sequence[str], at: float) -> None:
+    def _note(self, service: _ServiceVersions, fresh: Sequence[str], at: float) -> None:
         """Note which names have a new value: with others that are new at that moment, or alone."""
         if (
             not service.number
@@ -218,7 +223,7 @@ class VersionWatch:
             self._services = services
 
 
-def _compared(service: _Service, now: float) -> Change | None:
+def _compared(service: _ServiceVersions, now: float) -> Change | None:
     keys = sorted(service.new, key=rank)
     first = service.names[keys[0]]
     for score in SUPPORT:
@@ -244,7 +249,7 @@ def _compared(service: _Service, now: float) -> Change | None:
     return None
 
 
-def _bad_share(side: Iterable[_Request]) -> float | None:
+def _bad_share(side: Iterable[_RequestSupport]) -> float | None:
     counts = Counter(one.bad for one in side if one.bad is not None)
     return counts[True] / counts.total() if counts else None
 

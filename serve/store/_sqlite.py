@@ -52,7 +52,7 @@ class UnavailableFileError(ConfigurationError):
     """The file cannot be used now: the disk is full, another program holds it, or it may not be written."""
 
 
-class _Connection(sqlite3.Connection):
+class _StoreConnection(sqlite3.Connection):
     """A connection."""
 
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
@@ -111,7 +111,7 @@ class File:
             path = self._own_folder / "serve.db"
         self.path = path
         self.shown = str(path)
-        self._idle: queue.SimpleQueue[_Connection] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[_StoreConnection] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._lock_file: sqlite3.Connection | None = None
@@ -138,7 +138,7 @@ class File:
         self.writer.execute(f"PRAGMA journal_size_limit = {max(max_bytes // 16, 1 << 20)}")
 
     @contextmanager
-    def transaction(self) -> Iterator[_Connection]:
+    def transaction(self) -> Iterator[_StoreConnection]:
         """Write."""
         self.writer.execute("BEGIN IMMEDIATE")
         try:
@@ -150,7 +150,7 @@ class File:
             raise
 
     @contextmanager
-    def moment(self) -> Iterator[_Connection]:
+    def moment(self) -> Iterator[_StoreConnection]:
         """Read, with a connection of its own that can do nothing else."""
         try:
             database = self._idle.get_nowait()
@@ -261,13 +261,13 @@ def _copy(path: Path, to: Path) -> None:
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
 
 
-def _open_for_writing(path: Path) -> _Connection:
+def _open_for_writing(path: Path) -> _StoreConnection:
     """Open a store, made or brought up to date where that is needed. For this user alone."""
     with suppress(FileExistsError):
         # SQLite gives its other files the rights of this one.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(
-        path, timeout=30.0, isolation_level=None, check_same_thread=False, factory=_Connection
+        path, timeout=30.0, isolation_level=None, check_same_thread=False, factory=_StoreConnection
     )
     try:
         # The first must come before the first table.
@@ -300,14 +300,14 @@ def _make_index(database: sqlite3.Connection) -> bool:
     return True
 
 
-def _open_for_reading(path: Path) -> _Connection:
+def _open_for_reading(path: Path) -> _StoreConnection:
     database = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
         timeout=30.0,
         isolation_level=None,
         check_same_thread=False,
-        factory=_Connection,
+        factory=_StoreConnection,
     )
     database.execute("PRAGMA temp_store = MEMORY")
     return database
