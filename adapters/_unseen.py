@@ -273,8 +273,10 @@ class Lookout:
         Only where its layout, or that of what a template was `filled` with, tells one from the next, and
         beside a question.
         """
+        if question is None:
+            return ()
         told = self._templates.shown(name, calls, answer, question, filled)
-        if told is None or question is None or not told.is_divided:
+        if told is None or not told.is_divided:
             return ()
         return tuple(ContextSnapshot(item.text or "", item.id, None, {}) for item in told.documents)
 

@@ -145,7 +145,7 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
         verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
         value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
         behind, named = item.evidence, ""
-        # Names of ours and nothing else: what was chosen of the texts themselves is of another form.
+        # Our own names alone: what was chosen of the texts themselves is of another form.
         if behind and len(behind) <= MAX_NAMES_CHARS and _NAMES.fullmatch(behind):
             named = ',"evidence":["' + behind.replace(", ", '","') + '"]'
         piece = f'{{"id":{name},"verdict":{verdict}{value}{named}}}'

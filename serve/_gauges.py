@@ -45,7 +45,7 @@ class QualityGauges:
 
     Args:
         estimates: Returns the means, the most important first.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
     """
 
     def __init__(self, estimates: Estimates, guard: AbstractContextManager[object]) -> None:
@@ -119,7 +119,7 @@ class GapGauge:
 
     Args:
         gaps: Returns the gaps.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         clock: Seconds that never go back.
     """
 

@@ -7,7 +7,6 @@ a `ragmeter.RagMeter` → exporters (`_telemetry`, and what the settings name).
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -69,8 +68,6 @@ _RECEIVE_S = 5.0
 _START_S = 30.0
 _FULL_SHARE = 0.8
 """Of the spool; beyond, senders had better go elsewhere."""
-
-_log = logging.getLogger("ragmeter")
 
 
 class Server:

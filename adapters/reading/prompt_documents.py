@@ -14,7 +14,7 @@ from .layout import PromptPlace, divided, place_in, question_in_prompt
 from .letters import letters_of
 from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
-from .step import Message, Step
+from .step import Step
 from .values import Document
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "stands_in",
 ]
 
-_SPEAKERS = ("user", "human", "assistant", "ai")
 _QUESTIONS = 3
 _MOST_NAMES = 1_000
 
@@ -64,9 +63,7 @@ def contexts_in_prompts(
         return None
     sent = authors[-1].sent
     turn = turn_in([role for role, _ in sent])
-    asked = [
-        message for at, message in enumerate(sent) if at >= turn or message.role not in _SPEAKERS
-    ]
+    asked = [message for at, message in enumerate(sent) if at >= turn or message.role != "user"]
     if filled is not None and stands_in(filled, authors[-1:]):
         place: PromptPlace | None = divided(filled)
     else:
@@ -81,8 +78,8 @@ def contexts_in_prompts(
     replies = {letters_of(call.words) for call in calls}  # of an agent that is called as a tool
     found = tuple(
         item
-        for message in _of_tools(sent)
-        if letters_of(message.text) not in replies
+        for message in sent[turn:]
+        if message.role == "tool" and letters_of(message.text) not in replies
         for told in [cut(message.text, ANY_TOOL) or ()]
         if reads_as_retrieved(told)
         for item in told
@@ -163,12 +160,6 @@ def carried_in(
         for letters, item in found.items()
         if letters not in known
     )
-
-
-def _of_tools(sent: Sequence[Message]) -> Iterable[Message]:
-    """Return what tools gave back in this turn: earlier turns stand before the last user message."""
-    turn = max((place for place, (role, _) in enumerate(sent) if role == "user"), default=-1)
-    return [message for message in sent[turn + 1 :] if message.role == "tool"]
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:

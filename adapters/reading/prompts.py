@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ragmeter.requests.size import weight_of as bytes_of
 
 from .align import Shown, align
+from .prompt_page import SMALL
 
 __all__ = [
     "Prompt",
@@ -90,8 +91,6 @@ def turn_in(roles: Sequence[str]) -> int:
 
 _LONG = 60
 """Characters of a text that is taken for no other where it stands to the letter."""
-_SMALL = 1_000_000
-"""So many characters, over all texts, are read at once."""
 _USER = frozenset({"user", "human"})
 _MODEL = frozenset({"assistant", "ai", "AIMessageChunk", "model", "chatbot"})
 _INSTRUCTIONS = frozenset({"system", "developer"})
@@ -115,7 +114,7 @@ def _written_out(candidates: Sequence[str], prompt: Prompt) -> tuple[int, ...]:
     if len({*candidates}) < len(candidates) or len(min(candidates, key=len, default="")) < _LONG:
         return ()
     page = "\0".join(prompt.texts)
-    if len(page) * len(candidates) > _SMALL:
+    if len(page) * len(candidates) > SMALL:
         return ()
     places = sorted([(page.rfind(text), index) for index, text in enumerate(candidates)])
     end = 0

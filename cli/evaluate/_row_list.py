@@ -44,7 +44,7 @@ class RowList:
 
     Args:
         lists: The list of each shard.
-        segments: Names of segments that are told apart.
+        segments: Names of segments that are counted separately.
 
     Raises:
         ConfigurationError: A list cannot be read, two are of runs that asked something else, or one says

@@ -134,7 +134,7 @@ class OpenTelemetryExporter:
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; when one fails the others are written all the same."""
-        # The meter's threads suppress instrumentation, so that nothing of ours is traced; some processors
+        # The meter's threads suppress instrumentation, so that none of their work is traced; some processors
         # (Logfire's) look for that in the current context, whatever context a span was given.
         token = otel_context.attach(context_of(None))
         try:

@@ -42,7 +42,7 @@ def with_part(
     found = database.execute(
         f"SELECT r.at, r.id FROM request r WHERE {condition} ORDER BY r.at", tuple(given)
     ).fetchall()
-    # Those of memory are everybody's; what they have of the part is of a time when it was told apart.
+    # Those of memory are everybody's; what they have of the part is from a time when it was counted separately.
     together = Cells()
     together.groups = {key: one for key, one in whole.groups.items() if key.segment != segment}
     together.scores = {key: one for key, one in whole.scores.items() if key.segment != segment}

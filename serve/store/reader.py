@@ -24,7 +24,7 @@ from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import MeasuredScore, in_order
-from ._names import OWN_SEGMENTS, segments_told_apart
+from ._names import segments_told_apart
 from ._novelty import SLACK_MS, Part, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_prefix
@@ -362,11 +362,6 @@ class Reader:
         wanted = filters or Filters()
         with self._reading() as database:
             return outages(database, wanted, self.bounds(wanted))
-
-    def segment_names(self) -> frozenset[str]:
-        """Return the segments that there are at all, whatever time is looked at."""
-        with self._reading() as database:
-            return frozenset(segments_told_apart(database)) | OWN_SEGMENTS
 
     def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
         """Yield what ragmeter elsewhere scored, by the five minutes in which it came.

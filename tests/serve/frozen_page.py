@@ -421,9 +421,6 @@ class FrozenReader:
         self.asked.append(filters)
         return OUTAGES
 
-    def segment_names(self):
-        return frozenset({*self._overview.segments, "retriever"})
-
     def last_ms(self):
         return max((one.at_ms + (one.duration_ms or 0) for one in self._rows), default=None)
 

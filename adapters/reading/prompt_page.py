@@ -1,0 +1,199 @@
+"""All texts of all calls as one page of letters and digits: what stands where, and what of it is claimed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from .letters import IDEOGRAPHS, collapsed, letters_of, tokens_in, words_of
+
+__all__ = ["MOST_PLACES", "SMALL", "WORDS_IN_A_ROW", "Page", "grams_of"]
+
+MOST_PLACES = 64
+"""How many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
+
+WORDS_IN_A_ROW = 4
+"""So many words of a passage are looked for among a prompt's to find where a part of it begins."""
+
+_BETWEEN = "\0"
+_GRAM = 16
+"""Every so many letters of all texts, so many in a row are noted, once, with where they stand."""
+_FEW = 4
+"""Where a text's beginning stands in more places, its middle and its end are asked, too."""
+SMALL = 1_000_000
+"""So many letters, over all texts that are looked for, are read as fast as noted."""
+_MOST_READ = 10_000_000
+"""So many letters are read for texts that repeat themselves; beyond them their last places count."""
+
+
+class Page:
+    """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
+
+    def __init__(self, calls: Iterable[Iterable[str]], n_passages: int) -> None:
+        self._texts: list[str] = []
+        self._calls: list[int] = []
+        pieces: list[str] = []
+        length = 0
+        for texts in calls:
+            self._calls.append(length)
+            for text in texts:
+                letters = letters_of(text)
+                length += len(letters) + len(_BETWEEN)
+                self._texts.append(text)
+                pieces += (letters, _BETWEEN)
+        self.letters = "".join(pieces)
+        self._is_read = n_passages * len(self.letters) <= SMALL
+        self._word_ends: frozenset[int] | None = None
+        self._claimed = bytearray(len(self.letters))
+        self._last: dict[str, int] = {}
+        self._earlier: dict[str, list[int]] = {}
+        self._reads = _MOST_READ
+        self._words: tuple[list[str], list[int]] | None = None
+        self._grams: dict[tuple[str, ...], int] | None = None
+        self._rough: set[tuple[str, ...]] | None = None
+
+    def call_at(self, place: int) -> int:
+        """Return which call's text stands at a place."""
+        return bisect_right(self._calls, place) - 1
+
+    def places(self, letters: str, *, whole_words: bool = False) -> list[int]:
+        """Return where a text stands, ascending, outside all that is claimed, without overlaps."""
+        return [
+            place
+            for place in self._unclaimed(letters)
+            if not whole_words or self._is_whole(place, place + len(letters))
+        ]
+
+    def _unclaimed(self, letters: str) -> Iterator[int]:
+        length = len(letters)
+        noted = None if self._is_read or length < 2 * _GRAM else self._noted(letters)
+        if noted is not None:
+            following = 0
+            for place in noted:
+                if place >= following and self.is_free(place, place + length):
+                    yield place
+                    following = place + length
+            return
+        place = self.letters.find(letters)
+        while place >= 0:
+            claimed = self._claimed.rfind(1, place, place + length)
+            if claimed < 0:
+                yield place
+            # What begins before the end of what is claimed overlaps it as well.
+            place = self.letters.find(letters, place + length if claimed < 0 else claimed + 1)
+
+    def _noted(self, letters: str) -> list[int] | None:
+        """Return the last places of a text by what is noted of the page, which is not read for each text.
+
+        None: it repeats itself, as a table's rows do, so that too much is noted; then the page is read.
+        """
+        page = self.letters
+        if not self._last:
+            every = range(0, len(page) - _GRAM + 1, _GRAM)
+            grams = [page[at : at + _GRAM] for at in every]
+            self._last = dict(zip(grams, every, strict=True))
+            if len(self._last) < len(grams):
+                for gram, at in zip(grams, every, strict=True):
+                    if self._last[gram] != at:
+                        self._earlier.setdefault(gram, []).append(at)
+        fewest: list[int] | None = None
+        repeats = False
+        room = len(letters) - 2 * _GRAM
+        for begin in (0, room // 2, room):  # many texts may begin, or end, alike
+            found: list[int] = []
+            grams = [letters[offset : offset + _GRAM] for offset in range(begin, begin + _GRAM)]
+            for offset, gram in enumerate(grams, begin):
+                if gram in self._last:
+                    earlier = self._earlier.get(gram, ())[-MOST_PLACES:]
+                    found += [at - offset for at in (*earlier, self._last[gram])]
+            if fewest is None or len(found) < len(fewest):
+                fewest, repeats = found, len({*grams}) < _GRAM
+            if len(found) <= _FEW:
+                break
+        if repeats and len(fewest or ()) > MOST_PLACES and self._reads > 0:
+            self._reads -= len(page)
+            return None
+        last = sorted(place for place in set(fewest or ()) if place >= 0)[-MOST_PLACES:]
+        return [place for place in last if page.startswith(letters, place)]
+
+    def _is_whole(self, start: int, end: int) -> bool:
+        return self._partswords_of(start) and self._partswords_of(end)
+
+    def _partswords_of(self, place: int) -> bool:
+        if self._word_ends is None:
+            pieces = (piece for text in self._texts for piece in (*words_of(text), _BETWEEN))
+            self._word_ends = frozenset((0, *accumulate(map(len, pieces))))
+        return place in self._word_ends or bool(
+            IDEOGRAPHS.search(self.letters, max(place - 1, 0), place + 1)
+        )
+
+    def word_end_before(self, place: int, least: int) -> int:
+        """Return the last end of a word up to `place`, but no less than `least`."""
+        while place > least and not self._partswords_of(place):
+            place -= 1
+        return place
+
+    def word_start_after(self, place: int, most: int) -> int:
+        """Return the first beginning of a word from `place` on, but no more than `most`."""
+        while place < most and not self._partswords_of(place):
+            place += 1
+        return place
+
+    def claim(self, places: Sequence[int], length: int) -> None:
+        """Take places, which overlap no claim, out of what can be found."""
+        for place in places:
+            self._claimed[place : place + length] = b"\1" * length
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Return whether nothing between two places is claimed."""
+        return self._claimed.find(1, start, end) < 0
+
+    def free_until(self, start: int, most: int) -> int:
+        """Return how far what is unclaimed reaches from `start`, looked at over `most` letters."""
+        end = min(start + most, len(self.letters))
+        claimed = self._claimed.find(1, start, end)
+        return end if claimed < 0 else claimed
+
+    def free_from(self, end: int, most: int) -> int:
+        """Return where what is unclaimed before `end` begins, looked at over `most` letters."""
+        start = max(end - most, 0)
+        return max(self._claimed.rfind(1, start, end) + 1, start)
+
+    def words(self) -> tuple[list[str], list[int]]:
+        """Return the words of all texts, a bar between texts, and where each begins in the letters."""
+        if self._words is None:
+            words = [word for text in self._texts for word in (*tokens_in(text), _BETWEEN)]
+            self._words = words, [0, *accumulate(map(len, words))]
+        return self._words
+
+    def grams(self) -> dict[tuple[str, ...], int]:
+        """Return where words in a row stand among the words, the last place of each."""
+        if self._grams is None:
+            words = self.words()[0]
+            self._grams = dict(zip(grams_of(words), range(len(words)), strict=False))
+        return self._grams
+
+    def may_show(self, passage: str) -> bool:
+        """Return whether three words in a row may stand here: by a split in C, which spares most the rest."""
+        if IDEOGRAPHS.search(passage):
+            return True
+        if self._rough is None:
+            self._rough = set()
+            for text in self._texts:
+                self._rough.update(_threes(text))
+        return not self._rough.isdisjoint(_threes(passage))
+
+    def divides(self, start: int, end: int) -> bool:
+        """Return whether `start` and `end` stand in different texts."""
+        return self.letters.find(_BETWEEN, start, end) >= 0
+
+
+def _threes(text: str) -> Iterator[tuple[str, ...]]:
+    words = collapsed(text).casefold().split()
+    return zip(words, words[1:], words[2:], strict=False)
+
+
+def grams_of(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield words in a row, as many as are looked for at once."""
+    return zip(*(words[start:] for start in range(WORDS_IN_A_ROW)), strict=False)
