@@ -180,16 +180,17 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
     contains or shares its words with.
     """
     candidate = _Candidate(OutputString(answer))
-    hits = [
-        (place, hit.closeness)
-        for place, text in enumerate(said)
-        if (hit := _hit(candidate, _Call(text), ())) is not None
-    ]
-    for one in (_SAME, _CUT_OUT):
-        places = [place for place, closeness in hits if closeness == one]
-        if places:
-            return places[-1:]
-    return [place for place, _ in hits]
+    hits: list[tuple[int, int]] = []
+    for place in range(len(said) - 1, -1, -1):
+        if said[place] == answer and candidate.bare:
+            return [place]
+        hit = _hit(candidate, _Call(said[place]), ())
+        if hit is not None and hit.closeness == _SAME:
+            return [place]
+        if hit is not None:
+            hits.append((place, hit.closeness))
+    cut_out = [place for place, closeness in hits if closeness == _CUT_OUT]
+    return cut_out[:1] or [place for place, _ in reversed(hits)]
 
 
 def is_label(text: str) -> bool:
@@ -208,13 +209,15 @@ def is_long(text: str) -> bool:
     """
     if len(_IDEOGRAPH.findall(text)) >= LONG_IDEOGRAPHS:
         return True
-    if len(text.strip()) < LONG_CHARACTERS:
-        return False
-    return sum(any(map(str.isalpha, word)) for word in text.split()) >= LONG_WORDS
+    return (
+        len(text.strip()) >= LONG_CHARACTERS and len(_WORD_WITH_LETTER.findall(text)) >= LONG_WORDS
+    )
 
 
 _IDEOGRAPH = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W_]+")
+_WORD_WITH_LETTER = re.compile(r"[^\W\d_]\S*")
+_LETTER = re.compile(r"[^\W\d_]")
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _SENTENCE = re.compile(r"([^.!?。！？\n]+)([.!?。！？]?)")
@@ -254,7 +257,7 @@ class _Call:
         inner = fence.group(1) if fence else self.spoken
         self.bare = _bare(self.spoken)
         self.forms = {self.bare, _bare(text), _bare(inner), *_values(inner.strip())}
-        self.words = Counter(_WORD.findall(self.bare.casefold()))
+        self.words: Counter[str] | None = None
         self.only_asks = _only_asks(self.spoken)
 
 
@@ -271,12 +274,8 @@ def _values(text: str) -> list[str]:
 
 def _only_asks(text: str) -> bool:
     """Return whether a text consists of questions."""
-    marks = [
-        match.group(2)
-        for match in _SENTENCE.finditer(text)
-        if any(map(str.isalpha, match.group(1)))
-    ]
-    return bool(marks) and all(mark in ("?", "？") for mark in marks)
+    marks = {mark for words, mark in _SENTENCE.findall(text) if _LETTER.search(words)}
+    return bool(marks) and marks <= {"?", "？"}
 
 
 class _Hit(NamedTuple):
@@ -304,6 +303,8 @@ def _hit(candidate: _Candidate, call: _Call, contexts: Sequence[str]) -> _Hit | 
     if is_long(plain) and is_long(call.bare):
         if candidate.words is None:
             candidate.words = Counter(_WORD.findall(plain.casefold()))
+        if call.words is None:
+            call.words = Counter(_WORD.findall(call.bare.casefold()))
         least = min(candidate.words.total(), call.words.total())
         if least >= 5 and 5 * (candidate.words & call.words).total() >= 4 * least:
             return _Hit(candidate, call, _REWRITTEN)
