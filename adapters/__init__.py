@@ -44,7 +44,7 @@ def default_meter() -> RagMeter | None:
 
 
 def forget_default() -> None:
-    """Leave what is attached as it is, and let no one take its meter for their default."""
+    """Leave what is attached as it is; its meter is no default for later handlers."""
     _default[0] = None
 
 

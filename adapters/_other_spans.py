@@ -221,7 +221,7 @@ def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
 class CapturedSpans:
     """Where callbacks captured requests, so that they are not captured again from spans. Lock-free and bounded.
 
-    Nothing is noted until somebody watches.
+    Nothing is noted until there is a watcher.
     """
 
     def __init__(self) -> None:

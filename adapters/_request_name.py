@@ -1,4 +1,4 @@
-"""What a request is called where no one named it: the service or the script, not a framework's plumbing.
+"""The name of a request that was given none: the service or the script, not a framework's plumbing.
 
 A name that a person gave stands, and so does the name of a class of the application's own.  Read by the
 adapters when a request is built, never on its path.

@@ -5,7 +5,7 @@ first requests of a meter.  When one ends without a retrieval, the worker looks 
 prompt: who gave it out may be what retrieves, and the log has the line that says so.  Results of tools and
 functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
 
-A tool that no one named retrieves by its shape: it gave out passages, and a later call was sent them
+A tool that was not named retrieves by its shape: it gave out passages, and a later call was sent them
 (`shaped_documents`).  Texts that hold the question, or what a model said, were made of those and are left
 out.  A named result in which no document is recognised leaves contexts unknown.
 """
@@ -63,7 +63,7 @@ __all__ = [
 LOOKS = 100
 """Requests of a meter at whose tools and functions an adapter looks."""
 MORE_LOOKS = 5
-"""Requests that are looked at again when the number of those without a retrieval has doubled."""
+"""Requests that are checked again when the number of those without a retrieval has doubled."""
 MOST_GIVEN = 50
 """Texts given out that are noted of one request."""
 MIN_SHOWN = 60
@@ -122,7 +122,7 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
 
 
 class ShapedResult(NamedTuple):
-    """What a tool gave out that no one named."""
+    """What a tool gave out that was not named as a retrieval."""
 
     order: int
     """When: as `Step.started_ns` counts."""
@@ -270,15 +270,17 @@ class Lookout:
     ) -> tuple[ContextSnapshot, ...]:
         """Return the documents in the prompt of a request that retrieved nothing; on the worker.
 
-        Only where its layout, or that of what a template was `filled` with, tells one from the next, and
+        Only where its layout, or that of what a template was `filled` with, divides one from the next, and
         beside a question.
         """
         if question is None:
             return ()
-        told = self._templates.shown(name, calls, answer, question, filled)
-        if told is None or not told.is_divided:
+        shown = self._templates.shown(name, calls, answer, question, filled)
+        if shown is None or not shown.is_divided:
             return ()
-        return tuple(ContextSnapshot(item.text or "", item.id, None, {}) for item in told.documents)
+        return tuple(
+            ContextSnapshot(item.text or "", item.id, None, {}) for item in shown.documents
+        )
 
     def note(
         self,

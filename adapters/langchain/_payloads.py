@@ -247,8 +247,8 @@ def llm_refusal(response: object) -> str | None:
 def response_id(response: object) -> str | None:
     """Return what the provider calls a model's (first) generation; ids that LangChain itself gave are none."""
     message = getattr(first_generation(response), "message", None)
-    told = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
-    found = told.get("id") if isinstance(told, Mapping) else None
+    metadata = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
+    found = metadata.get("id") if isinstance(metadata, Mapping) else None
     if not found:
         found = getattr(message, "id", None)
         if isinstance(found, str) and found.startswith(_OWN_IDS):

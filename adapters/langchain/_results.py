@@ -45,7 +45,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
         return False
     note = _note_of(run, now)
     documents = tool_documents(output)
-    if not documents and getattr(output, "status", None) == "error":  # which the agent is told
+    if not documents and getattr(output, "status", None) == "error":  # which the agent is sent
         note.error_type = "tool_error"
     elif not documents:
         note.rule, note.result = run.rule, plain_of(result_in(output, run.taken))
@@ -56,7 +56,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
 
 
 def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
-    """Note what a tool gave out that no one named: documents beside its text, or a text that may hold some."""
+    """Note what an unnamed tool gave out: documents beside its text, or a text that may hold some."""
     request = run.request
     documents = tool_documents(output)
     if request.options.strict:
@@ -114,7 +114,7 @@ def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
 
 
 def note_shaped(request: OpenRequest, calls: Sequence[Step]) -> None:
-    """Note as retrievals what tools gave out that no one named."""
+    """Note as retrievals what unnamed tools gave out."""
     if request.shaped:
         results = [ShapedResult(note.ended_order or 0, note.result) for note in request.shaped]
         is_known = bool(request.retrievals or request.passages)

@@ -197,7 +197,7 @@ class RetrievalNote:
     query: object = None
     metadata: Mapping[str, Any] | None = None
     outer: Run | None = None
-    """The retriever around it; of those that may count by context, where parent ids do not tell."""
+    """The retriever around it; of those that may count by context, where parent ids do not decide it."""
     contexts: tuple[ContextSnapshot, ...] | None = None
     documents: tuple[Any, ...] = ()
     ended_ns: int | None = None
@@ -290,7 +290,7 @@ class OpenRequest:
         self.given: list[GaveOut] = []
         """What tools and functions gave out while nothing was retrieved."""
         self.shaped: list[RetrievalNote] = []
-        """Tools that no one named: their results may show that they retrieve."""
+        """Tools that were not named: their results may show that they retrieve."""
         self.llms: list[LlmNote] = []
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []

@@ -3,7 +3,7 @@
 Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query
 engine, node parsers ask an engine about every table.  Nothing in those calls' arguments sets
 them apart from a user's, but the code that makes them does: it is part of LlamaIndex's own packages for such
-work.  Asked once per request, when it begins; only the code's names are looked at.
+work.  Asked once per request, when it begins; only the code's names are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PACKAGES = frozenset(
 _EVALUATOR_METHODS = frozenset({"evaluate", "aevaluate", "evaluate_response", "aevaluate_response"})
 
 MAX_CALLERS = 40
-"""Frames of the call stack that are looked at, from the call outwards."""
+"""Frames of the call stack that are read, from the call outwards."""
 
 _MAX_CODES = 5_000
 

@@ -261,14 +261,14 @@ class _Listener:
     """Hears what models say, for the streams that are being read.
 
     Args:
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
     """
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
     def handle(self, event: object, **_: Any) -> None:
-        """Called by the dispatcher for each event, on the thread of whoever reads."""
+        """Called by the dispatcher for each event, on the reader's thread."""
         if type(event).__name__ in _SAYING:
             with self._guard:
                 hear(getattr(event, "response", None))

@@ -1,6 +1,6 @@
 """What the steps of a workflow hand on: nodes, and texts that may hold them.
 
-A step's events are looked at on the request's own path, and copied; what they mean for the contexts is
+A step's events are read on the request's own path, and copied; what they mean for the contexts is
 decided in `_contexts`.
 """
 

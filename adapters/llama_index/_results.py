@@ -125,7 +125,7 @@ def note_unseen(lookout: Lookout, request: Notes) -> None:
 
 
 def note_shaped(ended: Notes, calls: Sequence[Step]) -> bool:
-    """Note as retrievals what tools gave out that no one named; return whether anything was retrieved."""
+    """Note as retrievals what unnamed tools gave out; return whether anything was retrieved."""
     if ended.tried:
         return True
     results = [ShapedResult(note.started, note.result) for note in ended.shaped]

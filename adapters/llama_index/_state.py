@@ -243,13 +243,13 @@ class Notes:
     given: list[GaveOut] = field(default_factory=list)
     """What tools and steps gave out while nothing was retrieved."""
     shaped: list[RetrievalNote] = field(default_factory=list)
-    """Tools that no one named, while nothing was retrieved: their results may show it."""
+    """Tools that were not named, while nothing was retrieved: their results may show it."""
     earlier: Earlier | None = None
     """What a retriever found before, for a call of a model that nothing is around."""
 
     @property
     def tried(self) -> bool:
-        """Whether anything was retrieved or given to a model, or is said to be the contexts."""
+        """Whether anything was retrieved or given to a model, or was named as the contexts."""
         given = bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
         return given or self.output.contexts is not None
 

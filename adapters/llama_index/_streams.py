@@ -40,7 +40,7 @@ nothing else says for which request. Set for the length of that one step."""
 
 
 _heard_by: ContextVar[StreamedText | None] = ContextVar("ragmeter_heard_by", default=None)
-"""The stream of which a reader waits for an item, whichever: what the model says meanwhile is said in it."""
+"""The stream whose reader waits for an item now: what the model says meanwhile belongs to it."""
 
 
 def hear(response: object) -> None:
@@ -94,7 +94,7 @@ class StreamedText:
 
     def hear(self, response: object) -> None:
         """Note a response that goes by as words alone."""
-        # One is told of by each decorator that it passes, and at the end once more.
+        # Each decorator around it reports it, and the end reports it once more.
         if self.status is None and not self._hands_on_responses and response is not self._heard:
             self._heard = response
             self._note_refusal(refusal_in(response))

@@ -86,7 +86,7 @@ class Unheard(NamedTuple):
     """What gave no request."""
 
     service: str
-    """``service.name``; empty: not told."""
+    """``service.name``; empty: unknown."""
     scope: str
     """The instrumentation."""
     reason: str
@@ -109,14 +109,14 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     Args:
         reads: The spans.
         calls: The models' calls among them.
-        is_divided: Whether the prompt tells where one document ends; None: it has no place for any.
+        is_divided: Whether the prompt shows where one document ends; None: it has no place for any.
     """
     models = [read for read in reads if read.role == "model"]
     tools = [read for read in reads if read.role == "tool"]
     suspects = _names_in_prompts(tools, calls)
     names = suspects or tuple(dict.fromkeys(read.reader.tool_name(read.span) for read in tools))
     first = (models or tools or reads)[0]
-    # Who embeds and asks a model may search; who writes into a store does not.
+    # A request that embeds and calls a model may search; one that writes into a store does not.
     fills = is_writing if models else is_indexing
     if not tools and any(fills(read.span) for read in reads):
         reason = "indexing"
@@ -125,12 +125,12 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     elif is_divided is False:
         reason = "prompt_not_divided"
     elif not any(call.sent for call in calls):
-        told = {call.messages.reason for call in calls if isinstance(call.messages, Unknown)}
+        reasons = {call.messages.reason for call in calls if isinstance(call.messages, Unknown)}
         reason = (
             "redacted"
-            if "redacted" in told
+            if "redacted" in reasons
             else "truncated"
-            if "truncated" in told
+            if "truncated" in reasons
             else "content_off"
         )
     else:
@@ -193,7 +193,7 @@ class Account:
     """What was heard from one instrumentation of one service: ``heard`` = ``scored`` + the causes' counts."""
 
     service: str
-    """``service.name``; empty: not told."""
+    """``service.name``; empty: unknown."""
     scope: str
     """The instrumentation."""
     heard: int
@@ -298,7 +298,7 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     """Return a request as accounts count it."""
     first = found.span or found.members[0]
     reason = _SCORED if scored else found.reason or "captured"
-    unread = [one.read for one in found.seen if one.told.missing == "unreadable_result"]
+    unread = [one.read for one in found.seen if one.documents.missing == "unreadable_result"]
     tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
     spans = tuple(one.span.name for one in unread if one.role != "tool")
     return Unheard(

@@ -23,12 +23,12 @@ class Read:
 
     Args:
         span: The span.
-        reader: Who reads it.
+        reader: The convention that reads it.
         role: What it is about.
         tool: The user's rule that makes a tool's call a retrieval.
     """
 
-    __slots__ = ("_told", "is_retrieval", "reader", "role", "span", "tool")
+    __slots__ = ("_documents", "is_retrieval", "reader", "role", "span", "tool")
 
     def __init__(
         self, span: SpanRecord, reader: Reader, role: Role, tool: RetrievalTool | None = None
@@ -39,14 +39,13 @@ class Read:
         self.tool = tool
         self.is_retrieval = role == "retrieval" or tool is not None
         """Whether documents were retrieved here."""
-        self._told: Documents | None = None
+        self._documents: Documents | None = None
 
     def documents(self) -> Documents:
         """Return what a retrieval, a reranking, or a tool that retrieves gave back."""
-        told = self._told
-        if told is None:
-            told = self._told = _documents_of(self)
-        return told
+        if self._documents is None:
+            self._documents = _documents_of(self)
+        return self._documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,11 @@ class Seen:
     """Documents that came out of one retrieval or reranking."""
 
     read: Read
-    told: Documents
+    documents: Documents
     from_spans: tuple[Read, ...] = ()
     """The retrievals they came from, where a reranking stands between."""
     within: tuple[Read, ...] = ()
-    """The retrievals within it, where those tell other documents: it compresses, or joins."""
+    """The retrievals within it, where those returned other documents: it compresses, or joins."""
 
     @property
     def retrievals(self) -> tuple[Read, ...]:
@@ -68,15 +67,15 @@ class Seen:
 
 def _documents_of(read: Read) -> Documents:
     if read.tool is None or (read.tool.is_span and not read.tool.names_fields):
-        told = read.reader.documents(read.span)
+        documents = read.reader.documents(read.span)
         given = (
             read.span.attributes.get(read.reader.output_key)
             if read.tool is None
             else read.reader.result(read.span)
         )
-        silent = told == Documents() and given not in (None, "null", "None")
+        silent = documents == Documents() and given not in (None, "null", "None")
         if read.role != "retrieval" or read.span.failed or not silent:
-            return told
+            return documents
         # What the convention finds no document in is empty only if it says so.
         found = cut(given, read.tool or ANY_TOOL)
         return Documents(missing="unreadable_result") if found is None else Documents(found)
@@ -126,22 +125,22 @@ def reached(
     seen: list[Seen] = []
     for read in outer:
         if read.is_retrieval:
-            told = read.documents()
-            within = _told_within(inner.get(read.span.span_id, ()))
-            if within and not (told.items and (read.tool is None or read.tool.is_span)):
+            documents = read.documents()
+            within = _outermost_within(inner.get(read.span.span_id, ()))
+            if within and not (documents.items and (read.tool is None or read.tool.is_span)):
                 seen.extend(within)
                 continue
-            texts = {item.text for item in told.items}
-            changes = any({doc.text for doc in one.told.items} != texts for one in within)
+            texts = {item.text for item in documents.items}
+            changes = any({doc.text for doc in one.documents.items} != texts for one in within)
             own = tuple(one.read for one in within) if changes else ()
-            seen.append(Seen(read, told, within=own))
+            seen.append(Seen(read, documents, within=own))
         else:
             seen = _reranked(seen, read)
     return tuple(seen)
 
 
-def _told_within(inner: Sequence[Read]) -> list[Seen]:
-    """Return what the outermost of the retrievers within a retrieval tell."""
+def _outermost_within(inner: Sequence[Read]) -> list[Seen]:
+    """Return the documents of the outermost retrievers within a retrieval."""
     within = [
         Seen(item, documents)
         for item in inner
@@ -157,7 +156,7 @@ def _told_within(inner: Sequence[Read]) -> list[Seen]:
 
 def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     """Return the documents after a reranking, which takes the place of those it was given."""
-    told = read.documents()
+    documents = read.documents()
     if read.span.failed:
         return seen
     if read.role == "join" and not seen:
@@ -165,16 +164,16 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     given = read.reader.reranked(read.span)
     ids = {item.id for item in given if item.id is not None}
     known = {item.text for item in given if item.text is not None}
-    taken = [item for item in seen if not given or _share(item.told.items, ids, known)]
+    taken = [item for item in seen if not given or _share(item.documents.items, ids, known)]
     if read.role == "join":
-        told = told._replace(
-            items=_joined(told.items, [doc for item in taken for doc in item.told.items])
+        documents = documents._replace(
+            items=_joined(documents.items, [doc for item in taken for doc in item.documents.items])
         )
-        if not taken or not told.items:
+        if not taken or not documents.items:
             return seen
     consumed = {id(item) for item in taken}
     left = [item for item in seen if id(item) not in consumed]
-    return [*left, Seen(read, told, _all(taken))]
+    return [*left, Seen(read, documents, _all(taken))]
 
 
 def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
@@ -209,4 +208,4 @@ def _joined(short: Sequence[Document], full: Sequence[Document]) -> tuple[Docume
 
 def missing_in(seen: Iterable[Seen]) -> Missing | None:
     """Return the first reason why documents are missing."""
-    return next((item.told.missing for item in seen if item.told.missing is not None), None)
+    return next((missing for item in seen if (missing := item.documents.missing) is not None), None)

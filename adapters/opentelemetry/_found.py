@@ -1,4 +1,4 @@
-"""A request, as far as its spans tell."""
+"""A request, as far as its spans report it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Reason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRequest:
-    """One request, as far as its spans tell."""
+    """One request, as far as its spans report it."""
 
     convention: str
     """Name of the convention its retrieval is written by."""
@@ -63,9 +63,9 @@ class FoundRequest:
     members: tuple[SpanRecord, ...] = ()
     """All its spans that belong to a convention, and those above them."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """What retrievals searched, by the retrieval's span, where spans of stores' clients below it tell."""
+    """What retrievals searched, by the retrieval's span, where spans of stores' clients below it say."""
     response_id: str | None = None
-    """What the model's provider calls the completion that answered; None: not told, or several did."""
+    """What the model's provider calls the completion that answered; None: unknown, or there are several."""
     shown: tuple[Document, ...] | None = None
     """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
     carried: tuple[RetrievedContext, ...] = ()

@@ -1,4 +1,4 @@
-"""`RagMeterSpanProcessor`: scores the requests that the spans of this process tell of.
+"""`RagMeterSpanProcessor`: scores the requests in the spans of this process.
 
 An SDK calls it when a span ends; all it does then is to keep the span.  A thread of its own puts
 traces together, finds requests in them and offers them to the meter.
@@ -46,7 +46,7 @@ _PACE_S = 0.25
 _EXIT_S = 10.0
 """Seconds that a provider's shutdown waits for scores, at most."""
 _MAX_WAITING = 50_000
-"""Spans that may wait to be looked at; beyond, the oldest is dropped and counted."""
+"""Spans that may wait to be read; beyond, the oldest is dropped and counted."""
 
 
 _AT_A_TIME = 256
@@ -196,7 +196,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         leave_host()
         while not self._stopped:
             self._bell.wait(_PACE_S)
-            # Until it is offered, too: who drains meanwhile is not told that nothing is left.
+            # Until it is offered, too: a drain meanwhile must not see an empty queue.
             with self._read_guard, self._reading:
                 self._read()
                 self._assembler.tick()

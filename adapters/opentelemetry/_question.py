@@ -51,7 +51,7 @@ class RequestQuestion:
             if asked is not None:
                 return cls(asked)
         by_tool = [read for read in sources if read.tool is not None]
-        texts = [document.text for item in seen for document in item.told.items]
+        texts = [document.text for item in seen for document in item.documents.items]
         if by_tool:
             for model in sorted(models, key=lambda item: item.span.started_ns):
                 asked = last_of(model.reader.prompt(model.span), "user")

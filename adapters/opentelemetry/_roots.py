@@ -13,7 +13,7 @@ from ._steps import call_of
 __all__ = ["brings_documents", "join_roots"]
 
 _BEGINNING = 64
-"""So many letters of a document tell it."""
+"""So many letters identify a document."""
 
 
 def join_roots(

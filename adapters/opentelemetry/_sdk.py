@@ -66,11 +66,11 @@ def join(processor: Any, provider: Any) -> None:
         with attribute_of(line, "_lock") or nullcontext():
             others = attribute_of(line, "_span_processors")
             kept = type(others)([processor, *[each for each in others if each is not processor]])
-            line._span_processors = kept  # noqa: SLF001 -- no public name tells or keeps an order
+            line._span_processors = kept  # noqa: SLF001 -- no public name returns or sets the order
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
-        # Behind a wrapper that hides it, what would replace is told not to.
+        # Behind a wrapper that hides it, what would replace it is asked not to.
         add(processor, **{name: False for name in _parameters(add) if name.startswith("replace")})
     elif os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
         kind = type(provider)

@@ -1,4 +1,4 @@
-"""Tools that no one named and that retrieve: they gave back passages, and a model was sent them."""
+"""Tools that were not named and retrieve: they returned passages, and a model was sent them."""
 
 from __future__ import annotations
 

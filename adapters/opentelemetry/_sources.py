@@ -1,4 +1,4 @@
-"""What a retrieval searched, as its span tells it, or the span of a store's client below it."""
+"""What a retrieval searched, from its span or that of a store's client below it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME = 200
 
 @lru_cache(maxsize=4096)
 def tells_source(key: str) -> bool:
-    """Return whether an attribute of this name tells a collection, an index or a data source."""
+    """Return whether an attribute of this name holds a collection, an index or a data source."""
     return key in _CONVENTIONAL or _OTHERS.fullmatch(key) is not None
 
 
@@ -34,7 +34,7 @@ def source_in(attributes: Mapping[str, Any]) -> str | None:
 
 
 def store_in(attributes: Mapping[str, Any]) -> str | None:
-    """Return the class of the vector store, which LangChain's spans tell where no one tells a collection."""
+    """Return the class of the vector store, by LangChain's spans, where no span has a collection."""
     metadata = attributes.get("metadata")
     if isinstance(metadata, str) and _STORE in metadata:
         return _name(mapping_of(metadata).get(_STORE))

@@ -57,7 +57,7 @@ def reached_model(
         by_tool: Whether a tool ran in the request.
 
     Returns:
-        None: the prompts tell nothing.
+        None: the prompts do not decide it.
     """
     texts = [item.text for item in contexts if item.text]
     if len(texts) < len(contexts):
@@ -86,9 +86,9 @@ def reached_model(
 
 
 def response_id_of(models: Sequence[Read], answer: str | None) -> str | None:
-    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
-    told = [read for read in models if any(key in read.span.attributes for key in _RESPONSE_IDS)]
-    if not told or not answer:
+    """Return what the provider calls the completion that is the answer; None: unknown, or there are several."""
+    known = [read for read in models if any(key in read.span.attributes for key in _RESPONSE_IDS)]
+    if not known or not answer:
         return None
     said = [read.reader.said(read.span) or "" for read in models]
     places = texts_that_said(answer, said)

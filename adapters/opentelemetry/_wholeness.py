@@ -1,6 +1,6 @@
 """Whether a request came whole: `Wholeness`, which knows whose parents are never sent here.
 
-A span whose parent did not come tells one of two things.  Either the parent was lost, on its way or with the
+A span whose parent did not come means one of two things.  Either the parent was lost, on its way or with the
 process that had it: then what hung below it and beside it may be lost, too.  Or it never is sent here,
 as when an application exports the spans of one instrumentation alone: then nothing is missing.
 Which of them it is shows in other requests, and

@@ -24,7 +24,7 @@ from ._sources import tells_source
 from ._tree import SpanTree
 from .conventions import reading, tells_content
 from .record import LogNote, SpanNote, SpanRecord
-from .requests import OWN_SCOPE, tells
+from .requests import OWN_SCOPE, holds_messages
 
 __all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
 
@@ -205,7 +205,7 @@ class TraceAssembler:
                 if note.scope == OWN_SCOPE:
                     self._own(note.trace_id, now).judged.add(note.span_id)
                     continue
-                if not tells(note):
+                if not holds_messages(note):
                     continue  # most records of an application are about other things
                 trace = self._trace(note.trace_id, now)
                 if trace is not None:

@@ -169,7 +169,7 @@ def _stages(found: FoundRequest) -> Iterator[SeenStage]:
         for read in before:
             yield SeenStage(read.span.name, _kind_of(read), read.documents().items)
         kind: StageKind = "postprocessor" if before else _kind_of(seen.read)
-        yield SeenStage(seen.read.span.name, kind, seen.told.items, inputs)
+        yield SeenStage(seen.read.span.name, kind, seen.documents.items, inputs)
         place += len(before) + 1
 
 
@@ -239,12 +239,12 @@ def _retrieval(
 
 def _brought(seen: Seen) -> tuple[Document, ...]:
     if not seen.from_spans:
-        return seen.told.items
+        return seen.documents.items
     return tuple(item for read in seen.from_spans for item in read.documents().items)
 
 
 def _queries(seen: Seen) -> tuple[str | None, ...]:
-    """Return the query of each retrieval; where none tells one, the reranking's."""
+    """Return the query of each retrieval; where none reports one, the reranking's."""
     queries = tuple(read.reader.query(read.span) for read in seen.retrievals)
     return queries if any(queries) else (seen.read.reader.query(seen.read.span),)
 

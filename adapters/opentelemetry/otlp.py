@@ -69,7 +69,7 @@ _MAX_SHORT = 65
 """One more than is taken for a name of something: what was longer is seen to have been."""
 _MAX_DEPLOYED = 32
 _REMOTE = 0x300
-"""It is said where the parent is, and it is elsewhere."""
+"""The flags say where the parent is: in another process."""
 
 
 class MalformedError(RagmeterError):

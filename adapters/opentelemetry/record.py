@@ -66,9 +66,9 @@ class SpanRecord:
     resource: Mapping[str, str] = field(default_factory=dict)
     """The service it comes from, where that is another process: ``service.name`` and the like."""
     deployed: Mapping[str, str] = field(default_factory=dict)
-    """What else is said of where it comes from, in short: the version of an index, say."""
+    """What else the resource says of its origin, such as the version of an index."""
     reading: Any = field(default=UNREAD, compare=False, repr=False)
-    """Who reads it and what it is about, once that was asked (`conventions.reading`)."""
+    """The convention that reads it and its role, once `conventions.reading` was asked."""
 
     @property
     def is_entry(self) -> bool:

@@ -41,7 +41,7 @@ __all__ = ["NO_REQUESTS", "HeardService", "Missing", "Reporter"]
 
 _log = logging.getLogger("ragmeter")
 _MAX_MISSING = 100
-"""Scopes that are kept separate, by what they lack: each is said once."""
+"""Scopes that are kept separate, by what they lack: each is logged once."""
 _MAX_SCOPE = 200
 
 
@@ -142,13 +142,13 @@ class Reporter:
         """Offer the requests of a trace.
 
         Args:
-            trace: The trace; late, it is looked at again for what was not seen before.
+            trace: The trace; late, it is read again for what was not seen before.
             scopes: What the code around a span said, by the span's id.
         """
         if self._remote:
             self._wholeness.see(trace.spans)
         requests, unheard = read_trace(trace.spans, trace.logs, self._tools, self._templates)
-        # Handlers note their own; of other processes' requests the server tells.
+        # Handlers note their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone or self._remote:
             self._note_heard(trace, unheard, any_request=bool(requests))

@@ -43,8 +43,8 @@ __all__ = [
     "Reason",
     "TraceReading",
     "Usable",
+    "holds_messages",
     "read_trace",
-    "tells",
 ]
 
 OWN_SCOPE = "ragmeter"
@@ -53,7 +53,7 @@ _NEVER_END = "opentelemetry.instrumentation.llamaindex"
 
 
 class TraceReading(NamedTuple):
-    """What one trace tells: everything heard in it is one of these."""
+    """What was found in one trace: each span belongs to one of these."""
 
     requests: list[FoundRequest]
     """Its requests, by their start."""
@@ -104,10 +104,10 @@ def read_trace(
     return TraceReading(requests, judges + finder.unheard)
 
 
-def tells(note: LogNote) -> bool:
-    """Return whether a log record tells what a model was asked or said."""
+def holds_messages(note: LogNote) -> bool:
+    """Return whether a log record holds what a model was sent or replied."""
     return tells_content(_event_of(note)) or any(
-        _told_by(note, key) is not None
+        _value_in(note, key) is not None
         for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )
 
@@ -117,20 +117,22 @@ def _event_of(note: LogNote) -> str:
 
 
 def _with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[SpanRecord]:
-    """Return the spans with what log records tell of them among their events."""
-    told: dict[str, list[SpanNote]] = {}
+    """Return the spans with their log records among their events."""
+    notes: dict[str, list[SpanNote]] = {}
     for note in logs:
-        if tells(note):
+        if holds_messages(note):
             body = note.body if isinstance(note.body, dict) else {"content": note.body}
             given = {
                 **note.attributes,
                 **{key: item for key, item in body.items() if item is not None},
             }
-            told.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
-    if not told:
+            notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
+    if not notes:
         return spans
     return [
-        replace(span, events=(*span.events, *told[span.span_id])) if span.span_id in told else span
+        replace(span, events=(*span.events, *notes[span.span_id]))
+        if span.span_id in notes
+        else span
         for span in spans
     ]
 
@@ -215,11 +217,11 @@ class _Finder:
             groups.setdefault((top.reader.name if present else "", query), []).append(read)
         others = [read for read in alone if read.role == "model"]
         if len(groups) > 1:
-            others = []  # whose calls they are is not told
+            others = []  # whose calls they are is not known
         return [self._best(None, [*members, *others]) for members in groups.values()]
 
     def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
-        """Return the request as told by the convention that tells most of it."""
+        """Return the request as the convention describes it that knows most of it."""
         names = {
             read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"
         }
@@ -234,7 +236,7 @@ class _Finder:
             (read for read in members if read.reader.name == convention),
             lambda span: self._retrieval_above[span.span_id],
         )
-        if not seen:  # a reranking that failed, of documents that no span tells of
+        if not seen:  # a reranking that failed, of documents that no span holds
             ours = (read for read in members if read.reader.name == convention)
             lone = next(read for read in ours if read.is_retrieval or read.role == "rerank")
             seen = (Seen(lone, lone.documents()),)
@@ -256,7 +258,7 @@ class _Finder:
             answer = words_raised(request, members)
         elif failed and not refused:
             answer, answer_hidden = None, False
-        contexts = tuple(item for one in seen for item in one.told.items)
+        contexts = tuple(item for one in seen for item in one.documents.items)
         found = FoundRequest(
             convention=convention,
             scope=first.span.scope,
@@ -317,7 +319,7 @@ class _Finder:
                 and read.span.ended_ns <= request.ended_ns
             )
         tops = (self._cut_off.get(read.span.span_id) for read in ours)
-        # Who leaves spans open when an answer is streamed has lost nothing by it.
+        # An instrumentation that leaves spans open while it streams has lost nothing.
         return tuple(
             {
                 top.span_id: top for top in tops if top is not None and top.scope != _NEVER_END
@@ -388,8 +390,8 @@ class _Finder:
             reason = "retrieval_error"
         elif missing == "content_off":
             ours = {span.span_id for span in found.members}
-            told = any(note.span_id in ours and tells(note) for note in self._logs)
-            reason = "content_in_logs" if told else missing
+            in_logs = any(note.span_id in ours and holds_messages(note) for note in self._logs)
+            reason = "content_in_logs" if in_logs else missing
         elif missing in ("rerank_invisible", "unreadable_result"):
             reason = missing
         elif hidden or answer_hidden or texts_hidden:
@@ -412,7 +414,7 @@ class _Finder:
         alone: Sequence[Read],
         found: Sequence[FoundRequest],
     ) -> list[FoundRequest]:
-        """Return requests whose documents no span of a retrieval tells, but a prompt; and note what is none.
+        """Return requests whose documents only a prompt shows; note what is no request.
 
         Some emitters write the steps of a request side by side: a step that runs within another
         one's time, below the same parent, is a part of it.
@@ -476,13 +478,13 @@ class _Finder:
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         hidden = answer_hidden or asked.hidden
         name = f"{first.resource.get('service.name', '')} {first.name}"
-        told = None if hidden else self._templates.shown(name, calls, answer, asked.question)
-        full = told is not None and told.is_divided and not first.failed
+        shown = None if hidden else self._templates.shown(name, calls, answer, asked.question)
+        full = shown is not None and shown.is_divided and not first.failed
         if not full and (own is None or not _hands_on(members)):
-            is_divided = None if told is None else told.is_divided
+            is_divided = None if shown is None else shown.is_divided
             self.unheard.append(unheard_of(members, calls, is_divided=is_divided))
             return None
-        contexts = told.documents if told is not None and full else ()
+        contexts = shown.documents if shown is not None and full else ()
         failed = first.failed
         return FoundRequest(
             convention=members[0].reader.name if own is None else own.reader.name,
@@ -524,18 +526,18 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
     """Return the request with the texts of its documents as its prompt shows them, if it does."""
     if not found.contexts and found.reason == "convention_has_no_text":
         return found  # it found nothing
-    told = contexts_in_prompts(calls, found.answer, found.question, found.contexts)
-    if told is None:
+    shown = contexts_in_prompts(calls, found.answer, found.question, found.contexts)
+    if shown is None:
         return found
-    if told.is_divided:
+    if shown.is_divided:
         return replace(
-            found, contexts=told.documents, shown=told.documents, usable="full", reason=None
+            found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None
         )
     return found if found.usable == "ids_only" else replace(found, reason="prompt_not_divided")
 
 
 def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:
-    """Return whether a model was called after the last retrieval: else what it would have seen is not told."""
+    """Return whether a model was called after the last retrieval: else what it would have seen is unknown."""
     last = max(item.read.span.started_ns for item in seen)
     return any(read.span.started_ns >= last for read in models)
 
@@ -545,7 +547,7 @@ def _rank(found: FoundRequest) -> int:
 
 
 def _once(found: Sequence[FoundRequest]) -> list[FoundRequest]:
-    """Return the requests without those that a second convention tells of again."""
+    """Return the requests without those that a second convention reports again."""
     if len({one.convention for one in found}) < 2:
         return [*found]
     kept: dict[str | None, list[FoundRequest]] = {}
@@ -584,7 +586,7 @@ def _is_model_of(span: SpanRecord) -> bool:
     )
 
 
-def _told_by(note: LogNote, key: str) -> object:
+def _value_in(note: LogNote, key: str) -> object:
     if key in note.attributes:
         return note.attributes[key]
     return note.body.get(key) if isinstance(note.body, dict) else None

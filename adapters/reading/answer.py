@@ -226,7 +226,7 @@ _OPENS = frozenset("\n:：>—")
 _CLOSES = frozenset("\n<")
 
 MAX_PLACES = 20
-"""Occurrences of a short text in what a model said that are looked at."""
+"""At most so many occurrences of a short text in a reply are checked."""
 
 
 def _bare(text: str) -> str:

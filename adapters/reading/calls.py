@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_CALLS = 100
-"""Calls of a request that are looked at: the last ones."""
+"""Calls of a request that are read: the last ones."""
 
 _LEAST_BRIEF = 6
 _MOST_BRIEF = 200
@@ -93,7 +93,7 @@ def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:
 
 
 def response_id_of(calls: Sequence[Step], answer: str | None) -> str | None:
-    """Return what the provider calls the completion that is the answer; None: not told, or several are."""
+    """Return what the provider calls the completion that is the answer; None: unknown, or there are several."""
     found = speakers_of(calls, answer)
     return found[0].response_id if answer and len(found) == 1 else None
 
@@ -109,7 +109,7 @@ def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
 
 
 def _telling(author: Step, calls: Iterable[Step]) -> Step:
-    """Return the call, or the one of the same words around or within it that tells its prompt."""
+    """Return the call, or the one with the same words around or within it that recorded its prompt."""
     if author.sent:
         return author
     words = author.words.strip()

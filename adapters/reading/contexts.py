@@ -79,7 +79,7 @@ def stretches_in(
         beside: Texts in each one's metadata: of a document, the longest of its texts counts.
 
     Returns:
-        Empty: the answering call saw none of them, and that is known. None: the prompts tell nothing.
+        Empty: the answering call saw none of them, and that is known. None: the prompts do not decide it.
     """
     calls = calls[-MAX_CALLS:]
     authors = authors_of(calls, answer, after_ns)

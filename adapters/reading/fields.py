@@ -39,7 +39,7 @@ __all__ = [
 
 
 MAX_ITEMS = 200
-"""Fields of an object, and entries of a sequence, that are looked at; of a longer sequence both ends."""
+"""Fields of an object, and entries of a sequence, that are read; of a longer sequence both ends."""
 
 MAX_CLASSES = 1_000
 
@@ -248,7 +248,7 @@ def _static(cls: type, name: str) -> Any:
 MAX_DEPTH = 6
 MAX_STRINGS = 200
 MAX_VISITED = 2_000
-"""Levels, strings and objects of an output that are looked at, its shallow ones first."""
+"""Levels, strings and objects of an output that are read, the shallow ones first."""
 
 USERS = frozenset({"user", "human"})
 MODELS = frozenset({"ai", "assistant", "chatbot", "AIMessageChunk"})
@@ -272,7 +272,7 @@ class OutputString(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A value on its way to be looked at."""
+    """A value that waits to be read."""
 
     value: object
     path: tuple[str, ...]

@@ -200,7 +200,7 @@ def place_in(
     Args:
         messages: What a model was sent.
         question: What was asked: it is no passage.
-        count: How many passages there are, where that is known: it tells what divides them.
+        count: How many passages there are, where that is known: it decides what divides them.
     """
     best: PromptPlace | None = None
     size = 0

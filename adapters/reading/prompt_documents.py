@@ -1,4 +1,4 @@
-"""Documents that only a prompt tells: in its layout, or as what tools gave back in this turn."""
+"""Documents that appear only in a prompt: in its layout, or as results of this turn's tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PromptContexts(NamedTuple):
 
     documents: tuple[Document, ...]
     is_divided: bool
-    """Whether it tells where one document ends."""
+    """Whether the layout shows where one document ends."""
 
 
 def contexts_in_prompts(
@@ -52,7 +52,7 @@ def contexts_in_prompts(
         answer: What was answered.
         question: What was asked.
         known: The retrieved documents, of which ids are known and texts are not.
-        filled: What a template was given as the context, where that is told.
+        filled: What a template was given as the context, where that is known.
     """
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
@@ -80,9 +80,9 @@ def contexts_in_prompts(
         item
         for message in sent[turn:]
         if message.role == "tool" and letters_of(message.text) not in replies
-        for told in [cut(message.text, ANY_TOOL) or ()]
-        if reads_as_retrieved(told)
-        for item in told
+        for documents in [cut(message.text, ANY_TOOL) or ()]
+        if reads_as_retrieved(documents)
+        for item in documents
     )
     return PromptContexts(found, is_divided=True) if found and not known else None
 
@@ -108,13 +108,13 @@ class PromptTemplates:
             calls: The request's calls of models, in start order.
             answer: What was answered.
             question: What was asked: a passage is the template's once three questions had it beside them.
-            filled: What a template was given as the context, where that is told.
+            filled: What a template was given as the context, where that is known.
         """
-        told = contexts_in_prompts(calls, answer, question, filled=filled)
-        if told is None or question is None or not told.is_divided:
-            return told
-        found = self._without(name, question, told.documents)
-        return told._replace(documents=found) if found else None
+        shown = contexts_in_prompts(calls, answer, question, filled=filled)
+        if shown is None or question is None or not shown.is_divided:
+            return shown
+        found = self._without(name, question, shown.documents)
+        return shown._replace(documents=found) if found else None
 
     def _without(
         self, name: str, question: str, documents: Sequence[Document]
@@ -148,13 +148,13 @@ def carried_in(
         if sum(len(text) for _, text in earlier) > MAX_PROMPTS:
             continue
         for message in earlier:
-            told: tuple[Document, ...] = ()
+            documents: tuple[Document, ...] = ()
             if message.role == "tool":
-                told = cut(message.text, ANY_TOOL) or ()
+                documents = cut(message.text, ANY_TOOL) or ()
             elif message.role == "user" and (place := place_in([message])) is not None:
-                told = tuple(Document(piece.text, piece.id) for piece in place.pieces)
-            if reads_as_retrieved(told):
-                found |= {letters_of(item.text): item for item in told if item.text}
+                documents = tuple(Document(piece.text, piece.id) for piece in place.pieces)
+            if reads_as_retrieved(documents):
+                found |= {letters_of(item.text): item for item in documents if item.text}
     return tuple(
         RetrievedContext(text=item.text or "", id=item.id, score=item.score, metadata=item.metadata)
         for letters, item in found.items()
@@ -163,13 +163,13 @@ def carried_in(
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:
-    """Return what the first call that tells it was asked; what holds a retrieved text is no question.
+    """Return the question in the first prompt that shows one; a text that holds a retrieved one is no question.
 
     Where that is an instruction with a later call's question behind its colon, it is that question.
     """
     letters = [letters for text in texts if text and len(letters := letters_of(text)) > 20]
-    told = (asked for call in calls if (asked := question_in_prompt(call.sent)) is not None)
-    first = next(told, None)
+    questions = (asked for call in calls if (asked := question_in_prompt(call.sent)) is not None)
+    first = next(questions, None)
     if first is None:
         return None
     plain = letters_of(first)
@@ -177,7 +177,7 @@ def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | N
         return None
     if not _INSTRUCTION.search(first):
         return first
-    return next((asked for asked in told if _stands_behind_a_colon(asked, first)), first)
+    return next((asked for asked in questions if _stands_behind_a_colon(asked, first)), first)
 
 
 _INSTRUCTION = re.compile(r"[:：\n]")

@@ -11,7 +11,7 @@ from .letters import IDEOGRAPHS, collapsed, letters_of, tokens_in, words_of
 __all__ = ["MOST_PLACES", "SMALL", "WORDS_IN_A_ROW", "Page", "grams_of"]
 
 MOST_PLACES = 64
-"""How many places of one text are looked at where texts are cut; prompts repeat no chunk as often."""
+"""Places of one text that are compared where texts are cut; no prompt repeats a chunk as often."""
 
 WORDS_IN_A_ROW = 4
 """So many words of a passage are looked for among a prompt's to find where a part of it begins."""
@@ -150,13 +150,13 @@ class Page:
         return self._claimed.find(1, start, end) < 0
 
     def free_until(self, start: int, most: int) -> int:
-        """Return how far what is unclaimed reaches from `start`, looked at over `most` letters."""
+        """Return how far what is unclaimed reaches from `start`, within `most` letters."""
         end = min(start + most, len(self.letters))
         claimed = self._claimed.find(1, start, end)
         return end if claimed < 0 else claimed
 
     def free_from(self, end: int, most: int) -> int:
-        """Return where what is unclaimed before `end` begins, looked at over `most` letters."""
+        """Return where what is unclaimed before `end` begins, within `most` letters."""
         start = max(end - most, 0)
         return max(self._claimed.rfind(1, start, end) + 1, start)
 

@@ -35,7 +35,7 @@ class Prompt(NamedTuple):
     texts: Sequence[str]
     """Instructions, the user's message and what came after it: where retrieved texts stand."""
     history: Sequence[str] = ()
-    """Earlier turns and what the model said itself: looked at only if `texts` shows nothing."""
+    """Earlier turns and the model's own replies: searched only if `texts` shows nothing."""
 
 
 Sent = tuple[tuple[str, tuple[str, ...]], ...]

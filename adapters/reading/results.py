@@ -135,7 +135,7 @@ _MAX_LITERAL = 1_000_000
 
 
 def _literal(value: Any) -> Any:
-    """Return what a text is as Python writes it, calls as their arguments: many tools tell ``str(result)``."""
+    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
     if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
         return value
     try:

@@ -1,6 +1,6 @@
 """The way of documents from retrievers to the model, replayed from what the steps between took and gave out.
 
-Where no prompt shows them it decides which documents reached the model; in any case it tells which stages they
+Where no prompt shows them it decides which documents reached the model; always it decides which stages they
 passed.  A source notes its runs, and what each took and gave out; what that means is decided here.
 """
 

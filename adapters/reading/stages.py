@@ -20,7 +20,7 @@ MAX_STAGES = 100
 
 
 class SourceDocument(Protocol):
-    """A document as a source tells it; its text may not be told."""
+    """A document as its source reports it; its text may be missing."""
 
     @property
     def text(self) -> str | None: ...

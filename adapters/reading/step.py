@@ -12,7 +12,7 @@ __all__ = ["Message", "Step", "Unknown"]
 
 
 class Unknown(NamedTuple):
-    """Stands where nobody told a value; None says that there is none."""
+    """Stands for a value that was not recorded; None means that there is none."""
 
     reason: str
     """Why it is not known."""
@@ -38,7 +38,7 @@ class Step:
     said: str | Unknown | None
     """What it said; None: nothing, or it called tools."""
     scope: str = ""
-    """Who recorded it."""
+    """The instrumentation that recorded it."""
     group: str = ""
     """Calls of one group answer together, and their prompts are read as one; empty: it stands for itself."""
     answers: bool = False

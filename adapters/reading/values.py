@@ -37,10 +37,10 @@ MAX_DEPTH = 8
 
 
 class Document(NamedTuple):
-    """One retrieved document, as far as a span tells."""
+    """One retrieved document, as far as a span reports it."""
 
     text: str | None
-    """Its text; None: the span does not tell it."""
+    """Its text; None: the span does not hold it."""
     id: str | None = None
     """Its id."""
     score: float | None = None

@@ -26,7 +26,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role, told_in
+from ._reader import Documents, Reader, Role, reported_documents
 
 __all__ = ["AnySpan", "is_indexing", "is_writing"]
 
@@ -61,7 +61,7 @@ _ROLES: Mapping[Role, re.Pattern[str]] = {
     "model": re.compile(r"llm|model|generation|chat|completion", re.IGNORECASE),
     "join": re.compile(r"flow|task|step|function|pipeline|request|^span$", re.IGNORECASE),
 }
-"""In the order in which kinds are looked at; what is read last is a step as well."""
+"""In the order in which kinds are tried; what is read last is a step as well."""
 _PARTS = frozenset(("model_chunk", "client", "server", "internal", "producer", "consumer"))
 """Kinds that say nothing of what a span is about."""
 _STORES = re.compile(
@@ -140,10 +140,10 @@ def _plain(value: Any) -> Any:
 
 
 def _role_of(value: Any) -> Role | None:
-    told = mapping_of(value).get("type", value)
-    if not isinstance(told, str) or told.lower() in _PARTS:
+    kind = mapping_of(value).get("type", value)
+    if not isinstance(kind, str) or kind.lower() in _PARTS:
         return None
-    found: Role | None = next((role for role, words in _ROLES.items() if words.search(told)), None)
+    found: Role | None = next((role for role, words in _ROLES.items() if words.search(kind)), None)
     return "step" if found == "join" else found
 
 
@@ -154,19 +154,19 @@ _OPERATIONS = (
 
 def is_indexing(span: SpanRecord) -> bool:
     """Return whether a span embeds, or writes into a store: neither asks for anything."""
-    told = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
-    return "embed" in f"{told} {span.name}".lower() or is_writing(span)
+    operations = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
+    return "embed" in f"{operations} {span.name}".lower() or is_writing(span)
 
 
 def is_writing(span: SpanRecord) -> bool:
     """Return whether a span writes into a vector store."""
-    told = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
-    return _is_store(span) and _WRITES.search(f"{told} {span.name}") is not None
+    operations = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
+    return _is_store(span) and _WRITES.search(f"{operations} {span.name}") is not None
 
 
 def _is_store(span: SpanRecord) -> bool:
-    told = span.attributes.get("db.system.name", span.attributes.get("db.system"))
-    return (isinstance(told, str) and _STORES.search(told) is not None) or any(
+    system = span.attributes.get("db.system.name", span.attributes.get("db.system"))
+    return (isinstance(system, str) and _STORES.search(system) is not None) or any(
         key.startswith("db.vector.") for key in span.attributes
     )
 
@@ -228,15 +228,15 @@ class AnySpan(Reader):
             found = documents_in(rows)
             return Documents(missing="unreadable_result") if found is None else Documents(found)
         value = self.result(span)
-        told = told_in(span, value, "content_off", "unreadable_result")
-        if told.missing == "unreadable_result":
+        documents = reported_documents(span, value, "content_off", "unreadable_result")
+        if documents.missing == "unreadable_result":
             out = _fields(span).out.values()
             listed = [one for item in out if (one := documents_in(item)) is not None]
             found = listed[0] if len(listed) == 1 else cut(value, ANY_TOOL)
-            told = told if found is None else Documents(found)
-        if told.missing is None and any(item.text is None for item in told.items):
-            return told._replace(missing="convention_has_no_text")
-        return told
+            documents = documents if found is None else Documents(found)
+        if documents.missing is None and any(item.text is None for item in documents.items):
+            return documents._replace(missing="convention_has_no_text")
+        return documents
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
         for value in _fields(span).given.values():
@@ -259,8 +259,8 @@ class AnySpan(Reader):
             value = given.get(word)
             messages = messages_in(value)
             if messages:
-                told = mapping_of(value).get("config", value)
-                system = mapping_of(told).get("system_instruction")
+                config = mapping_of(value).get("config", value)
+                system = mapping_of(config).get("system_instruction")
                 return ([("system", system)] if isinstance(system, str) else []) + messages
             text = value if isinstance(value, str) else question_in(value)
             if text:

@@ -23,7 +23,7 @@ from ragmeter.adapters.reading.values import (
 
 from ._any import AnySpan
 from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role, told_in
+from ._reader import Documents, Reader, Role, reported_documents
 
 __all__ = ["GenAI", "PydanticAI", "VercelAI"]
 
@@ -84,16 +84,16 @@ class GenAI(Reader):
         if self.role(span) == "rerank" and "gen_ai.retrieval.documents" not in span.attributes:
             return Documents(missing="rerank_invisible")
         asked = "gen_ai.retrieval.query.text" in span.attributes
-        told = told_in(
+        found = reported_documents(
             span,
             span.attributes.get("gen_ai.retrieval.documents"),
             "convention_has_no_text" if asked else "content_off",
             "convention_has_no_text",
         )
-        is_whole = told.items and all(item.text is not None for item in told.items)
-        if told.missing is not None or is_whole:
-            return told
-        return told._replace(missing="convention_has_no_text")
+        is_whole = found.items and all(item.text is not None for item in found.items)
+        if found.missing is not None or is_whole:
+            return found
+        return found._replace(missing="convention_has_no_text")
 
     def reranked(self, span: SpanRecord) -> tuple[Any, ...]:
         del span

@@ -88,14 +88,14 @@ class Haystack(Reader):
         )
 
     def documents(self, span: SpanRecord) -> Documents:
-        told = super().documents(span)
+        found = super().documents(span)
         raw = mapping_of(span.attributes.get(self.output_key)).get("documents")
-        if not isinstance(raw, list) or len(raw) != len(told.items):
-            return told
+        if not isinstance(raw, list) or len(raw) != len(found.items):
+            return found
         # Flattened: what the store keeps stands beside the document's own fields.
         return Documents(
-            tuple(map(_with_metadata, told.items, raw)),
-            told.missing,
+            tuple(map(_with_metadata, found.items, raw)),
+            found.missing,
         )
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
@@ -130,7 +130,7 @@ def _reply(value: Any) -> str | None:
         if isinstance(first, str):
             return first or None
         if isinstance(first, dict) and isinstance(first.get("data", first.get("answer")), str):
-            told = first.get("data", first.get("answer"))
-            return told if isinstance(told, str) and told else None
+            answer = first.get("data", first.get("answer"))
+            return answer if isinstance(answer, str) and answer else None
         return last_of(messages_in(value), "assistant")
     return answer_in(value) if isinstance(value, (dict, str)) else None

@@ -1,4 +1,4 @@
-"""What a model was sent and said, wherever it is told: attributes, span events, log records, old forms and new.
+"""What a model was sent and replied, from attributes, span events and log records, in old forms and new.
 
 Log records of a span stand among its events (`requests.with_logs`).
 """
@@ -26,7 +26,7 @@ _PREFIX = re.compile(r"(system|user|assistant|human|tool): ")
 
 
 def tells_content(name: str) -> bool:
-    """Return whether an event of this name may tell messages of a model's call, or a document."""
+    """Return whether an event of this name may hold messages of a model's call, or a document."""
     return name.startswith("gen_ai.") or name.endswith("query.result")
 
 
@@ -46,7 +46,7 @@ def sent_in(span: SpanRecord) -> list[tuple[str, str]]:
 
 
 def said_in(span: SpanRecord) -> str | None:
-    """Return what a model said, likewise; None: nothing is told, or it called tools."""
+    """Return what a model said, likewise; None: unknown, or it called tools."""
     for home in _homes(span):
         if _SAID in home:
             said = last_of(messages_in(home[_SAID]), "assistant")
@@ -71,14 +71,14 @@ def _events(span: SpanRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for event in span.events:
         yield event.name, event.attributes
     for key in _LISTS:
-        told = opened(span.attributes.get(key))
-        for one in told if isinstance(told, list) else ():
+        messages = opened(span.attributes.get(key))
+        for one in messages if isinstance(messages, list) else ():
             if isinstance(one, dict):
                 yield str(one.get("event.name", "")), one
 
 
 def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the message that an event tells: its content may stand in fields, in one JSON, or within."""
+    """Return the message in an event: its content may stand in fields, in one JSON value, or within it."""
     inner = opened(given.get("gen_ai.event.content", given))
     for _ in range(2):
         if isinstance(inner, dict) and "message" in inner:
@@ -94,10 +94,12 @@ def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _instructions(home: Mapping[str, Any]) -> list[str]:
-    told = opened(home.get("gen_ai.system_instructions"))
-    if isinstance(told, str):
-        return [told]
-    return [text for _, text in messages_in([{"role": "system", "content": told}])] if told else []
+    system = opened(home.get("gen_ai.system_instructions"))
+    if isinstance(system, str):
+        return [system]
+    return (
+        [text for _, text in messages_in([{"role": "system", "content": system}])] if system else []
+    )
 
 
 def _indexed(span: SpanRecord, side: str) -> list[tuple[str, str]]:

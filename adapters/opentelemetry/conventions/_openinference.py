@@ -50,7 +50,7 @@ class OpenInference(Reader):
         kind = span.attributes.get(_KIND)
         role = role_of_kind(kind) if kind != "UNKNOWN" else "other"
         if role == "step" and span.name.endswith("postprocess_nodes") and kind != "AGENT":
-            return "join"  # LlamaIndex tells of a reranking only where the step fires its events
+            return "join"  # LlamaIndex reports a reranking only where the step fires its events
         return role
 
     def tool_name(self, span: SpanRecord) -> str:

@@ -19,7 +19,7 @@ from ragmeter.adapters.reading.values import (
     refuses,
 )
 
-__all__ = ["Documents", "Missing", "Reader", "Role", "told_in"]
+__all__ = ["Documents", "Missing", "Reader", "Role", "reported_documents"]
 
 Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluation", "other"]
 """What a span is about.
@@ -27,7 +27,7 @@ Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluati
 ``step``: a chain, agent, workflow or pipeline, or a part of one; the outermost is the request.
 ``retrieval``: a retriever's call. ``rerank``: documents in, fewer or reordered ones out. ``join``: the same
 by a step that does not say so of itself: it counts only after a retrieval. ``model``: a model's call.
-``tool``: a tool's call, a retrieval if the user says so. ``evaluation``: somebody's judgement.
+``tool``: a tool's call, a retrieval if the user says so. ``evaluation``: a judgement by a person or a judge.
 """
 
 Missing = Literal[
@@ -39,11 +39,11 @@ Missing = Literal[
     "rerank_invisible",
     "unreadable_result",
 ]
-"""Why a span does not tell its documents."""
+"""Why a span does not hold its documents."""
 
 
 class Documents(NamedTuple):
-    """The documents of a retrieval, as far as its span tells."""
+    """The documents of a retrieval, as far as its span holds them."""
 
     items: tuple[Document, ...] = ()
     """The documents, in rank order."""
@@ -87,14 +87,14 @@ class Reader(ABC):
         """Return the documents that a retrieval or a reranking gave back."""
         # A retriever that found nothing says so; one that says nothing may not.
         absent: Missing | None = None if self.input_key in span.attributes else "content_off"
-        return told_in(span, span.attributes.get(self.output_key), absent)
+        return reported_documents(span, span.attributes.get(self.output_key), absent)
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
         """Return the documents that a reranking was given; empty: it does not say."""
         return documents_in(span.attributes.get(self.input_key)) or ()
 
     def result(self, span: SpanRecord) -> Any:
-        """Return what a tool gave back; None: its span does not tell."""
+        """Return what a tool gave back; None: its span does not say."""
         return span.attributes.get(self.output_key)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
@@ -121,14 +121,14 @@ class Reader(ABC):
         )
 
 
-def told_in(
+def reported_documents(
     span: SpanRecord, value: Any, absent: Missing | None, unread: Missing | None = None
 ) -> Documents:
     """Return the documents in what came out of a span.
 
     Args:
         span: The span.
-        value: What came out; None: the span does not tell.
+        value: What came out; None: the span does not say.
         absent: Why it does not, where it neither failed nor lost attributes.
         unread: Why what holds no documents holds none; None: nothing was found.
     """
