@@ -78,7 +78,7 @@ class RetrievalLook:
         relevance: float | None = None
         if given:
             sample = RagSample(question=question, contexts=given)
-            relevance = self._metric.compute(sample)[0].value
+            relevance = self._metric.value_of(sample)
         band = band_of(relevance, self._rules) if given else "nothing_retrieved"
         rate = self._rates.get(band)
         if rate is None:

@@ -6,7 +6,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import count, pairwise
 from operator import or_
 
 from ragmeter.metrics._display.wording import first_words, number_of
@@ -79,31 +79,18 @@ class LexicalContextRelevance(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""
-        question = analyse(sample.searched_for or "")
-        contexts = analyse_all([context.text for context in sample.contexts or ()])
-        topic = question.memoize(topic_terms)
-        if sample.search_query is None and not asks(question):
-            return (self._without_value("no question in the turn: ask with the condensed one"),)
-        if not topic:
-            return (self._without_value("no topic word in the question"),)
+        question, contexts, topic, why = self._asked(sample)
+        if why is not None:
+            return (self.make_score(self.name, None, explanation=why, summary=why),)
         if all(not context.units for context in contexts):
             nothing = "nothing was retrieved"
             return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)
-        if not share_a_script(question, contexts):
-            return (self._without_value("question and chunks are in different scripts"),)
         for context in contexts:
             context.cut_by_sentence()
             if len(topic) > _FEW_TERMS:
                 _ = context.stems
-        looked_for = search_terms(topic)
-        each = [
-            find_terms(context, looked_for)
-            if context.is_stemmed or context.has_han
-            else vocabulary_of(words_with(looked_for.terms, context).values())
-            for context in contexts
-        ]
-        han = _HanTopic(looked_for) if any(context.has_han for context in contexts) else None
-        found = list(map(_relevance, repeat(topic), repeat(han), contexts, each))
+        searched = _Searched(topic, contexts)
+        found = list(map(searched.relevance, range(len(contexts))))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
             ScoreItem(f"chunk-{rank}", None, context.text, passage or None, None, value)
@@ -111,42 +98,87 @@ class LexicalContextRelevance(ComputedMetric):
                 zip(contexts[:MOST_ITEMS], found, strict=False), start=1
             )
         ]
-        explanation, summary = _explanation(question, topic, each, best)
+        explanation, summary = _explanation(question, topic, searched.vocabularies, best)
         return (
             self.make_score(
                 self.name, found[best][0], items=items, explanation=explanation, summary=summary
             ),
         )
 
-    def _without_value(self, why: str) -> Score:
-        return self.make_score(self.name, None, explanation=why, summary=why)
+    def value_of(self, sample: RagSample) -> float | None:
+        """Return the value alone: sentences are cut only in chunks that may be the best."""
+        _, contexts, topic, why = self._asked(sample)
+        if why is not None:
+            return None
+        searched = _Searched(topic, contexts)
+        best = 0.0
+        for whole, place in sorted(zip(searched.wholes, count()), reverse=True):
+            if whole / len(topic) <= best:  # a chunk's value is at most the share that it has
+                break
+            best = max(best, searched.relevance(place)[0])
+        return best
+
+    def _asked(
+        self, sample: RagSample
+    ) -> tuple[Analysis, tuple[Analysis, ...], Sequence[str], str | None]:
+        """Return question, chunks and topic words, and why they cannot be compared."""
+        question = analyse(sample.searched_for or "")
+        contexts = analyse_all([context.text for context in sample.contexts or ()])
+        topic = question.memoize(topic_terms)
+        why = None
+        if sample.search_query is None and not asks(question):
+            why = "no question in the turn: ask with the condensed one"
+        elif not topic:
+            why = "no topic word in the question"
+        elif any(context.units for context in contexts) and not share_a_script(question, contexts):
+            why = "question and chunks are in different scripts"
+        return question, contexts, topic, why
 
 
-def _relevance(
-    topic: Sequence[str], han: "_HanTopic | None", context: Analysis, there: Vocabulary
-) -> tuple[float, str]:
-    """Return the relevance of one chunk, and its best passage."""
-    whole = credit(topic, there)
-    if not whole:
-        return 0.0, ""
-    if han is not None and context.has_han:
-        covered, start, end = han.best_passage(context)
-    else:
-        covered, start, end = _best_passage(there.words, context)
-    passage = " ".join(context.sentences[start:end])
-    return (whole + covered) / 2 / len(topic), passage
+class _Searched:
+    """Chunks, searched for the topic words of a question.
+
+    Attributes:
+        vocabularies: Which of the words each chunk has.
+        wholes: How many that are.
+    """
+
+    def __init__(self, topic: Sequence[str], contexts: Sequence[Analysis]) -> None:
+        self._topic = topic
+        self._contexts = contexts
+        terms = search_terms(topic)
+        self._words = [
+            None if context.is_stemmed or context.has_han else words_with(terms.terms, context)
+            for context in contexts
+        ]
+        self.vocabularies = [
+            find_terms(context, terms) if words is None else vocabulary_of(words.values())
+            for context, words in zip(contexts, self._words, strict=True)
+        ]
+        self.wholes = [credit(topic, there) for there in self.vocabularies]
+        self._han = _HanTopic(terms) if any(context.has_han for context in contexts) else None
+
+    def relevance(self, place: int) -> tuple[float, str]:
+        """Return the relevance of one chunk, and its best passage."""
+        context, words, whole = self._contexts[place], self._words[place], self.wholes[place]
+        if not whole:
+            return 0.0, ""
+        if self._han is not None and context.has_han:
+            covered, start, end = self._han.best_passage(context)
+        else:
+            stems = context.stems if words is None else map(words.get, context.marked_tokens)
+            terms = self.vocabularies[place].words
+            covered, start, end = _best_passage(terms, stems, context.sentence_ends)
+        passage = " ".join(context.sentences[start:end])
+        return (whole + covered) / 2 / len(self._topic), passage
 
 
-def _best_passage(terms: frozenset[str], context: Analysis) -> tuple[float, int, int]:
+def _best_passage(
+    terms: frozenset[str], stems: Iterable[str | None], ends: Sequence[int]
+) -> tuple[float, int, int]:
     """Return how many of the terms two neighbours have at best, and where they begin and end."""
     by_sentence: dict[int, set[str]] = {}
-    ends = context.sentence_ends
     at = 0
-    stems: Iterable[str | None] = (
-        context.stems
-        if context.is_stemmed
-        else map(words_with(terms, context).get, context.marked_tokens)
-    )
     for place, term in enumerate(stems):
         if term in terms and term is not None:
             while ends[at] < place:

@@ -132,6 +132,11 @@ class Analysis:
         return shared(line_tokens(self.plain))
 
     @lazy_attribute
+    def vocabulary(self) -> frozenset[str]:
+        """The distinct tokens, and `MARK` where sentences were cut already."""
+        return frozenset(self.marked_tokens if "marked_tokens" in self.__dict__ else self.tokens)
+
+    @lazy_attribute
     def content(self) -> list[str]:
         """As `text.content_tokens`; not to be changed."""
         return content_of(self.tokens)

@@ -9,7 +9,7 @@ metrics of the answer and of the question's relevance call this.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from operator import add
+from operator import add, methodcaller
 from typing import NamedTuple
 
 from .analysis import Analysis
@@ -153,13 +153,14 @@ def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
 
     Only words that begin as a term does are stemmed: a stem is a word's beginning but for its last two letters.
     """
-    begin = tuple({term[:-2] or term[:1] for term in terms})
+    begins = methodcaller("startswith", tuple({term[:-2] or term[:1] for term in terms}))
+    words: Iterable[str] = filter(begins, known.vocabulary)
+    if "ё" in known.text or "Ё" in known.text:
+        words = [word for word in known.vocabulary if begins(word.replace("ё", "е"))]
     return {
         word: stemmed
-        for word in known.marked_tokens
-        if word.replace("ё", "е").startswith(begin)
-        and (stemmed := CONTENT[word]) is not None
-        and stemmed in terms
+        for word in words
+        if (stemmed := CONTENT[word]) is not None and stemmed in terms
     }
 
 

@@ -145,7 +145,9 @@ def _piece_tokens(text: str) -> list[str]:
     normal = normalise(text)
     if normal.isascii():
         return _ASCII_TOKEN.findall(normal)
-    return [word for word in tokens_of_runs(_runs(normal)) if word != MARK]
+    runs = _runs(normal)
+    found = tokens_of_runs(runs) if has_han(normal) else runs
+    return [word for word in found if word != MARK] if MARK in normal else found
 
 
 def _runs(normal: str) -> list[str]:

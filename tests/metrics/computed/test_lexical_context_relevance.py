@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import LexicalContextRelevance, RagSample
+from ragmeter.metrics import LexicalContextRelevance, RagSample, RetrievedContext
 from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.sample import search_query_of
+from ragmeter.metrics.text.analysis import forget_texts
 
 TEXT = st.text(st.sampled_from(list("aB1 .,。中国Дё\n-/!")), max_size=60) | st.text(max_size=40)
 
@@ -159,3 +160,23 @@ def test_order_and_blank_chunks_do_not_matter(question, contexts, random):
     shuffled = random.sample(contexts, len(contexts))
     assert relevance(question, *shuffled).value == value
     assert relevance(question, *contexts, " \n").value == value
+
+
+WORDS = "harbour bridge Brücke мост моста ёлка year 1932 大桥 港口 的 and the . ! ? 。".split()
+
+
+@given(
+    question=st.lists(st.sampled_from(WORDS), max_size=8),
+    chunks=st.lists(st.lists(st.sampled_from(WORDS), max_size=30), max_size=5),
+)
+def test_the_value_alone_is_that_of_the_score(question, chunks):
+    sample = RagSample(
+        question=f"What about {' '.join(question)}?",
+        contexts=[RetrievedContext(text=" ".join(words)) for words in chunks],
+    )
+
+    forget_texts()
+    alone = LexicalContextRelevance().value_of(sample)
+    forget_texts()
+
+    assert alone == LexicalContextRelevance().compute(sample)[0].value
