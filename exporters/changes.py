@@ -29,7 +29,7 @@ class NotTakenError(Exception):
 
     Args:
         message: Why, without anything secret.
-        pause_s: Seconds that were asked for; None: nothing was said.
+        pause_s: Seconds that were requested; None: unspecified.
     """
 
     def __init__(self, message: str, pause_s: float | None = None) -> None:
@@ -166,12 +166,12 @@ class ObservesChanges(Protocol):
         """Remember `evidence`; call it whenever it is wanted."""
         ...
 
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
         """Tell of a change. Called on a thread of the meter's; must not block for long.
 
         Args:
             change: What changed.
-            said: The same in one sentence.
+            sentence: The same in one sentence.
             resource: The service that it is about, where that is another process.
         """
         ...

@@ -40,15 +40,15 @@ class ChangeWebhook:
             hides_path=True,
         )
 
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
-        """Post a change; `said` is one sentence.
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
+        """Post a change; `sentence` is one sentence.
 
         Raises:
             NotTakenError: It was not taken, and may be later.
             DeliveryError: It was refused.
         """
         del resource  # the change names the service
-        self._post(change_body(change, said))
+        self._post(change_body(change, sentence))
 
     def digest(self, text: str) -> None:
         """Post what happened in a day or a week, as Markdown under ``text``.
@@ -70,10 +70,10 @@ class ChangeWebhook:
         return f"<ChangeWebhook {self._delivery.shown_address}>"
 
 
-def change_body(change: QualityChange, said: str) -> dict[str, Any]:
+def change_body(change: QualityChange, sentence: str) -> dict[str, Any]:
     """Return a change as values that JSON can hold."""
     return {
-        "text": f"ragmeter: {said}",
+        "text": f"ragmeter: {sentence}",
         "kind": change.kind,
         "score": change.score,
         "workflow": change.workflow,

@@ -362,9 +362,9 @@ class OpenTelemetryByService:
         """Publish the evidence for changes, likewise."""
         self._telemetry.observe_changes(evidence)
 
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
         """Write the event of a change under the name of the service that it is about."""
-        self._telemetry.exporter_for(resource).changed(change, said, resource)
+        self._telemetry.exporter_for(resource).changed(change, sentence, resource)
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, likewise."""

@@ -78,7 +78,7 @@ class ScoredElsewhere:
         """
         return self._reader.explained(change)
 
-    def tells_itself(self, resource: Mapping[str, str]) -> bool:
+    def notifies_itself(self, resource: Mapping[str, str]) -> bool:
         """Return whether an application has an alarm of its own: nobody is told twice."""
         last = self._self_telling.get(_key_of(resource))
         return last is not None and last >= self._clock() - SELF_TELLING_S

@@ -1,1 +1,1 @@
-"""The watch over scores: whether a mean has fallen or the judge has moved, and telling people of it."""
+"""Watch scores: detect a fallen mean or a drifted judge, and notify people."""

@@ -1,7 +1,7 @@
-"""Keeps what a watch over scores knows in a file, so that a restart has nothing to learn again.
+"""Persist the state of the watch in a file, so that a restart keeps its baselines.
 
-Read when the meter is made, written on the thread that looks: beside the file, then in its place, so that it
-is whole at any moment.  For its owner alone to read, although it holds sums and names and no text of a request.
+The meter reads it at construction; the watch thread replaces it atomically. Only its owner can read it (mode
+0600), although it holds sums and names and no text of a request.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .watch import Watch
 __all__ = ["WatchFile"]
 
 COST_SHARE = 0.01
-"""Of the time, what writing may take: many series are written less often."""
+"""Largest share of the time spent on writing: the more series, the rarer the writes."""
 
 _log = logging.getLogger("ragmeter")
 
 
 class WatchFile:
-    """The file of one watch.
+    """The state file of one watch.
 
     Args:
         path: Where it is; it need not exist, its folder must.
-        watch: Goes on from what is in it.
+        watch: Restored from the file, if it exists.
 
     Raises:
         ConfigurationError: It cannot be read or written there.
@@ -47,7 +47,7 @@ class WatchFile:
                 f"the alarms' state is {str(path)!r}; it is a file in a folder that exists"
             )
         try:
-            kept = self._path.read_bytes()
+            content = self._path.read_bytes()
         except FileNotFoundError:
             return
         except OSError as error:
@@ -55,21 +55,21 @@ class WatchFile:
                 f"the alarms' state: cannot read {str(path)!r}: {error}"
             ) from error
         try:
-            watch.restore(json.loads(kept))
+            watch.restore(json.loads(content))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             _log.warning(
-                "ragmeter: what was known of usual scores cannot be read from %s (%s) and is learned again",
+                "ragmeter: the baselines of scores in %s cannot be read (%s) and are learned again",
                 self._path,
                 type(error).__name__,
             )
 
     def save_if_due(self) -> None:
-        """Write it if there is something new, and the last time is long enough ago."""
+        """Write new state, unless the last write was too recent."""
         if self._watch.next > self._saved and time.monotonic() >= self._next_at:
             self.save()
 
     def save(self) -> None:
-        """Write it now. In a forked child nothing is written: the file is the parent's."""
+        """Write the state now. A forked child writes nothing: the file belongs to its parent."""
         if self._process != os.getpid():
             return
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""One score under watch: its detector, its sums of the last weeks, and what of it is kept over a restart."""
+"""State of one watched score: its detector, its sums of the last weeks, and their JSON form."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class SeriesKey(NamedTuple):
     score: str
     segment: str
     measurement: str = ""
-    """Names formula and judge, as `ragmeter.quality.measurement` does."""
+    """Formula and judge, see `ragmeter.quality.measurement`."""
 
     @property
     def of_all(self) -> SeriesKey:
-        """The same, by any judge or formula."""
+        """The same series for any formula and judge."""
         return self._replace(measurement="")
 
 
 class SeriesState:
-    """One score that is watched."""
+    """State of one watched score."""
 
     __slots__ = (
         "_day",
@@ -70,7 +70,7 @@ class SeriesState:
         self.last_at = 0.0
 
     def take(self, at: float, counted: QualitySums | None) -> DetectorStep:
-        """Feed the detector what was counted in a slot; None: nothing was."""
+        """Feed the detector the sums of a slot; None: it has no scores."""
         block = Block(0.0, 0.0, 0.0)
         if counted is not None:
             self.counted = counted
@@ -78,7 +78,7 @@ class SeriesState:
                 self._begin(int(at // DAY_S))
             self.last_at = at
             self.history.add(at, counted.sums)
-            if counted.score not in PARTS:  # a fall consists of these; they have no alarm
+            if counted.score not in PARTS:  # parts of a fall; they raise no alarm
                 block = Block(*counted.values)
                 if counted.direction == "lower":
                     block = block.mirror()
@@ -88,13 +88,13 @@ class SeriesState:
         return self.step
 
     def _begin(self, day: int) -> None:
-        """Begin a day: how alike conversations are is known from before it, so that no fall hides itself."""
+        """Begin a day. The design effect comes from the days before, so that a fall cannot hide itself."""
         self._day = day
         alike = self.history.split(0.0)[1].clustering()
         self._effect = 1.0 if alike is None else alike.design_effect
 
     def restart(self) -> None:
-        """Learn again what is usual."""
+        """Forget the baseline and learn it again."""
         self.detector.restart()
         self.history.clear()
         self._begin(0)
@@ -102,28 +102,28 @@ class SeriesState:
         self.calm()
 
     def accept(self) -> None:
-        """Take what is now for what is usual."""
+        """Accept the current level as the baseline."""
         self.detector.accept()
         self.step = DetectorStep(status="learning")
         self.calm()
 
     def calm(self) -> None:
-        """No change is on, or waits for its notification."""
+        """Clear the current change and any that waits for its notification."""
         self.fall = None
         self.held = None
         self.peak = 0.0
 
     def estimate(self, sums: Moments) -> Estimate:
-        """Return the mean of some of its sums."""
+        """Return the mean of `sums`."""
         return estimate(sums, design_effect=self.counted.design_effect)
 
     def on_score_scale(self, value: float) -> float:
-        """Return a value of the detector's, for which more is better, as the score has it."""
+        """Convert a detector's value (higher is better) to the direction of the score."""
         return 1.0 - value if self.counted.direction == "lower" else value
 
     @property
     def ratio(self) -> float:
-        """Evidence for a change, 1 being what an alarm takes."""
+        """Evidence for a change; 1 raises an alarm."""
         if self.fall is not None:
             return max(self.peak, 1.0 + 1e-9)
         if self.held is not None:
@@ -148,10 +148,12 @@ def series_to_json(key: SeriesKey, one: SeriesState) -> dict[str, Any]:
     }
 
 
-def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, SeriesState]:
-    judge = str(kept["judge"])
-    # An earlier version named no measurement, and those of free scores are only known when the next comes.
-    names = [*map(str, kept["key"]), judge][: len(SeriesKey._fields)]
+def series_from_json(
+    saved: Mapping[str, Any], zone: tzinfo | None
+) -> tuple[SeriesKey, SeriesState]:
+    judge = str(saved["judge"])
+    # Files of earlier versions have no measurement; that of a free score is known with its next value.
+    names = [*map(str, saved["key"]), judge][: len(SeriesKey._fields)]
     key = SeriesKey(*names)
     counted = QualitySums(
         score=key.score,
@@ -159,20 +161,20 @@ def series_from_json(kept: Mapping[str, Any], zone: tzinfo | None) -> tuple[Seri
         segment=key.segment,
         judge=judge,
         measurement=key.measurement,
-        direction=kept["direction"],
-        design_effect=float(kept["design_effect"]),
+        direction=saved["direction"],
+        design_effect=float(saved["design_effect"]),
         sums={},
     )
-    detector = FallDetector.from_state(kept["detector"], zone=zone)
-    one = SeriesState(detector, counted, History.from_state(kept["history"]))
-    one.last_at = float(kept["last_at"])
-    one.peak = float(kept["peak"])
-    one.held = None if kept["held"] is None else Fall(**kept["held"])
-    one.held_since = float(kept["held_since"])
-    one.fall = None if kept["fall"] is None else change_of(kept["fall"])
-    one.step = DetectorStep(**kept["step"])
+    detector = FallDetector.from_state(saved["detector"], zone=zone)
+    one = SeriesState(detector, counted, History.from_state(saved["history"]))
+    one.last_at = float(saved["last_at"])
+    one.peak = float(saved["peak"])
+    one.held = None if saved["held"] is None else Fall(**saved["held"])
+    one.held_since = float(saved["held_since"])
+    one.fall = None if saved["fall"] is None else change_of(saved["fall"])
+    one.step = DetectorStep(**saved["step"])
     return key, one
 
 
-def change_of(kept: Mapping[str, Any]) -> Change:
-    return _CHANGE.validate_python(kept)
+def change_of(saved: Mapping[str, Any]) -> Change:
+    return _CHANGE.validate_python(saved)

@@ -1,7 +1,6 @@
-"""Runs the watch over scores: a look at every five minutes that are over, and word of what changed.
+"""Check the scores of each five-minute slot once it is over, and notify people of changes.
 
-A thread of its own, for a meter that was asked to watch; another one tells (`notify`).  The request's
-path has no part in it.
+One thread checks, another notifies (`notify`); nothing here runs on a request's path.
 """
 
 from __future__ import annotations
@@ -34,55 +33,55 @@ if TYPE_CHECKING:
 __all__ = ["Alarming", "Elsewhere", "ElsewhereSlot", "alarming_of"]
 
 GRACE_S = 1.0
-"""Seconds after the end of five minutes at which they are looked at."""
+"""Seconds from the end of a slot to its check."""
 
 
 class ElsewhereSlot(NamedTuple):
-    """What was counted in other processes in five minutes."""
+    """The sums of one five-minute slot in other processes."""
 
     at: float
-    """When they began, unix seconds: a multiple of `SLOT_S`."""
+    """Start of the slot, unix seconds: a multiple of `SLOT_S`."""
     sums: Sequence[SlotSums]
-    """What was counted in them, by service, score, workflow and segment."""
+    """By service, score, workflow and segment."""
 
 
 class Elsewhere(Protocol):
-    """Knows what was scored in other processes."""
+    """Source of the scores of other processes."""
 
     def slots(self, since: float, until: float) -> Iterable[ElsewhereSlot]:
-        """Return the five minutes in which anything was, oldest first.
+        """Return the slots that have scores, oldest first.
 
         Args:
-            since: Those that began then or later, unix seconds.
-            until: Those that were over by then.
+            since: Earliest start, unix seconds.
+            until: Latest end, unix seconds.
         """
         ...
 
     def complete(self) -> float:
-        """Return until when everything has come, unix seconds."""
+        """Return the time up to which all data has arrived, unix seconds."""
         ...
 
     def explained(self, change: Change) -> Change:
-        """Return the change with what is new since then. On the thread that tells; may raise, and wait."""
+        """Return the change with what is new since it began. On the notifier's thread; may raise and block."""
         ...
 
-    def tells_itself(self, resource: Mapping[str, str]) -> bool:
-        """Return whether a service tells of its changes itself. Never blocks."""
+    def notifies_itself(self, resource: Mapping[str, str]) -> bool:
+        """Return whether a service notifies people of its own changes. Never blocks."""
         ...
 
 
 class Alarming:
-    """Looks at what was counted, and tells of what changed.
+    """Check the counted scores, and notify people of changes.
 
     Args:
-        watch: Says what changed.
-        slots: Returns what was counted in the five minutes that are over, from a time on (unix seconds).
-        exporters: Those that publish changes are notified of them.
+        watch: Detects changes.
+        slots: Returns the sums of completed slots that began at a time (unix seconds) or later.
+        exporters: Those that implement `ObservesChanges` are notified.
         guard_for: Makes a guard for a component.
-        webhook: Is notified, too; None: there is none.
-        check: Says whether judges still judge as they did; None: no one looks. It lives as long as this.
-        file: Keeps what is known; None: a restart learns again.
-        clock: Unix seconds that never go back; None: those of this machine.
+        webhook: Notified as well; None: no webhook.
+        check: Checks the judge for drift; started and closed with this; None: no check.
+        file: Persists the state; None: a restart learns the baselines again.
+        clock: Monotonic unix seconds; None: this machine's.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Alarming:
         self._clock = clock or unix_clock()
         self._file = file
         self._elsewhere: Elsewhere | None = None
-        # What is as old as that was told by the process before, if it was to be told.
+        # The previous process has sent the notifications for older slots.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
         self._notifier = Notifier(observers, self._guard, self._clock, webhook)
@@ -131,19 +130,19 @@ class Alarming:
         self._notifier.on_change(callback)
 
     def tell(self, change: Change, resource: Mapping[str, str] | None = None) -> None:
-        """Tell of a change that was found elsewhere. Never blocks."""
+        """Notify people of a change that was detected elsewhere. Never blocks."""
         self.watch.keep(change)
         self._notifier.put(ChangeNotice(change, resource or {}))
 
     def look_elsewhere(
         self, elsewhere: Elsewhere | None, claims: NoticeClaims | None = None
     ) -> None:
-        """Watch over what other processes scored, too, from now on; None: no longer.
+        """Watch the scores of other processes, too; None: stop watching them.
 
-        Nothing need be captured here for that: the threads start now.  Everything is looked at when
-        that of other processes is complete, which is later.  Where nothing is known of the past, as the
-        file is gone that it was kept in, it is learned from what they have sent, and people hear nothing.
-        Of several processes that look at the same, `claims` says who tells; None: there is one.
+        The threads start now, even if this process captures no request. A slot is checked when the data of
+        other processes is complete. Without a state file, baselines are learned from the data already
+        received, without notifications. `claims` decides which of several watching processes notifies; None:
+        there is only this one.
         """
         self._elsewhere = elsewhere
         self._notifier.claim_by(claims)
@@ -153,7 +152,7 @@ class Alarming:
             self._notifier.start()
 
     def look(self) -> None:
-        """Look at what was counted since the last look, and notify people of what changed."""
+        """Check the slots since the last look, and notify people of changes."""
         elsewhere = self._elsewhere
         if elsewhere is None:
             self._take(self._slots(self.watch.next))
@@ -164,19 +163,21 @@ class Alarming:
                 self._take(slots, silently=at < self._silent_before)
             self._silent_before = 0.0
         self._notifier.take_up()
-        # After what was found is claimed: who is killed in between finds it again.
+        # Saved after the changes are claimed: a process that is killed in between detects them again.
         if self._file is not None:
             self._file.save_if_due()
 
     def _take(self, slots: Iterable[SlotSums], *, silently: bool = False) -> None:
         elsewhere = self._elsewhere
-        for told in self.watch.take(slots):
-            # Where the application tells of its changes itself, people have been told.
-            if not (silently or (elsewhere is not None and elsewhere.tells_itself(told.resource))):
-                self._notifier.put_claimed(told)
+        for notice in self.watch.take(slots):
+            # A service that sends its own notifications has done so already.
+            if not (
+                silently or (elsewhere is not None and elsewhere.notifies_itself(notice.resource))
+            ):
+                self._notifier.put_claimed(notice)
 
     def _slots_with(self, elsewhere: Elsewhere) -> Iterator[tuple[float, list[SlotSums]]]:
-        """Yield what was counted here and elsewhere, by when it began, oldest first."""
+        """Yield the slots of this and other processes by start time, oldest first."""
         until = elsewhere.complete()
         own: dict[float, list[SlotSums]] = {}
         for slot in self._slots(self.watch.next):
@@ -189,22 +190,22 @@ class Alarming:
         yield from sorted(own.items())
 
     def _evidence(self) -> list[ChangeEvidence]:
-        """Return the evidence for changes; of a service that publishes its own, that is enough."""
+        """Return the evidence for changes, except of services that publish their own."""
         found = self.watch.evidence()
         elsewhere = self._elsewhere
         if elsewhere is None:
             return found
-        return [one for one in found if not elsewhere.tells_itself(one.resource)]
+        return [one for one in found if not elsewhere.notifies_itself(one.resource)]
 
     def start(self) -> None:
-        """Start the threads. To be called below no lock."""
+        """Start the threads. The caller must hold no lock."""
         self._looking.start()
         self._notifier.start()
         if self._check is not None:
             self._check.start()
 
     def flush(self, deadline: float) -> bool:
-        """Look, and notify people of everything; return whether that was done before `deadline` (monotonic)."""
+        """Check and send all notifications; return whether this finished before `deadline` (monotonic)."""
         if not self._looking.is_alive:
             return True  # nothing was captured
         self._looking.put(None)
@@ -212,7 +213,7 @@ class Alarming:
         return self._notifier.flush(deadline) and looked
 
     def close(self, deadline: float) -> None:
-        """Look and tell a last time, until `deadline` (monotonic), and stop."""
+        """Check and notify a last time, until `deadline` (monotonic), and stop."""
         if self._check is not None:
             self._check.close()
         self.flush(deadline)
@@ -227,17 +228,17 @@ class Alarming:
         self._notifier.close()
 
     def before_fork(self, deadline: float) -> None:
-        """Let no thread of these be in the middle of something, if that is so before `deadline`."""
+        """Pause the threads between two items, or until `deadline`."""
         self._looking.before_fork(deadline)
         self._notifier.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
-        """Let them go on."""
+        """Resume the threads."""
         self._notifier.after_fork_in_parent()
         self._looking.after_fork_in_parent()
 
     def deliveries(self) -> Deliveries | None:
-        """Return what became of the changes that were posted; None: there is no webhook."""
+        """Return the counts of webhook deliveries; None: no webhook."""
         return None if self._webhook is None else self._notifier.deliveries()
 
     def _tick(self) -> float:
@@ -254,19 +255,19 @@ def alarming_of(
     check: JudgeCheck | None = None,
     state: str | os.PathLike[str] | None = None,
 ) -> Alarming:
-    """Return what watches over a meter's scores.
+    """Build the `Alarming` of a meter.
 
     Args:
         slots: See `Alarming`.
         exporters: As above.
         guard_for: As above.
-        webhook: Address that changes are posted to; None: nowhere.
+        webhook: URL to post changes to; None: no webhook.
         check: See `Alarming`.
-        state: File that what is known is kept in; None: nowhere.
+        state: Path of the state file; None: no file.
 
     Raises:
-        ConfigurationError: `webhook` is no address, or `state` no file.
-        MissingDependencyError: What posts to it is not installed.
+        ConfigurationError: `webhook` is no URL, or `state` cannot be a file.
+        MissingDependencyError: The webhook's HTTP client is not installed.
     """
     posting = None
     if webhook is not None:
@@ -279,4 +280,4 @@ def alarming_of(
 
 
 def _ignore(_item: object, _reason: str) -> None:
-    """Drop it: there is another look."""
+    """Drop a wake-up: the next look covers it."""

@@ -1,7 +1,7 @@
-"""What a score usually is at this hour, how far it moves by itself, and how alike requests are.
+"""Learn a score's baseline: its usual mean per hour, its own movement, and the design effect.
 
-A fall is one below what is usual, so this is learned first: from half-hourly sums of fourteen days, for each
-hour of workdays and of weekends.  Called by `ragmeter.watch.change`; pure functions of sums, without a clock.
+Learned from half-hourly sums of fourteen days, for each hour of workdays and of weekends. Called by
+`ragmeter.watch.change`; pure functions without a clock.
 
 Sources: empirical Bayes shrinkage after Efron, Morris (1975); the rest is plain moments, see `learn`.
 """
@@ -22,29 +22,29 @@ __all__ = ["HOURS_OF_WEEK", "LEAST_DAYS", "LEAST_SCORES", "Baseline", "ScoreHist
 HOURS_OF_WEEK = 48
 """Twenty-four of workdays, then twenty-four of Saturdays and Sundays."""
 BASELINE_DAYS = 14
-"""Days that a baseline is made of;"""
+"""Days in a baseline;"""
 LAG_DAYS = 7
-"""and so many later ones that wait. A slow fall would otherwise be its own baseline."""
+"""and the number of later days left out of it, so that a slow fall does not become its own baseline."""
 LEAST_SCORES = 500
-"""Scores below which nothing is known,"""
+"""Least number of scores for a baseline,"""
 LEAST_DAYS = 3
-"""and days: of fewer no one can say how days differ."""
+"""and of days: fewer do not show how days differ."""
 HALF_HOURS = 48
-"""Of a day."""
+"""Half hours in a day."""
 TOLERANCE = 0.03
-"""A fall of less is none, however sure it is."""
+"""A smaller fall is ignored, however certain it is."""
 WANDER_HOURS = (1, 6, 24)
-"""Lengths over which the mean is seen to move by itself."""
+"""Lengths of blocks, in hours, over which the mean's own movement is measured."""
 LEAST_BLOCKS = 8
-"""Blocks of such a length that are needed,"""
+"""Least number of blocks of one length,"""
 LEAST_IN_BLOCK = 5
-"""of so many scores each."""
+"""and of scores in each."""
 QUANTILE_95 = 1.6448536269514722
 """Of the standard normal distribution: the mean moves by itself if it is more than chance;"""
 QUANTILE_99 = 2.3263478740408408
 """and by how many standard deviations, which Student's factor for few days enlarges, the floor lies lower."""
 SMALLEST_EFFECT = 1.15
-"""A smaller design effect is taken for 1; two weeks cannot tell it from that."""
+"""A smaller design effect counts as 1: two weeks of data cannot distinguish the two."""
 ACROSS = 4 / 3
 """Requests of a session lie on both sides of a half hour now and then: of one within ten minutes, neighbouring
 half hours show three quarters of what its requests have in common."""
@@ -53,7 +53,7 @@ SMALLEST_VARIANCE = 1e-4
 
 
 class HalfHourSums(NamedTuple):
-    """Of the scores of half an hour."""
+    """Number, sum and sum of squares of the scores of half an hour."""
 
     n: float
     total: float
@@ -92,7 +92,7 @@ class Day:
 
 
 class ScoreHistory:
-    """The last days of a score that had requests; days without do not count and push nothing out."""
+    """The most recent days of a score that have requests; days without requests are not stored."""
 
     __slots__ = ("days",)
 
@@ -100,7 +100,7 @@ class ScoreHistory:
         self.days = list(days)
 
     def add(self, number: int, half: int, n: float, total: float, squares: float) -> None:
-        """Count scores; what comes for a day before the last one is too late for a baseline."""
+        """Add scores; those of a day before the last one are ignored as too late."""
         days = self.days
         if not days or days[-1].number < number:
             days.append(Day(number))
@@ -109,67 +109,66 @@ class ScoreHistory:
             days[-1].add(half, n, total, squares)
 
     def before(self, number: int) -> Sequence[Day]:
-        """Return the days before the day `number` that a baseline is made of: the oldest ones."""
+        """Return the days of the baseline for day `number`: the oldest ones before it."""
         return [day for day in self.days if day.number < number][:BASELINE_DAYS]
 
     def split(self, number: int, half: int) -> ScoreHistory:
-        """Remove what came from a half hour of a day on, and return it."""
+        """Remove and return the sums from a half hour of a day on."""
         later = ScoreHistory()
-        kept = []
+        earlier = []
         for day in self.days:
             if day.number < number:
-                kept.append(day)
+                earlier.append(day)
             elif day.number > number:
                 later.days.append(day)
             else:
                 at = 3 * half
                 if any(day.sums[:at]):
-                    kept.append(Day(number, [*day.sums[:at], *bytes(3 * HALF_HOURS - at)]))
+                    earlier.append(Day(number, [*day.sums[:at], *bytes(3 * HALF_HOURS - at)]))
                 later.days.append(Day(number, [*bytes(at), *day.sums[at:]]))
-        self.days = kept
+        self.days = earlier
         return later
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is usual."""
+    """The usual level of a score."""
 
     expected: tuple[float | None, ...]
     """The mean by hour of the week; None: no request was ever seen in that hour."""
     tolerance: float
-    """How far below that the mean may go by itself; see `learn`."""
+    """How far below that the mean moves by itself; see `learn`."""
     error: float
-    """How far the truth may lie below what is expected, at 99 %."""
+    """Error of `expected`, at 99 %."""
     design_effect: float
-    """How much more sums over half an hour vary than those of independent requests; at least 1."""
+    """Variance of half-hourly sums relative to that of independent requests; at least 1."""
     scores: float
-    """How many scores it was learned from."""
+    """Number of scores it was learned from."""
 
     @property
     def allowance(self) -> float:
-        """How far below what is expected the floor lies."""
+        """Distance of the floor below `expected`."""
         return self.tolerance + self.error
 
 
 def learn(days: Sequence[Day]) -> Baseline | None:
-    """Return the baseline of some days; None: they hold fewer than 500 scores, or are fewer than three.
+    """Return the baseline of `days`; None: fewer than 500 scores or three days.
 
     - *Expected*: the mean of each hour of workdays and of weekends, drawn towards the mean of all by
       τ²n / (τ²n + s²), with s² the variance of a score and τ² that of the hours beyond chance.
-    - *Error*: Student's quantile at 99 % for so many days times the standard error of the mean, from the
-      daily sums of residuals. So days that differ, and few days, make it large.
-    - *Tolerance*: 0.03 and the same quantile times the wander, what the mean moves by itself. Its square is the
+    - *Error*: Student's quantile at 99 % for the number of days times the standard error of the mean,
+      from the daily sums of residuals. Few or unlike days make it large.
+    - *Tolerance*: 0.03 plus the same quantile times the wander, the mean's own movement. Its square is the
       variance of the means of 1, 6 or 24 hours beyond that of as many scores, the largest of the three, less
       1.64 of its standard errors.
     - *Design effect*: the squared differences between sums of residuals of neighbouring half hours, divided by
-      what independent scores would give; what is beyond 1, by a third more. Sessions whose questions resemble
-      each other make it large.
+      what independent scores would give; the excess over 1 is raised by a third. Sessions with similar
+        questions make it large.
     """
     scores = sum(sums.n for day in days for _, sums in day.halves())
     if scores < LEAST_SCORES or len(days) < LEAST_DAYS:
         return None
     expected = _forecast(days, scores)
-    # Of an hour with scores it is known what is expected.
     variance = max(_variance(days, expected) / scores, SMALLEST_VARIANCE)
     residuals = [_residuals(day, expected) for day in days]
     effect = _design_effect(days, residuals, variance)
@@ -186,7 +185,7 @@ def learn(days: Sequence[Day]) -> Baseline | None:
 
 
 class _Residuals(NamedTuple):
-    """Of half an hour: how many scores, and by how much their sum is above what is expected."""
+    """Of half an hour: the number of scores, and their sum less the expected sum."""
 
     n: float
     total: float
@@ -250,7 +249,7 @@ def _design_effect(
 
 
 def _wander(residuals: Sequence[Sequence[_Residuals]], variance: float) -> float:
-    """Return the standard deviation of the mean's own movement, as far as it is more than chance."""
+    """Return the standard deviation of the mean's own movement beyond chance."""
     largest = 0.0
     for hours in WANDER_HOURS:
         size = 2 * hours

@@ -1,10 +1,10 @@
-"""Has a score fallen? `FallDetector`, asked once in five minutes, and `Change`, what people learn of it.
+"""Detect a fall of a score (`FallDetector`), and describe it to people (`Change`).
 
-A detector learns what is usual (`baseline`), and adds up what speaks for less than that (`evidence`).  It
-is fed sums and times, has no clock, no thread and no lock, and survives a restart by its `state`.  One belongs
-to each score of each workflow and segment, in the one place that sees all requests.
+A detector learns a baseline (`baseline`) and accumulates evidence for a mean below it (`evidence`). It takes
+sums and times, has no clock, thread or lock, and survives a restart by its `state`. Each score of each
+workflow and segment has one.
 
-It sees falls from what was usual. Quality that was bad from the first day is usual: objectives are for that.
+It detects falls below the baseline. For quality that is bad from the first day there are objectives.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ __all__ = [
 ]
 
 ChangeKind = Literal["fell", "mix", "judge", "recovered", "version"]
-"""``fell``: a score fell; ``mix``: a whole fell, but no part of it: other questions are asked; ``judge``: the
-judge judges otherwise than before; ``recovered``: a fall is over; ``version``: a new version is worse than the
-one before."""
+"""``fell``: a score fell; ``mix``: a whole fell, but none of its parts: users ask other questions; ``judge``:
+the judge has drifted; ``recovered``: a fall is over; ``version``: a new version is worse than the one
+before."""
 SILENCE_S = 86_400.0
-"""After an alarm, seconds until the same score may alarm again; and seconds after a fall in which nothing
-is learned."""
+"""Seconds after an alarm until the same score may alarm again, and after a fall until learning resumes."""
 RECOVERY_EVIDENCE = 288.0
-"""Blocks of five minutes in a day: on average that long until a fall that goes on is taken for over."""
+"""Five-minute blocks in a day: on average, an ongoing fall counts as over no sooner than that."""
 STATE_VERSION = 1
 
 
@@ -49,72 +48,72 @@ class Block(NamedTuple):
     """The scores of one block of time, usually five minutes; scores lie between 0 and 1, more is better."""
 
     n: float
-    """How many; of judged ones, those alone that a hash chose."""
+    """Number of scores; of judged ones only those sampled by hash."""
     total: float
     """Their sum."""
     squares: float
     """The sum of their squares."""
 
     def mirror(self) -> Block:
-        """Return the same of 1 - score, for scores of which less is better."""
+        """Return the block of 1 - score, for scores where lower is better."""
         return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorStep:
-    """What a detector knows after a block."""
+    """The detector's state after a block."""
 
     status: Literal["learning", "watching", "fallen"]
-    """``learning``: not yet known what is usual; ``fallen``: an alarm was given and the fall is not over."""
+    """``learning``: no baseline yet; ``fallen``: an alarm was raised and the fall is not over."""
     evidence: float = 0.0
-    """For a fall, to be compared with `ALARM_EVIDENCE`; 0 while learning, and for a day after an alarm."""
+    """Evidence for a fall, compared with `ALARM_EVIDENCE`; 0 while learning, and for a day after an alarm."""
     baseline: float | None = None
-    """What is usual in this hour of the week; None: not known."""
+    """The usual mean in this hour of the week; None: unknown."""
     floor: float | None = None
-    """The mean below which it is a fall, if it lasts; None: not known."""
+    """A mean that stays below this is a fall; None: unknown."""
     mean: float | None = None
-    """Of this block; None: it had no scores."""
+    """Mean of this block; None: no scores."""
     since: float | None = None
-    """When the fall began that is on, or that there is any evidence for: Unix seconds, estimated."""
+    """Estimated start of the current or suspected fall, Unix seconds."""
     recovered: bool = False
     """Whether a fall ended with this block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fall:
-    """A fall that was alarmed."""
+    """A fall that raised an alarm."""
 
     since: float
     """Estimated start, Unix seconds."""
     before: float
-    """What the mean usually is in the hours since then."""
+    """The usual mean in the hours since then."""
     now: float
-    """The mean since then. Chosen for being low, so it is a little lower than the truth."""
+    """The mean since then. Biased slightly low, as it was selected for being low."""
     n: float
-    """How many scores it is of."""
+    """Number of scores since then."""
     evidence: float
     again: bool
-    """Whether it was alarmed before and still is not over."""
+    """Whether it raised an alarm before and is still not over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(QualityChange):
-    """A change of quality, as people see it; its evidence is to be compared with `ALARM_EVIDENCE`."""
+    """A change of quality, as people see it; compare its evidence with `ALARM_EVIDENCE`."""
 
     before: Estimate
     now: Estimate
     kind: ChangeKind
     earlier: str = ""
-    """Of kind ``version``: the value before that which `segment` names; else empty."""
+    """For kind ``version``, the version before the one in `segment`; else empty."""
 
 
 class FallDetector:
-    """Watches one score. Not thread-safe; costs some 20 µs a block, and some 30 kB.
+    """Detects falls of one score. Not thread-safe; costs some 20 µs a block, and some 30 kB.
 
-    The caller picks from the evidence of all detectors of a service by `e_bh`, and tells them by `alarm`.
+    The caller selects alarms among all detectors of a service by `e_bh`, and calls `alarm` on each.
 
     Args:
-        zone: Whose hours and weekends count; None: UTC.
+        zone: Time zone of hours and weekends; None: UTC.
     """
 
     def __init__(self, *, zone: tzinfo | None = None) -> None:
@@ -134,16 +133,16 @@ class FallDetector:
     def step(
         self, at: float, block: Block, judge: str | None = None, *, design_effect: float = 1.0
     ) -> DetectorStep:
-        """Take in a block, and return what is known now.
+        """Add a block, and return the new state.
 
         Args:
-            at: When it began, Unix seconds. Blocks come in order; one that is late counts as evidence, and
-                is not learned from. A block may be longer than five minutes, and blocks may be missing.
+            at: When it began, Unix seconds. Blocks come in order; a late one counts as evidence only, and is
+                not learned from. A block may be longer than five minutes, and blocks may be missing.
             block: Its sums; one without scores changes nothing.
-            judge: Names what gave the scores; another one than before begins again. None: the same as before;
-                empty: it has no name yet.
-            design_effect: How much more sums are known to vary because values of one conversation are alike;
-                what half hours say of it is learned besides, and the larger one counts.
+            judge: Name of the measurement; a new one resets the detector. None: the same as before; empty: no
+                name yet.
+            design_effect: Variance inflation by similar values within a conversation; the larger of this and
+                the one learned from half hours counts.
         """
         if judge is not None and judge != self._judge:
             if self._judge:
@@ -177,10 +176,10 @@ class FallDetector:
         )
 
     def alarm(self, at: float) -> Fall:
-        """Take note that an alarm was given after the block that began `at`, and return what it is about.
+        """Note the alarm raised after the block that began `at`, and return the fall.
 
-        From now on nothing is learned until a day after the fall is over, and for a day there is no evidence.
-        What came since the fall began is taken out of what was learned.
+        Learning stops until a day after the fall is over, and evidence is 0 for a day. Scores since the start
+        of the fall are removed from the baseline.
         """
         evidence, path = self._evidence.total, self._evidence.path
         if path is None or self._baseline is None:
@@ -205,7 +204,7 @@ class FallDetector:
         )
 
     def accept(self) -> None:
-        """Take what is now for usual: what came since the fall is the new baseline, or its beginning."""
+        """Accept the current level: the scores since the fall become the new baseline, or its beginning."""
         fallen, today = self._fallen, self._today
         self._forget()
         if fallen is not None:
@@ -213,11 +212,11 @@ class FallDetector:
             self._baseline = learn(self._history.before(today + 1))
 
     def restart(self) -> None:
-        """Forget everything, and learn again: something was changed on purpose."""
+        """Forget everything and learn again, after an intended change."""
         self._forget()
 
     def state(self) -> dict[str, Any]:
-        """Return everything, as values that JSON knows; `from_state` makes a detector of it."""
+        """Return the state as JSON values, for `from_state`."""
         known, fallen = self._baseline, self._fallen
         return {
             "version": STATE_VERSION,
@@ -242,10 +241,10 @@ class FallDetector:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], *, zone: tzinfo | None = None) -> FallDetector:
-        """Return the detector whose state this is.
+        """Restore a detector from its `state`.
 
         Raises:
-            ValueError: If it is none, or one of another version: begin with a new detector.
+            ValueError: The state is damaged, or of another version: begin with a new detector.
         """
         made = cls(zone=zone)
         try:
@@ -268,7 +267,7 @@ class FallDetector:
         return made
 
     def _begin(self, day: int, at: float) -> None:
-        """Begin a day: learn from those before it."""
+        """Begin a day: learn from the days before it."""
         self._today = day
         if self._fallen is None and at >= self._frozen_until:
             self._baseline = learn(self._history.before(day)) or self._baseline
@@ -276,7 +275,7 @@ class FallDetector:
     def _weigh(
         self, at: float, block: Block, baseline: Baseline, usual: float, effect: float
     ) -> bool:
-        """Take in what a block says of a fall; return whether it says that one is over."""
+        """Add the evidence of a block; return whether it ends a fall."""
         allowance = baseline.allowance
         n, total, squares = block
         self._evidence.add(
@@ -285,8 +284,7 @@ class FallDetector:
         fallen = self._fallen
         if fallen is None:
             return False
-        # Whether the mean has left the depth for the floor is whether it is above the middle of the two;
-        # upside down, whether it is below.
+        # The mean has recovered if it is above the middle between depth and floor; mirrored, below it.
         middle = usual - (allowance + max(fallen.depth, allowance)) / 2
         n, total, squares = block.mirror()
         fallen.rise.add(
@@ -319,14 +317,14 @@ class FallDetector:
 
 
 class _OpenFall:
-    """What is known of a fall that is not over."""
+    """State of a fall that is not over."""
 
     __slots__ = ("depth", "history", "rise", "since")
 
     def __init__(self, since: float, depth: float, history: ScoreHistory) -> None:
         self.since = since
         self.depth = depth
-        """How far the mean is below what is usual."""
+        """Distance of the mean below the usual mean."""
         self.history = history
         """The scores since then: the next baseline, if they are accepted."""
         self.rise = FallEvidence()

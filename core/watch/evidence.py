@@ -1,9 +1,9 @@
-"""How strongly scores speak for a mean below a floor: an e-detector on sums, and e-BH over many of them.
+"""Evidence for a mean below a floor: an e-detector on sums, and e-BH over many detectors.
 
-`FallEvidence` takes the sums of a block of requests at a time.  As long as each block's expected mean, given
-what came before, is not below its floor, and requests within a block are independent, a limit of A is
-reached after A blocks on average, or later: whatever the distribution of scores and the traffic.  Called by
-`ragmeter.watch.change`; imports `math` alone.
+`FallEvidence` takes the sums of one block of requests at a time. If each block's expected mean, given the
+blocks before, is not below its floor, and requests within a block are independent, evidence reaches a limit
+of A after A blocks on average, or later, for any distribution of scores and any traffic. Called by
+`ragmeter.watch.change`; imports only `math`.
 
 Sources: Shin, Ramdas, Rinaldo, *E-detectors* (2023), with the sum over starting times of Shiryaev and Roberts;
 Fan, Grama, Liu, *Exponential inequalities for martingales with applications* (2015), for the bound that needs
@@ -21,29 +21,30 @@ __all__ = ["ALARM_EVIDENCE", "FallEvidence", "Path", "block_factors", "e_bh"]
 K = TypeVar("K", bound=Hashable)
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
-"""Shares of what could be lost on one score; small ones see small falls, large ones see large falls soon."""
+"""Shares of the largest loss on one score; small bets detect small falls, large bets detect large falls
+early."""
 _LOGS = tuple((bet, math.log1p(-bet), math.log1p(-bet) + bet) for bet in BETS)
 ALARM_EVIDENCE = 8064.0
-"""Blocks of five minutes in four weeks: on average that long until a false alarm."""
+"""Five-minute blocks in four weeks: the mean time to a false alarm is at least that."""
 LARGEST = 1e15
-"""No evidence is larger: it must be able to fall again."""
+"""Cap of the evidence, so that it can fall again."""
 LARGEST_LOG = 700.0
-"""No factor of evidence is larger than its exponential, which a float still holds."""
+"""Cap of a factor's logarithm: a float holds its exponential."""
 NEAREST = 1e-6
-"""No floor is nearer to 0 or to 1."""
+"""Least distance of a floor from 0 and 1."""
 
 
 class Path(NamedTuple):
-    """The scores since the time that the evidence is about."""
+    """The scores since the estimated start of a fall."""
 
     since: float
     """Estimated start, Unix seconds."""
     n: float
     mean: float
     usual: float
-    """What was usual in the same hours, weighted alike."""
+    """The usual mean in the same hours, with the same weights."""
     log: float
-    """The logarithm of the evidence for this start alone; 0 or less: the scores do not speak for a fall."""
+    """Logarithm of the evidence for this start alone; 0 or less: no evidence for a fall."""
 
 
 def block_factors(n: float, total: float, squares: float, floor: float) -> list[float]:
@@ -72,7 +73,7 @@ def block_factors(n: float, total: float, squares: float, floor: float) -> list[
 
 
 class _Mark(NamedTuple):
-    """A time, and what was counted until then."""
+    """A time, and the sums up to it."""
 
     at: float
     n: float
@@ -89,10 +90,10 @@ class FallEvidence:
         self.clear()
 
     def clear(self) -> None:
-        """Start afresh."""
+        """Forget all evidence."""
         self._counted = _Mark(0.0, 0.0, 0.0, 0.0)
         self._factors = [0.0] * len(BETS)
-        # For each bet, the logarithm of the evidence for the one start that it speaks for most.
+        # For each bet, the logarithm of the evidence for its most likely start.
         self._logs = [0.0] * len(BETS)
         self._starts = [self._counted] * len(BETS)
 
@@ -103,7 +104,7 @@ class FallEvidence:
 
     @property
     def path(self) -> Path | None:
-        """The scores since the start that is most likely; None: there are none at all."""
+        """The scores since the most likely start; None: no scores."""
         log, start = max(zip(self._logs, self._starts, strict=True))
         _, n, total, usual = self._counted
         n -= start.n
@@ -122,16 +123,16 @@ class FallEvidence:
         usual: float,
         design_effect: float = 1.0,
     ) -> None:
-        """Take in a block of scores.
+        """Add a block of scores.
 
         Args:
             at: When it began, Unix seconds.
             n: Number of scores, more than 0.
             total: Their sum.
             squares: The sum of their squares.
-            floor: The evidence is about means below it.
-            usual: What their mean usually is; for `path` alone.
-            design_effect: How much more the sum varies than that of independent scores.
+            floor: The evidence is for a mean below this.
+            usual: Their usual mean; used by `path` only.
+            design_effect: Variance of the sum relative to independent scores.
         """
         factors, logs, starts = self._factors, self._logs, self._starts
         _, n_before, total_before, usual_before = self._counted
@@ -148,7 +149,7 @@ class FallEvidence:
                 starts[index] = start
 
     def state(self) -> dict[str, Any]:
-        """Return what `of_state` makes the same evidence of: values that JSON knows."""
+        """Return the state as JSON values, for `of_state`."""
         return {
             "counted": list(self._counted),
             "factors": list(self._factors),
@@ -158,7 +159,7 @@ class FallEvidence:
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> FallEvidence:
-        """Return the evidence whose state this is.
+        """Restore the evidence from its `state`.
 
         Raises:
             ValueError: If it has another shape.
@@ -176,12 +177,12 @@ class FallEvidence:
 def e_bh(evidence: Mapping[K, float], limit: float = ALARM_EVIDENCE) -> frozenset[K]:
     """Return the keys to alarm: the largest set of j whose evidence is at least K · `limit` / j.
 
-    If nothing changed, the first false alarm of all K together comes, on average, not before `limit` blocks:
+    If nothing changed, the first false alarm of all K keys comes, on average, no sooner than `limit` blocks:
     an alarm implies that the mean of all evidence is at least `limit`, and that mean is an e-detector itself.
 
     Args:
-        evidence: The evidence of each of K keys at the same time; also of those with none.
-        limit: The evidence that a single key needs.
+        evidence: The evidence of all K keys at the same time, also where it is 0.
+        limit: The evidence at which a single key alarms.
     """
     ordered = sorted(evidence.values(), reverse=True)
     least = math.inf

@@ -1,8 +1,8 @@
-"""The sums of one score over the last two weeks, ever coarser with age: what an alarm quotes means from.
+"""Keep the sums of one score for two weeks, in coarser intervals with age, for the means that an alarm quotes.
 
-By five minutes for three hours, by hours for a day, by days for two weeks.  A detector needs no more than
-three numbers of a block; a person who is woken wants the means before and since, with intervals, and these
-need all the sums.  Called by `ragmeter.watch.watch`; not locked.
+Intervals are five minutes for three hours, hours for a day, and days for two weeks. A detector needs three
+numbers of a block; an alarm also quotes the means before and since with confidence intervals, which need all
+the sums. Called by `ragmeter.watch.watch`; not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments, Moments
 __all__ = ["History"]
 
 _TIERS = ((SLOT_S, 3 * 3600.0), (3600.0, 26 * 3600.0), (86_400.0, 15 * 86_400.0))
-"""Width of a part, and for how long parts of this width are kept; seconds."""
+"""Width of an interval and how long such intervals are kept, in seconds."""
 
 _Part = tuple[float, "array[float]"]
 
@@ -27,7 +27,7 @@ class History:
     """Sums by time.
 
     Args:
-        kind: What they are sums of: `FreeMoments` or `JudgedMoments`.
+        kind: `FreeMoments` or `JudgedMoments`.
     """
 
     __slots__ = ("_kind", "_tiers")
@@ -38,14 +38,14 @@ class History:
 
     @classmethod
     def of(cls, sums: Mapping[str, float]) -> History:
-        """Return an empty one for sums such as these: a judged score has weights."""
+        """Return an empty history for sums of this kind: a judged score has weights."""
         return cls(JudgedMoments if "w" in sums else FreeMoments)
 
     def add(self, at: float, sums: Mapping[str, float]) -> None:
-        """Add what was counted in five minutes; they come in order.
+        """Add the sums of a five-minute slot; slots come in order.
 
         Args:
-            at: When they began, unix seconds.
+            at: Start of the slot, unix seconds.
             sums: The sums, by name.
         """
         names = self._kind.names
@@ -60,7 +60,7 @@ class History:
     def split(self, since: float) -> tuple[Moments, Moments]:
         """Return the sums before `since` (unix seconds) and those from it on.
 
-        A part that it falls into, which is as long as it is old, counts as after it.
+        An interval that contains `since` counts as after it.
         """
         before, after = self._kind(), self._kind()
         for (width_s, _), parts in zip(_TIERS, self._tiers, strict=True):
@@ -74,7 +74,7 @@ class History:
             parts.clear()
 
     def state(self) -> dict[str, Any]:
-        """Return it as values that JSON can hold."""
+        """Return the history as JSON values."""
         return {
             "names": list(self._kind.names),
             "parts": [[[start, list(values)] for start, values in parts] for parts in self._tiers],
@@ -82,10 +82,10 @@ class History:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> History:
-        """Return what `state` was made from.
+        """Restore a history from its `state`.
 
         Raises:
-            ValueError, KeyError, TypeError: It was made by another version, or is damaged.
+            ValueError, KeyError, TypeError: The state is of another version, or damaged.
         """
         names: Sequence[str] = state["names"]
         made = cls(JudgedMoments if "w" in names else FreeMoments)

@@ -1,8 +1,7 @@
-"""Judges a frozen set of requests again, on a schedule, to see whether the judge has moved.
+"""Judge a frozen set of requests again, on a schedule, to detect judge drift.
 
-A thread of its own with an event loop of its own, one request after the other and past the judge's
-cache, inside the judge's budget: where that is used up, the round waits and goes on later.  Made by the
-meter, started with what watches over scores.  The request's path has no part in it.
+Runs on its own thread and event loop, one request at a time, bypassing the judge's cache. If the judge's
+budget is used up, the round resumes later. Never runs on a request's path.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ from .judge_drift import Drift, FrozenRequest, Ruler, Standing, read_frozen, sca
 __all__ = ["JudgeCheck", "judge_check_of"]
 
 BUDGET_PAUSE_S = 60.0
-"""Seconds after which a round goes on that the judge's budget had no room for."""
+"""Seconds until a round that exceeded the judge's budget resumes."""
 ASK_AGAIN_S = 1800.0
-"""Seconds after the beginning of a round before which none is begun because somebody asks."""
+"""Least seconds between the starts of two rounds that are requested by `standing`."""
 CLOSE_S = 2.0
-"""Seconds that the end of the meter waits for a call under way to be given up."""
+"""Seconds that `close` waits for a running call to be cancelled."""
 
 
 class JudgeCheck:
-    """Asks the judge again, and knows where it stands: a ruler as `ragmeter.watch.watch` takes it.
+    """Repeats the judgements of a frozen set; a `KnowsJudges` for `ragmeter.watch.watch`.
 
     Args:
-        frozen: The requests, with what the judge said of them.
-        metrics: The judged metrics that are measured.
-        judge: Who judges.
+        frozen: The requests, with the judge's earlier verdicts.
+        metrics: The judged metrics to measure.
+        judge: The judge to check.
         every_s: Seconds between the beginnings of two rounds; the first begins at once.
-        deadline_s: Seconds that one metric of one request may take.
-        guard: Contains our own errors.
-        clock: Unix seconds that never go back; None: those of this machine.
+        deadline_s: Timeout of one metric of one request, in seconds.
+        guard: Contains internal errors.
+        clock: Monotonic unix seconds; None: this machine's.
     """
 
     def __init__(
@@ -95,9 +94,9 @@ class JudgeCheck:
         self._began = 0.0
 
     def standing(self, score: str, since: float) -> Standing:
-        """Return how the judge of `score` stands since `since` (Unix seconds); begin a round to find out."""
+        """Return the state of a score's judge since `since` (Unix seconds); start a round if unknown."""
         found = self._ruler.standing(score, since)
-        # A judge that fails leaves the answer open: it is not asked every five minutes for that.
+        # While a judge fails, the state stays unknown: do not start a round every five minutes.
         is_due = not self._place and self._clock() - self._began >= ASK_AGAIN_S
         if found == "pending" and is_due and not self._asked_for:
             self._asked_for = True
@@ -105,27 +104,27 @@ class JudgeCheck:
         return found
 
     def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge has moved and has not come back."""
+        """Return the scores whose judge is drifted now."""
         return self._ruler.moved_scores()
 
     def drifts(self) -> Sequence[Drift]:
-        """Return what the last round said of each score."""
+        """Return the drift of each score in the last round."""
         return self._ruler.drifts()
 
     def on_moved(self, callback: Callable[[Change], object]) -> None:
-        """Call `callback` when a judge has moved, once until it has come back."""
+        """Call `callback` once for each drift of a judge."""
         self._callbacks = (*self._callbacks, callback)
 
     def start(self) -> None:
-        """Start the thread. To be called below no lock."""
+        """Start the thread. The caller must hold no lock."""
         self._queue.start()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until no round is under way, but for one that the budget has no room for."""
+        """Wait until no round is running, except one that waits for the budget."""
         return self._queue.flush(timeout_s)
 
     def close(self) -> None:
-        """Give up a round that is under way, and end the thread."""
+        """Cancel a running round, and end the thread."""
         self._closed = True
         self._queue.refuse()
         if (running := self._running) is not None:
@@ -135,7 +134,7 @@ class JudgeCheck:
         self._queue.close(CLOSE_S)
 
     def _tick(self) -> float:
-        """Begin a round when it is time; return the seconds until then."""
+        """Start a round when it is due; return the seconds until then."""
         left_s = self._next - self._clock()
         if left_s <= 0 and not self._closed:
             self._queue.put(None)
@@ -143,14 +142,14 @@ class JudgeCheck:
         return left_s
 
     def _round(self) -> None:
-        """Judge what is left of the round; a new one where there is none."""
+        """Resume the round, or start a new one."""
         self._asked_for = False
         if self._closed or is_ending():
             return
         if not self._place:
             self._began = self._clock()
             self._pairs = defaultdict(list)
-        self._next = self._clock() + BUDGET_PAUSE_S  # unless it comes to its end
+        self._next = self._clock() + BUDGET_PAUSE_S  # unless the round completes
         loop = LastingLoop()
         try:
             task = loop.create_task(self._judge_all())
@@ -188,7 +187,7 @@ class JudgeCheck:
                 await asyncio.wait_for(self._judge.aclose(), 1.0)
 
     async def _judge_one(self, request: FrozenRequest) -> list[Score] | None:
-        """Return what the judge says of a request now; None: the budget has no room for it."""
+        """Return the judge's scores of a request now; None: the budget is used up."""
         found: list[Score] = []
         for metric in self._metrics:
             if not any(name in request.verdicts for name in metric.score_names):
@@ -212,7 +211,7 @@ def judge_check_of(
     deadline_s: float,
     guard: Guard,
 ) -> JudgeCheck:
-    """Return the check of a judge by a file of frozen requests; see `JudgeCheck`.
+    """Build a `JudgeCheck` from a file of frozen requests.
 
     Raises:
         ConfigurationError: The file cannot be used.
@@ -224,4 +223,4 @@ def judge_check_of(
 
 
 def _ignore(_item: None, _reason: str) -> None:
-    """Drop it: a round was asked for, or is over."""
+    """Drop a wake-up: a round is already requested, or over."""

@@ -1,8 +1,8 @@
-"""Whether a judge still judges as it did: old and new verdicts on a frozen set of requests, side by side.
+"""Detect judge drift: compare old and new verdicts on a frozen set of requests.
 
-A judge is a ruler, and rulers move: the model behind a name is replaced, an endpoint is updated.  Then
-means move and no answer became worse.  `Ruler` takes in what a round of judging again has given and says
-where each score's judge stands; `ragmeter.watch.judge_check` runs the rounds.  Thread-safe, asks no one.
+When the model behind a judge's name is replaced or its endpoint updated, means move although no answer became
+worse. `Ruler` records the rounds that `ragmeter.watch.judge_check` runs, and reports the state of each
+score's judge. Thread-safe; calls no judge.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .change import ALARM_EVIDENCE, Change
 __all__ = ["Drift", "FrozenRequest", "Ruler", "Standing", "read_frozen"]
 
 Standing = Literal["unchecked", "pending", "steady", "moved"]
-"""What is known of a judge since some time. ``unchecked``: nothing, the frozen set knows nothing of the score;
-``pending``: it was not judged again since then; ``steady``: it judges as it did; ``moved``: it does not."""
+"""State of a judge since some time. ``unchecked``: the frozen set has no verdicts of the score; ``pending``:
+no round since then; ``steady``: it judges as before; ``moved``: it has drifted."""
 TOLERANCE = 0.03
-"""A judge has moved when the whole 95 % interval of the mean difference lies beyond this."""
+"""A judge has drifted when the whole 95 % interval of the mean difference lies beyond this."""
 LEAST_REQUESTS = 30
-"""Verdicts of a score below which its interval is too wide to see anything."""
+"""Least number of verdicts of a score; with fewer, the interval is too wide."""
 
 
 class FrozenRequest(NamedTuple):
-    """A request, and what the judge said of it when it was frozen."""
+    """A request with the judge's verdicts at the time it was frozen."""
 
     sample: RagSample
     verdicts: Mapping[str, float]
@@ -45,12 +45,12 @@ class FrozenRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift(JudgeDrift):
-    """The same as an exporter sees it, with when it was measured, and by how much."""
+    """The drift that exporters see, with its time and number of requests."""
 
     n: int
-    """Requests that were judged again."""
+    """Number of requests judged again."""
     at: float
-    """When, Unix seconds."""
+    """Time of measurement, Unix seconds."""
 
     @property
     def has_moved(self) -> bool:
@@ -59,11 +59,11 @@ class Drift(JudgeDrift):
 
 
 def read_frozen(path: Path, scores: Collection[str]) -> list[FrozenRequest]:
-    """Read a frozen set: what ``JsonlExporter(path, include_content=True)`` wrote of judged requests.
+    """Read a frozen set: judged requests written by ``JsonlExporter(path, include_content=True)``.
 
     Args:
         path: The file.
-        scores: Judged scores; verdicts of others are left out, and requests without any.
+        scores: Judged scores; other verdicts, and requests without verdicts, are dropped.
 
     Raises:
         ConfigurationError: The file cannot be read, a line is no request, or there are too few verdicts.
@@ -80,7 +80,7 @@ def read_frozen(path: Path, scores: Collection[str]) -> list[FrozenRequest]:
             problem = f"judge_check {str(path)!r}, line {row.line}: no request with scores"
         else:
             continue
-        # Outside: what is raised must not carry the one that quotes texts.
+        # Raised outside: the caught error quotes texts and must not be its context.
         raise ConfigurationError(
             f"{problem}; JsonlExporter(path, include_content=True) writes them"
         )
@@ -115,10 +115,10 @@ def _verdicts(given: Mapping[str, Any], scores: Collection[str]) -> dict[str, fl
 
 
 def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> float:
-    """Return where `value` lies in its range, 0 to 1.
+    """Scale `value` from its range to 0 to 1.
 
     Raises:
-        ValueError: The range is not one.
+        ValueError: The range is open or empty, or the value is not finite.
     """
     if lowest is None or highest is None or not lowest < highest or not math.isfinite(value):
         raise ValueError("a verdict has a range with two ends")
@@ -126,10 +126,10 @@ def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> 
 
 
 class Ruler:
-    """Keeps what rounds of judging again have given.
+    """Records rounds of repeated judgements.
 
     Args:
-        scores: Those that the frozen set has verdicts of.
+        scores: The scores with verdicts in the frozen set.
     """
 
     def __init__(self, scores: Collection[str]) -> None:
@@ -140,7 +140,7 @@ class Ruler:
         self._steady_at: dict[str, float] = {}
 
     def standing(self, score: str, since: float) -> Standing:
-        """Return how the judge of `score` stands, by a round that began at `since` (Unix seconds) or later."""
+        """Return the state of a score's judge, by a round that began at `since` (Unix seconds) or later."""
         if score not in self._scores:
             return "unchecked"
         with self._lock:
@@ -150,29 +150,29 @@ class Ruler:
             return "steady" if self._began.get(score, -math.inf) >= since else "pending"
 
     def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge has moved and has not come back."""
+        """Return the scores whose judge is drifted now."""
         with self._lock:
             return [name for name, drift in self._drifts.items() if drift.has_moved]
 
     def drifts(self) -> Sequence[Drift]:
-        """Return what the last round said of each score."""
+        """Return the drift of each score in the last round."""
         with self._lock:
             return list(self._drifts.values())
 
     def take(
         self, pairs: Mapping[str, Sequence[tuple[float, float]]], began: float, ended: float
     ) -> list[Change]:
-        """Take in a round, and return which judges have moved since the one before.
+        """Record a round, and return the judges that have drifted since the one before.
 
         Args:
-            pairs: By score, what the judge said when the set was frozen, and what it says now.
+            pairs: By score, the frozen verdicts and the new ones.
             began: When the round began, Unix seconds.
             ended: When it ended.
         """
         changes: list[Change] = []
         for score, found in pairs.items():
             if len(found) < LEAST_REQUESTS:
-                continue  # the judge failed on most: nothing is known
+                continue  # the judge failed on most requests
             mean, lower, upper = difference_interval([new - old for old, new in found])
             drift = Drift(score=score, mean=mean, lower=lower, upper=upper, n=len(found), at=ended)
             with self._lock:

@@ -1,10 +1,10 @@
-"""Is it worse answers, or other questions? Splits the difference of two means by the parts they are made of.
+"""Split the difference of two means into worse parts and a changed mix of parts.
 
-A mean falls when its parts fall, and also when a part that was always worse becomes larger.  The first is for
-those who build the application, the second tells them who asks now.  Called by `ragmeter.watch.watch`; pure.
+A mean falls when its parts fall (worse answers), and also when a part that was always worse grows (other
+questions). Called by `ragmeter.watch.watch`; pure functions.
 
-Source: Kitagawa, *Components of a Difference Between Two Rates* (1955), in its symmetric form, with which the
-two add up to the whole difference.
+Source: Kitagawa, *Components of a Difference Between Two Rates* (1955), in its symmetric form: both effects
+add up to the difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Effect", "MixChange", "mix_change"]
 
 
 class Effect(NamedTuple):
-    """A part of a difference, with the 95 % interval that it lies in."""
+    """A component of a difference, with its 95 % interval."""
 
     value: float
     lower: float
@@ -28,27 +28,27 @@ class Effect(NamedTuple):
 
 
 class MixChange(NamedTuple):
-    """A difference of two means, now less before, taken apart."""
+    """The components of a difference of two means, now less before."""
 
     mix: Effect
-    """What comes of other shares of the parts, each as good as it is on average of both times."""
+    """Effect of changed shares, with each part at its mean of both times."""
     within: Effect
-    """What comes of other means of the parts, each as large as it is on average of both times."""
+    """Effect of changed means, with each part at its average share of both times."""
 
     @property
     def total(self) -> float:
-        """The whole difference, of the parts that are known."""
+        """The difference over the known parts."""
         return self.mix.value + self.within.value
 
 
 def mix_change(before: Mapping[str, Estimate], now: Mapping[str, Estimate]) -> MixChange | None:
-    """Take the difference of two means apart; None: too little is known.
+    """Split the difference of two means; None: too little data.
 
-    A part whose mean is known at one of the two times only is taken to be as good at the other: that it came or
-    went is a change of the mix.
+    A part whose mean is known at only one time gets the same mean at the other: its arrival or departure is a
+    change of the mix.
 
     Args:
-        before: The parts before, which do not overlap and together are the whole.
+        before: The parts before; disjoint, and together the whole.
         now: The parts since.
     """
     n_before = sum(part.n_requests for part in before.values())
@@ -76,7 +76,7 @@ def mix_change(before: Mapping[str, Estimate], now: Mapping[str, Estimate]) -> M
     if not levels:
         return None
     for place, n in ((1, n_before), (2, n_now)):
-        # Shares are counted, too: those of a multinomial.
+        # Shares are estimates, too: of a multinomial.
         first = sum(one[place] * one[0] for one in levels)
         second = sum(one[place] * one[0] ** 2 for one in levels)
         variance_mix += max(0.0, second - first**2) / n

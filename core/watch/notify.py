@@ -1,8 +1,7 @@
-"""Tells people of changes of quality: log, exporters, webhook and callbacks, in this order.
+"""Notify people of changes of quality: by log, exporters, webhook and callbacks, in this order.
 
-Called by `Alarming`.  A thread of its own does it, so that a callback that takes its time delays no look at
-the scores; what one of them raises is contained.  Where several processes see the same scores, `NoticeClaims`
-decides which of them tells; nothing here knows how.
+Runs on its own thread, so that a slow callback does not delay the watch; errors of observers are contained.
+If several processes watch the same scores, `NoticeClaims` decides which one notifies.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ragmeter.metrics._process import fork
 
 from .change import Change
 from .watch import ChangeNotice
-from .webhook_retry import Deliveries, TellsChanges, WebhookRetry
+from .webhook_retry import ChangeObserver, Deliveries, WebhookRetry
 from .wording import word_change
 
 __all__ = ["ClaimError", "NoticeClaims", "Notifier", "OnChange"]
@@ -29,70 +28,67 @@ __all__ = ["ClaimError", "NoticeClaims", "Notifier", "OnChange"]
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
 MAX_WAITING = 1_000
-"""Changes that may wait for their notification."""
+"""Most changes in the queue."""
 PATIENCE_S = 600.0
-"""Seconds for which a change waits for it to be known who tells it; then it is the finder's to tell."""
+"""Seconds to wait for a claim; after that, the process that detected the change notifies."""
 
 _log = logging.getLogger("ragmeter")
 
 
 class ClaimError(RagmeterError):
-    """It cannot be known just now whether another process tells of a change."""
+    """It is unknown, for now, whether another process notifies of a change."""
 
 
 class NoticeClaims(Protocol):
-    """Sees to it that of several processes that find the same change one tells it, and that one does."""
+    """Ensures that exactly one of several processes notifies of a change that all of them detect."""
 
-    def claim(self, told: ChangeNotice) -> str | None:
-        """Return the claim to tell of a change, which is kept before this returns; None: another has it.
+    def claim(self, notice: ChangeNotice) -> str | None:
+        """Return a persisted claim to notify of a change; None: another process has it.
 
         Raises:
-            ClaimError: That cannot be known just now.
+            ClaimError: The claims cannot be read or written for now.
         """
         ...
 
     def left(self) -> Sequence[tuple[str, ChangeNotice]]:
-        """Take over what others claimed and did not tell in time; return it with our claims.
-
-        Raises as `claim`.
-        """
+        """Take over expired claims of other processes; return them with their notices. Raises as `claim`."""
         ...
 
     def hold(self, claim: str) -> bool:
-        """Return whether a claim is ours still, and keep it a while longer. Raises as `claim`."""
+        """Renew a claim; return whether this process still holds it. Raises as `claim`."""
         ...
 
     def done(self, claim: str) -> None:
-        """Note that people were notified. Raises as `claim`."""
+        """Record that people were notified. Raises as `claim`."""
         ...
 
 
 class _WaitingNotice(NamedTuple):
-    told: ChangeNotice
+    notice: ChangeNotice
     claim: str | None = None
-    """None: no one has claimed it yet."""
+    """None: not claimed yet."""
     until: float | None = None
-    """When people are notified without a claim, unix seconds; None: no claim was tried for yet."""
+    """When to notify without a claim, unix seconds; None: no claim was tried yet."""
 
 
 class Notifier:
-    """Tells of each change once, as far as this process is the one to do it.
+    """Notifies people once of each change that this process holds or needs no claim for.
 
     Args:
-        tellers: Are notified, one after the other.
-        guard: Contains what they raise.
+        observers: Notified one after the other.
+        guard: Contains the errors they raise.
         clock: Unix seconds.
-        webhook: Is notified, too, and again for an hour until it takes a change.
+        webhook: Notified as well, with retries for an hour.
     """
 
     def __init__(
         self,
-        tellers: Sequence[TellsChanges],
+        observers: Sequence[ChangeObserver],
         guard: Guard,
         clock: Callable[[], float],
-        webhook: TellsChanges | None = None,
+        webhook: ChangeObserver | None = None,
     ) -> None:
-        self._tellers = tuple(tellers)
+        self._observers = tuple(observers)
         self._guard = guard
         self._clock = clock
         self._callbacks: tuple[OnChange, ...] = ()
@@ -103,7 +99,7 @@ class Notifier:
         fork.forget(self._fresh)
         self._queue: WorkerQueue[_WaitingNotice] = WorkerQueue(
             "ragmeter-changes",
-            self._tell,
+            self._notify_batch,
             guard=guard,
             on_drop=_ignore,
             tick=self._tick,
@@ -112,7 +108,7 @@ class Notifier:
         )
 
     def _fresh(self) -> None:
-        # In a child there are none: they are the parent's to tell.
+        # A forked child has none: its parent notifies.
         self._unclaimed: deque[_WaitingNotice] = deque(maxlen=MAX_WAITING)
 
     def on_change(self, callback: OnChange) -> None:
@@ -120,86 +116,86 @@ class Notifier:
         self._callbacks = (*self._callbacks, callback)
 
     def claim_by(self, claims: NoticeClaims | None) -> None:
-        """Ask `claims` who tells, from now on; None: this process tells of all that it finds."""
+        """Use `claims` to decide which process notifies; None: this one notifies of all changes."""
         self._claims = claims
 
     def explain_by(self, explain: Callable[[Change], Change] | None) -> None:
-        """Have `explain` add what it knows to each change from now on; None: nothing is added."""
+        """Extend each change by `explain` before its notification; None: stop."""
         self._explain = explain
 
-    def put(self, told: ChangeNotice) -> None:
-        """Notify people of a change. Never blocks: it is claimed when its turn comes."""
-        self._queue.put(_WaitingNotice(told))
+    def put(self, notice: ChangeNotice) -> None:
+        """Queue a notification, to be claimed when it is its turn. Never blocks."""
+        self._queue.put(_WaitingNotice(notice))
 
-    def put_claimed(self, told: ChangeNotice) -> None:
-        """Notify people of a change, claimed before this returns if it can be: a kill then loses it no more."""
+    def put_claimed(self, notice: ChangeNotice) -> None:
+        """Queue a notification, claimed before this returns if possible, so that a kill cannot lose it."""
         claims = self._claims
         if claims is None:
-            self.put(told)
+            self.put(notice)
             return
         try:
-            claim = claims.claim(told)
+            claim = claims.claim(notice)
         except ClaimError:
-            self.put(told)
+            self.put(notice)
             return
         if claim is not None:
-            self._queue.put(_WaitingNotice(told, claim))
+            self._queue.put(_WaitingNotice(notice, claim))
 
     def take_up(self, *, last: bool = False) -> None:
-        """Take up what others have left untold, and what could not be claimed. May wait for others.
+        """Queue expired claims of other processes, and changes that could not be claimed. May block.
 
         Args:
-            last: There is no other time: what cannot be claimed now goes out.
+            last: The last call: notify even without a claim.
         """
         claims = self._claims
         if claims is None:
             return
-        with suppress(IndexError):  # the end takes them up, too
+        with suppress(IndexError):  # `close` takes from it, too
             for _ in range(len(self._unclaimed)):
                 one = self._unclaimed.popleft()
                 self._queue.put(one._replace(until=-math.inf) if last else one)
         if last:
             return
-        with suppress(ClaimError):  # there is another time, and there are others
-            for claim, told in claims.left():
-                self._queue.put(_WaitingNotice(told, claim))
+        with suppress(ClaimError):  # the next tick tries again
+            for claim, notice in claims.left():
+                self._queue.put(_WaitingNotice(notice, claim))
 
     def start(self) -> None:
-        """Start the thread. To be called below no lock."""
+        """Start the thread. The caller must hold no lock."""
         self._queue.start()
 
     def deliveries(self) -> Deliveries:
-        """Return what became of the changes that were posted."""
+        """Return the counts of webhook deliveries."""
         return self._later.deliveries()
 
     def flush(self, deadline: float) -> bool:
-        """Notify people of everything; return whether that was done before `deadline` (monotonic).
+        """Send all notifications; return whether this finished before `deadline` (monotonic).
 
-        What a webhook has not taken for a minute is not waited for.
+        Does not wait for a webhook that has refused a change for a minute.
         """
         return self._queue.flush(remaining(deadline)) and self._later.settle(deadline)
 
     def close(self) -> None:
-        """Stop; people are not notified of the rest, but for what is claimed: others tell that."""
+        """Stop without further notifications; other processes take over claimed ones."""
         self._queue.close(0.0)
         self._later.close()
 
     def before_fork(self, deadline: float) -> None:
-        """Let the thread not be in the middle of something, if that is so before `deadline`."""
+        """Pause the thread between two items, or until `deadline`."""
         self._queue.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
-        """Let it go on."""
+        """Resume the thread."""
         self._queue.after_fork_in_parent()
 
-    def _tell(self, batch: Sequence[_WaitingNotice]) -> None:
+    def _notify_batch(self, batch: Sequence[_WaitingNotice]) -> None:
         for one in batch:
             claims = self._claims
             if claims is None:
-                self._say(one.told, None)
+                self._notify(one.notice, None)
                 continue
             try:
-                claim = claims.claim(one.told) if one.claim is None else one.claim
+                claim = claims.claim(one.notice) if one.claim is None else one.claim
                 is_ours = claim is not None and claims.hold(claim)
             except ClaimError:
                 if one.claim is None and self._waits(one):
@@ -207,7 +203,7 @@ class Notifier:
                 claim, is_ours = one.claim, True
             if not is_ours:
                 continue
-            if self._say(one.told, claim) and claim is not None:
+            if self._notify(one.notice, claim) and claim is not None:
                 self._done(claim)
 
     def _tick(self) -> float | None:
@@ -216,18 +212,18 @@ class Notifier:
         return None
 
     def _hold(self, claim: str) -> bool:
-        """Return whether a claim is ours; where that cannot be known, it is."""
+        """Return whether this process holds a claim, or whether that is unknown."""
         with suppress(ClaimError):
             return self._claims is None or self._claims.hold(claim)
         return True
 
     def _done(self, claim: str) -> None:
         if self._claims is not None:
-            with suppress(ClaimError):  # it may be told again, which is better than never
+            with suppress(ClaimError):  # a second notification is better than none
                 self._claims.done(claim)
 
     def _waits(self, one: _WaitingNotice) -> bool:
-        """Return whether a change that cannot be claimed waits until it can be."""
+        """Postpone a change that cannot be claimed; return False if it has waited long enough."""
         now = self._clock()
         until = now + PATIENCE_S if one.until is None else one.until
         if now >= until:
@@ -235,24 +231,24 @@ class Notifier:
         self._unclaimed.append(one._replace(until=until))
         return True
 
-    def _say(self, told: ChangeNotice, claim: str | None) -> bool:
-        """Tell of a change; return whether that is done: a webhook may not have taken it yet."""
-        change, resource = told
+    def _notify(self, notice: ChangeNotice, claim: str | None) -> bool:
+        """Notify people of a change; return False if the webhook has to be retried."""
+        change, resource = notice
         explain = self._explain
         if explain is not None and change.kind not in ("recovered", "version"):
             with self._guard:
                 change = explain(change)
-        said = word_change(change)
+        sentence = word_change(change)
         with self._guard:
             _log.log(
                 logging.INFO if change.kind == "recovered" else logging.WARNING,
                 "ragmeter: %s",
-                said,
+                sentence,
             )
-        for teller in self._tellers:
+        for observer in self._observers:
             with self._guard:
-                teller.changed(change, said, resource)
-        is_done = self._later.offer(change, said, resource, claim)
+                observer.changed(change, sentence, resource)
+        is_done = self._later.offer(change, sentence, resource, claim)
         for callback in self._callbacks:
             with self._guard:
                 callback(change)
@@ -260,4 +256,4 @@ class Notifier:
 
 
 def _ignore(_item: object, _reason: str) -> None:
-    """Drop it: a newer change says more."""
+    """Drop the oldest notice: newer ones matter more."""

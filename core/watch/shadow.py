@@ -1,8 +1,8 @@
-"""Another retriever beside the one in use: asked the same questions after the answer, and compared.
+"""Compare another retriever with the one in use, on the same questions, after the answer.
 
-A `Shadow` takes scored requests as an exporter does, and hands a share of them to a thread of its own, where
-the other retriever is asked and both lists get the same free score.  Nothing of it is on a request's path, in
-its trace or among the application's scores; the answer never sees what was found.
+A `Shadow` receives scored requests as an exporter does and passes a share of them to its own thread, which
+calls the other retriever and scores both lists. It never touches a request's path, its trace, its answer or
+the application's scores.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ __all__ = ["Shadow"]
 _WAITING = 100
 _HOUR_S = 3600.0
 _METHODS = ("invoke", "retrieve")
-"""LangChain's retrievers and LlamaIndex's."""
+"""Methods of LangChain's and LlamaIndex's retrievers."""
 
 
 class Shadow:
-    """Asks another retriever about a share of the requests, and compares. Thread-safe.
+    """Runs another retriever on a share of the requests, and compares. Thread-safe.
 
     Args:
         retriever: A function from question to documents, also an ``async`` one, or a retriever of LangChain or
             LlamaIndex.
-        name: What to call it.
-        chosen: Whether a request is among those to ask about.
-        workflow: Only of this workflow; None: of all.
-        calls_per_hour: Most questions to it.
+        name: Name of the retriever.
+        chosen: Returns whether to compare a request.
+        workflow: Only requests of this workflow; None: all.
+        calls_per_hour: Most calls of it.
         guard: Contains its errors.
-        judge: Says which chunks of both lists are relevant; None: words do.
-        redact: The user's hook, which every text passes.
+        judge: Judges which chunks are relevant; None: the words of the answer decide.
+        redact: The user's hook, applied to every text.
 
     Raises:
-        ConfigurationError: It is nothing that retrieves, or a number makes no sense.
+        ConfigurationError: `retriever` cannot retrieve, or a number is out of range.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Shadow:
         )
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Take what is to be compared; it is compared later, on another thread."""
+        """Queue the requests to compare; never blocks."""
         for scored in batch:
             sample = scored.sample
             if (
@@ -96,24 +96,24 @@ class Shadow:
                 self._worker.put(sample, 1_000 + sum(len(one.text) for one in sample.contexts))
 
     def flush(self, timeout_s: float) -> bool:
-        """Return True: a comparison is nothing that anyone waits for."""
+        """Return True: no flush waits for comparisons."""
         del timeout_s
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Stop asking; what was found can still be read."""
+        """Stop calling the retriever; the result stays readable."""
         self._worker.close(time.monotonic() + min(timeout_s, 1.0))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all that was taken is compared; return whether it is."""
+        """Wait until all queued requests are compared; return whether they are."""
         return self._worker.flush(time.monotonic() + timeout_s)
 
     def result(self) -> Comparison:
-        """Return what was found so far."""
+        """Return the comparison so far."""
         return self._comparison.result()
 
     def differences(self) -> Sequence[RetrieverDifference]:
-        """Return the difference as exporters publish it; nothing where the lists cannot be compared."""
+        """Return the difference for exporters; empty if the lists cannot be compared."""
         found = self.result()
         if found.difference is None or not found.comparable:
             return ()

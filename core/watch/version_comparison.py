@@ -1,9 +1,9 @@
-"""Is a new version worse than the one before? Said on its first day, long before it is known what is usual.
+"""Compare a new version with the one before on its first day, before a baseline is learned.
 
-The mean after is compared with the mean before within the cells that both have, of a language and a workflow
-each, weighted as after: so other questions are no fall.  The interval holds at every look (Waudby-Smith and
-others, 2024, asymptotic), and all comparisons share one error rate, however many deployments there will be.
-It says *since*, never *because of*: what else is new at the same moment belongs beside it.
+Means are compared within cells of language and workflow that both versions have, weighted as after the
+deployment, so that other questions are not a fall. The interval is valid at every look (Waudby-Smith and
+others, 2024, asymptotic), and all comparisons share one error rate, however many deployments there are. The
+result says *since*, never *because of*: other changes at the same moment are listed with it.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ __all__ = [
 ]
 
 ERROR_RATE = 0.05
-"""Probability that any comparison ever says something though no deployment changed anything."""
+"""Probability of any false result over all comparisons, if no deployment changed anything."""
 LEAST_VALUES = 30
-"""Values on each side from which on something is said."""
+"""Least number of values on each side."""
 LEAST_IN_CELL = (5, 3)
-"""Values before and after from which on a cell counts."""
+"""Least number of values of a cell before and after."""
 NEW_KEYS = ("service.version", "index_version", "prompt_version", "model", "tenant")
-"""What is new with its first value beside an earlier one; and all that begins with ``deployment.``."""
+"""Metadata whose new value marks a deployment; also every name that begins with ``deployment.``."""
 _LEAST_SQUARES = 0.25
-"""Added to the squares of each cell: a few values that are all alike do not say that all are."""
+"""Added to the squared deviations of each cell: a few equal values do not prove zero variance."""
 
 
 class ComparedValue(NamedTuple):
-    """A value of one request, on 0 to 1, more being better."""
+    """A value of one request, 0 to 1; higher is better."""
 
     cell: Hashable
-    """What it is compared within, e.g. language and workflow."""
+    """The stratum it is compared within, e.g. language and workflow."""
     unit: Hashable
-    """What makes values alike: those of one conversation count once."""
+    """The cluster: values of one conversation count once."""
     value: float
 
 
 class VersionComparison(NamedTuple):
-    """What a deployment did to a mean."""
+    """The effect of a deployment on a mean."""
 
     before: float
-    """The mean before, over the cells as they are after."""
+    """The mean before, weighted by the cells after."""
     after: float
     lower: float
     """Lower end of the interval of `difference`."""
     upper: float
     n_before: int
-    """Values that it rests on: conversations, where there are some."""
+    """Number of values; a conversation counts as one."""
     n_after: int
 
     @property
@@ -69,21 +69,21 @@ class VersionComparison(NamedTuple):
 
     @property
     def effect(self) -> Literal["worse", "better", "none"]:
-        """What can be said of it; ``none``: no difference beyond chance."""
+        """``worse``, ``better``, or ``none``: no difference beyond chance."""
         return "worse" if self.upper < 0 else "better" if self.lower > 0 else "none"
 
 
 def is_version_key(name: str) -> bool:
-    """Return whether a new value of this metadata is a deployment."""
+    """Return whether a new value of this metadata marks a deployment."""
     if name.startswith("deployment."):
         return not name.startswith("deployment.environment")
     return name in NEW_KEYS
 
 
 def error_share(number: int, rate: float = ERROR_RATE) -> float:
-    """Return the share of an error rate that the `number`-th comparison may use up, counted from 1.
+    """Return the error rate of the `number`-th comparison, counted from 1.
 
-    All shares, of however many there will be, add up to `rate`.
+    The rates of any number of comparisons add up to at most `rate`.
     """
     return rate * 6 / (math.pi * number) ** 2
 
@@ -91,10 +91,10 @@ def error_share(number: int, rate: float = ERROR_RATE) -> float:
 def compare_versions(
     before: Iterable[ComparedValue], after: Iterable[ComparedValue], alpha: float
 ) -> VersionComparison | None:
-    """Compare the values of two versions; None: there are too few of either.
+    """Compare the values of two versions; None: too few of either.
 
     Args:
-        before: Of the version before. A conversation that has some of both counts here.
+        before: Of the version before. A conversation with values of both counts here.
         after: Of the new one.
         alpha: Probability that the interval ever leaves out the true difference; see `error_share`.
     """
@@ -128,7 +128,7 @@ def compare_versions(
 def detectable_fall(
     n: int, squares: float, alpha: float = ERROR_RATE, after: int = 100
 ) -> float | None:
-    """Return the least fall that is found within so many values; None: too little is known.
+    """Return the smallest fall that `after` values can detect; None: too little data.
 
     Args:
         n: Values so far.
@@ -138,7 +138,7 @@ def detectable_fall(
     """
     if n < LEAST_VALUES:
         return None
-    # Half of the time an estimate lies below the truth: as much again finds nearly all.
+    # An estimate is below the truth half of the time: twice the interval detects nearly all falls.
     return 2 * always_valid_half(squares, 1 / (1 / n + 1 / after), alpha)
 
 
@@ -158,6 +158,6 @@ def _thin(
 
 
 def _squares(values: list[float]) -> float:
-    """Return the squared distances from their mean, added up."""
+    """Return the sum of squared deviations from the mean."""
     mean = sum(values) / len(values)
     return sum((one - mean) ** 2 for one in values)

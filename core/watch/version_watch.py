@@ -1,8 +1,8 @@
-"""Says of a meter's own requests whether a version is worse than the one before, on its first day.
+"""Detect versions of this process that are worse than the one before, on their first day.
 
-`ragmeter.pipeline.counting` counts each request here, on its own thread; `ragmeter.watch.alarming` asks every
-five minutes and tells of each version once.  It is kept with the alarms' state: a new version is a new process.
-`version_change` puts what was found into words that a server's store uses, too.
+`ragmeter.pipeline.counting` adds each request on its own thread; `ragmeter.watch.alarming` asks every five
+minutes and notifies of each version once. The state is saved with the alarms', as a new version is a new
+process. A server's store uses `version_change`, too.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ __all__ = [
 ]  # fmt: skip
 
 SUPPORT = ("support", "lexical_groundedness")
-"""Scores of whether the contexts carry the answer; the first that both sides have is compared."""
+"""Scores of an answer's support by its contexts; the first that both sides have is compared."""
 MOST_VALUES = 200
-"""Values of one name in one service; what comes later is no deployment any more, but an id."""
+"""Most values of one name in one service; a name with more is an id, not a version."""
 MOST_COMPARED = 2_000
-"""Requests on each side of a deployment that are compared."""
+"""Most requests compared on each side of a deployment."""
 TOGETHER_S = 900.0
-"""What began so close together is one deployment."""
+"""Seconds within which new values belong to one deployment."""
 OVERLAP_S = 3_600.0
-"""Seconds for which the version before goes on beside the new one."""
+"""Seconds for which the old version may still serve beside the new one."""
 MOST_SERVICES = 64
 _TENANT = "tenant"
-"""A new one is compared with all others, not with the one before."""
+"""A new tenant is compared with all others, not with the one before."""
 _READ = Segments(("language", *NEW_KEYS))
 
 
 class _RequestSupport(NamedTuple):
-    """What is compared of a request."""
+    """The compared value of a request."""
 
     score: str
     cell: tuple[str, str]
     """Language and workflow."""
     unit: int
-    """Names its conversation, or itself."""
+    """Hash of its conversation, or of its run id."""
     value: float
-    """More is better."""
+    """Higher is better."""
     bad: bool | None
-    """Whether its verdict is *bad*; None: it has none."""
+    """Whether its verdict is *bad*; None: no verdict."""
 
 
 @dataclass(slots=True)
 class _VersionName:
-    """The values of one name in one service."""
+    """The values of one version name in one service."""
 
     known: list[str] = field(default_factory=list)
-    """In the order in which they came; the last is the newest."""
+    """In order of arrival, newest last."""
     since: float = 0.0
-    """When that came."""
+    """Arrival of the newest value, unix seconds."""
     before: deque[_RequestSupport] = field(default_factory=deque)
     after: deque[_RequestSupport] = field(default_factory=deque)
     n_after: int = 0
-    """Requests of the newest value, those that are not compared any more among them."""
+    """Requests of the newest value, including those no longer compared."""
 
     def __post_init__(self) -> None:
         self.before = deque(self.before, MOST_COMPARED)
@@ -86,20 +86,20 @@ class _VersionName:
 
 @dataclass(slots=True)
 class _ServiceVersions:
-    """What is new in one service."""
+    """The latest deployment of one service."""
 
     resource: Mapping[str, str]
     names: dict[str, _VersionName] = field(default_factory=dict)
     number: int = 0
-    """The how many-th of all its last deployment is, or a later one; 0: there was none."""
+    """Number of its last deployment among all; 0: none yet."""
     since: float = 0.0
-    """When that began."""
+    """Start of that deployment, unix seconds."""
     new: set[str] = field(default_factory=set)
-    """The names whose values are new with it."""
+    """Names with a new value in that deployment."""
     told: bool = False
 
 
-_KEPT = TypeAdapter(dict[str, _ServiceVersions])
+_STATE = TypeAdapter(dict[str, _ServiceVersions])
 
 
 class VersionWatch:
@@ -115,8 +115,8 @@ class VersionWatch:
 
     def add(self, run: RagRun, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
         """Count a request."""
-        (_, language), *told = _READ.of(run)
-        versions = {name: value for name, value in told if value not in (UNKNOWN, OTHER)}
+        (_, language), *pairs = _READ.of(run)
+        versions = {name: value for name, value in pairs if value not in (UNKNOWN, OTHER)}
         versions |= {
             name: value
             for name, value in (*run.metadata.items(), *run.framework_metadata.items())
@@ -185,7 +185,7 @@ class VersionWatch:
                 name.before.append(request)
 
     def _note(self, service: _ServiceVersions, fresh: Sequence[str], at: float) -> None:
-        """Note which names have a new value: with others that are new at that moment, or alone."""
+        """Note names with a new value: as part of the current deployment, or as a new one."""
         if (
             not service.number
             or at - service.since > TOGETHER_S
@@ -197,7 +197,7 @@ class VersionWatch:
         service.new.update(fresh)
 
     def changes(self, now: float) -> Iterator[tuple[Change, Mapping[str, str]]]:
-        """Yield what is worse than before and was not told, each with the service that it is about.
+        """Yield deployments that are worse than before, once each, with the resource of their service.
 
         Args:
             now: Unix seconds.
@@ -212,13 +212,13 @@ class VersionWatch:
                     yield change, service.resource
 
     def state(self) -> Any:
-        """Return everything that is known, as values that JSON can hold."""
+        """Return the state as JSON values."""
         with self._lock:
-            return _KEPT.dump_python(self._services, mode="json")
+            return _STATE.dump_python(self._services, mode="json")
 
     def restore(self, state: object) -> None:
-        """Go on from what `state` returned. Raises ValueError: it is damaged; nothing is taken over."""
-        services = _KEPT.validate_python(state)
+        """Restore a `state`. Raises ValueError and changes nothing if it is damaged."""
+        services = _STATE.validate_python(state)
         with self._lock:
             self._services = services
 
@@ -255,7 +255,7 @@ def _bad_share(side: Iterable[_RequestSupport]) -> float | None:
 
 
 def rank(name: str) -> tuple[int, str]:
-    """Return what names of versions are sorted by: the one that gives a deployment its name first."""
+    """Return the sort key of a version name; the first one names the deployment."""
     return NEW_KEYS.index(name) if name in NEW_KEYS else len(NEW_KEYS), name
 
 
@@ -269,16 +269,16 @@ def version_change(
     new: Sequence[tuple[str, str, str, int]],
     bad: tuple[float | None, float | None],
 ) -> Change | None:
-    """Return what a deployment did as a change; None: it made nothing worse.
+    """Return a deployment's effect as a change; None: nothing became worse.
 
     Args:
         comparison: The means of both sides.
-        score: What they are of.
-        service: Where; empty: it is not known.
+        score: Name of the compared score.
+        service: ``service.name``; empty: unknown.
         since: When it began, unix seconds.
-        now: When that is said.
-        new: Name, value before, new value, and requests that have that; the first gives it its name.
-        bad: Shares of bad requests before and since; None: not known.
+        now: Time of the notification, unix seconds.
+        new: Name, value before, new value, and number of requests with it; the first names the deployment.
+        bad: Shares of bad requests before and since; None: unknown.
     """
     if comparison.effect != "worse":
         return None

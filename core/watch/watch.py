@@ -1,8 +1,8 @@
-"""Watches every score of every service: `Watch`, which feeds the detectors and says what they found.
+"""Watch every score of every service: `Watch` feeds the detectors and reports changes.
 
-It is given what was counted in each five minutes, picks the alarms of a service together, so that many
-segments make no more false alarms than one score, and puts into words where a score fell.  No clock and no
-thread: `ragmeter.watch.alarming` has those.  What it knows can be kept over a restart.
+It takes the sums of each five-minute slot and selects the alarms of a service together, so that many segments
+raise no more false alarms than one score. It has no clock and no thread (`ragmeter.watch.alarming` has them),
+and survives a restart by its `state`.
 """
 
 from __future__ import annotations
@@ -37,54 +37,54 @@ _ENVIRONMENT = "deployment.environment.name"
 _OLD_ENVIRONMENT = "deployment.environment"
 
 LONGEST_PENDING_S = 86_400.0
-"""For so many seconds an alarm waits for the judge to be checked."""
+"""Most seconds that an alarm waits for a check of the judge."""
 RECENT_S = 1800.0
-"""What is meant by now, once a fall is over and it is not known since when."""
+"""Seconds that count as now, if the end of a fall has no known time."""
 MIX_SHARE = 0.75
-"""So much of a fall must come of other shares of its segments to be called a change of the mix."""
+"""Least share of a fall due to changed shares of segments to call it a change of the mix."""
 BESIDE = {"fact_conflict": "absent numbers, names", "empty_retrieval": "empty retrievals"}
-"""What manner does not move, and is said with a fall of those."""
+"""Scores that do not depend on an answer's manner, quoted with a fall of those that do."""
 MAX_SERIES = 3_000
-"""Scores × workflows × segments × services that are watched."""
+"""Most watched series: scores × workflows × segments × services."""
 FORGOTTEN_AFTER_S = 15 * 86_400.0
-"""Seconds without a value after which a series is not watched any more."""
+"""Seconds without a value after which a series is dropped."""
 REPLACED_AFTER_S = 3600.0
-"""Seconds without a value after which a series is not watched while another judge measures the same score."""
+"""Seconds without a value after which a series counts as replaced, if another judge measures the same score."""
 MOST_EVIDENCE = 1e12
-"""Beyond it no number says more, and infinity has no JSON."""
+"""Cap of the evidence: JSON has no infinity."""
 MAX_CHANGES = 100
 STATE_VERSION = 1
 
 
 class KnowsJudges(Protocol):
-    """Knows whether a judge still judges as it did."""
+    """Knows whether a judge has drifted."""
 
     def standing(self, score: str, since: float) -> Standing:
-        """Return how the judge of `score` stands since `since` (unix seconds). Never blocks."""
+        """Return the state of the judge of `score` since `since` (unix seconds). Never blocks."""
         ...
 
     def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge has moved and has not come back."""
+        """Return the scores whose judge is drifted now."""
         ...
 
 
 class ChangeNotice(NamedTuple):
-    """A change that people are to be notified of."""
+    """A change to notify people of."""
 
     change: Change
     resource: Mapping[str, str]
-    """The service that it is about, where that is another process."""
+    """The resource of its service, if that is another process."""
 
     def state(self) -> dict[str, Any]:
-        """Return it as values that JSON can hold."""
+        """Return the notice as JSON values."""
         return {"change": asdict(self.change), "resource": dict(self.resource)}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> ChangeNotice:
-        """Return what `state` returned.
+        """Restore a notice from its `state`.
 
         Raises:
-            ValueError, KeyError, TypeError: It is of another version, or damaged.
+            ValueError, KeyError, TypeError: The state is of another version, or damaged.
         """
         resource = {str(key): str(value) for key, value in state["resource"].items()}
         return cls(change_of(state["change"]), resource)
@@ -92,28 +92,28 @@ class ChangeNotice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSeries:
-    """How the watch over one score stands."""
+    """State of the watch of one score."""
 
     service: str
     workflow: str
     score: str
     segment: str
     status: Literal["learning", "watching", "fallen"]
-    """``learning``: it is not yet known what is usual."""
+    """``learning``: no baseline yet."""
     evidence: float
-    """For a fall; an alarm is given at 1 or more, of several series together a little above."""
+    """Evidence for a fall; an alarm needs 1, or a little more with several series."""
     baseline: float | None
-    """What is usual in this hour, on the score's own direction; None: not known."""
+    """The usual mean in this hour, in the score's own direction; None: unknown."""
     scores: int
-    """Values that it has seen in the last two weeks."""
+    """Number of values in the last two weeks."""
     since: float | None
-    """When the fall began that is on or suspected, unix seconds."""
+    """Start of the current or suspected fall, unix seconds."""
     measurement: str = ""
-    """Names formula and judge, as `ragmeter.quality.measurement` does: each has a usual of its own."""
+    """Formula and judge, see `ragmeter.quality.measurement`: each has its own baseline."""
 
 
 class _WatchedService:
-    """The scores of one service, among which alarms are picked together."""
+    """The series of one service, whose alarms are selected together."""
 
     def __init__(self, resource: Mapping[str, str]) -> None:
         self.resource = resource
@@ -124,11 +124,11 @@ class Watch:
     """Feeds one detector per score, workflow and segment of each service. Thread-safe.
 
     Args:
-        zone: Whose hours of the week are meant by what is usual; None: UTC.
-        ruler: Knows whether judges still judge as they did; None: that is not checked.
+        zone: Time zone of the baseline's hours; None: UTC.
+        ruler: Knows whether judges have drifted; None: not checked.
 
     Attributes:
-        versions: Compares new versions with those before, on their first day.
+        versions: Compares new versions with the one before.
     """
 
     def __init__(self, *, zone: tzinfo | None = None, ruler: KnowsJudges | None = None) -> None:
@@ -146,16 +146,16 @@ class Watch:
 
     @property
     def next(self) -> float:
-        """Where the slots begin that were not taken yet, unix seconds."""
+        """Start of the next slot to take, unix seconds."""
         return self._next
 
     def take(self, slots: Iterable[SlotSums]) -> list[ChangeNotice]:
-        """Take what was counted in slots that are over, oldest first; return what changed.
+        """Take the sums of completed slots, oldest first; return the changes.
 
         Args:
-            slots: What was counted; slots that were taken before are ignored.
+            slots: The sums; slots taken before are ignored.
         """
-        told: list[ChangeNotice] = []
+        notices: list[ChangeNotice] = []
         with self._lock:
             for at, group in groupby(slots, key=lambda slot: slot.at):
                 if at < self._next:
@@ -171,21 +171,21 @@ class Watch:
                     resource = tuple(sorted(counted.resource.items()))
                     by_service.setdefault(resource, {})[key] = counted
                 for resource, found in by_service.items():
-                    told += self._step(resource, at, found, self._next)
+                    notices += self._step(resource, at, found, self._next)
                 self._forget(at)
-            self._past.extend(one.change for one in told)
-        return told
+            self._past.extend(one.change for one in notices)
+        return notices
 
     def keep(self, change: Change) -> None:
-        """Keep a change that was found elsewhere with those found here."""
+        """Remember a change that was detected elsewhere."""
         with self._lock:
             self._past.append(change)
 
     def changes(self, *, on: bool = False) -> tuple[Change, ...]:
-        """Return the changes that are on, then the last others, each newest first.
+        """Return the ongoing changes, then the latest past ones, each newest first.
 
         Args:
-            on: Only those that are on.
+            on: Only ongoing changes.
         """
         with self._lock:
             now = [one.fall for one in self._all() if one.fall is not None]
@@ -195,7 +195,7 @@ class Watch:
             return (*now, *(one for one in reversed(self._past) if one not in now))
 
     def series(self) -> tuple[WatchedSeries, ...]:
-        """Return how the watch over each score stands."""
+        """Return the state of each watched score."""
         with self._lock:
             return tuple(
                 WatchedSeries(
@@ -214,7 +214,7 @@ class Watch:
             )
 
     def evidence(self) -> list[ChangeEvidence]:
-        """Return the evidence for a change of every score that is not being learned."""
+        """Return the evidence for a change of every score that has a baseline."""
         moved = () if self._ruler is None else tuple(self._ruler.moved_scores())
         with self._lock:
             found = [
@@ -277,7 +277,7 @@ class Watch:
             )
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is known, as values that JSON can hold."""
+        """Return the state as JSON values."""
         with self._lock:
             return {
                 "version": STATE_VERSION,
@@ -327,14 +327,14 @@ class Watch:
         self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
     ) -> list[ChangeNotice]:
         service = self._services.setdefault(resource, _WatchedService(dict(resource)))
-        told: list[ChangeNotice] = []
+        notices: list[ChangeNotice] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
         for key, counted in found.items():
             if key in service.series:
                 continue
             known = service.series.pop(key.of_all, None)
             if known is not None:
-                # An earlier version kept it, without a name for what was measured.
+                # State of an earlier version has no measurement.
                 service.series[key] = known
             elif room > 0:
                 room -= 1
@@ -342,15 +342,17 @@ class Watch:
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
-                    told.append(ChangeNotice(_recovery(key, one, one.fall, now), service.resource))
+                    notices.append(
+                        ChangeNotice(_recovery(key, one, one.fall, now), service.resource)
+                    )
                 one.calm()
         for key in _replaced_series(service.series, at):
-            # What another judge, or another formula, says now is no news of this one.
+            # A new judge or formula says nothing about the series of the old one.
             service.series[key].calm()
-        told += [
+        notices += [
             ChangeNotice(change, service.resource) for change in self._alarms(service, at, now)
         ]
-        return told
+        return notices
 
     def _alarms(self, service: _WatchedService, at: float, now: float) -> list[Change]:
         replaced = _replaced_series(service.series, at)
@@ -372,7 +374,7 @@ class Watch:
                 fall = one.detector.alarm(at)
                 if one.held is None:
                     one.held, one.held_since = fall, now
-            # The detector takes note at once, and learns nothing more; only the telling waits.
+            # The detector stops learning at once; only the notification waits.
             if one.held is not None and not self._is_held(key, one, now):
                 alarmed[key] = one, one.held
                 one.held = None
@@ -387,13 +389,13 @@ class Watch:
             if not key.segment:
                 continue
             one.fall = self._change(service, key, one, fall, now, [])
-            # Where the whole fell at the same time, it has said so.
+            # The change of the whole already names its parts.
             if key._replace(segment="") not in alarmed:
                 changes.append(one.fall)
         return changes
 
     def _is_held(self, key: SeriesKey, one: SeriesState, now: float) -> bool:
-        """Return whether an alarm has to wait because the judge may have moved, not the quality."""
+        """Return whether an alarm waits because the judge, not the quality, may have changed."""
         if self._ruler is None or not one.counted.judge:
             return False
         since = now if one.held is None else one.held.since
@@ -425,9 +427,9 @@ class Watch:
         elif fallen:
             notes.append("in " + ", ".join(sorted(fallen)))
         if fall.again:
-            notes.append("people know of it already, and it is still so")
+            notes.append("still ongoing, notified before")
         if key.score in BY_WORDS:
-            notes += _beside(service.series, key, fall.since)
+            notes += _related_scores(service.series, key, fall.since)
         return Change(
             score=key.score,
             workflow=key.workflow,
@@ -458,14 +460,14 @@ class _SeriesFilter(NamedTuple):
     segment: str | None
 
     def has(self, key: SeriesKey) -> bool:
-        """Return whether a key is among those that are meant."""
+        """Return whether a key matches."""
         return all(
             wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True)
         )
 
 
 def _clearest(series: Mapping[SeriesKey, SeriesState]) -> dict[SeriesKey, SeriesState]:
-    """Return of each score that is watched the one judge or formula by which a change is clearest."""
+    """Return, for each score, the series of the judge or formula with the clearest change."""
     found: dict[SeriesKey, SeriesState] = {}
     for key, one in series.items():
         if one.step.status != "learning":
@@ -476,7 +478,7 @@ def _clearest(series: Mapping[SeriesKey, SeriesState]) -> dict[SeriesKey, Series
 
 
 def _replaced_series(series: Mapping[SeriesKey, SeriesState], at: float) -> set[SeriesKey]:
-    """Return what is measured no more, by another judge or formula: for an hour nothing came but from that."""
+    """Return series without values for an hour while another judge or formula measured the same score."""
     latest: dict[SeriesKey, float] = {}
     several = False
     for key, one in series.items():
@@ -492,12 +494,12 @@ def _replaced_series(series: Mapping[SeriesKey, SeriesState], at: float) -> set[
     }
 
 
-def _beside(
+def _related_scores(
     series: Mapping[SeriesKey, SeriesState], fallen: SeriesKey, since: float
 ) -> Iterator[str]:
-    """Yield of what a fall consists, or else what was meanwhile with scores that manner does not move."""
+    """Yield notes on the parts of a fall, and on scores that do not depend on manner."""
     parts: tuple[dict[str, float], dict[str, float]] = {}, {}
-    said = []
+    notes = []
     for key, one in series.items():
         if key.score in PARTS and key.of_all == fallen.of_all._replace(score=key.score):
             for means, half in zip(parts, one.history.split(since), strict=True):
@@ -506,12 +508,12 @@ def _beside(
         if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
             before, now = (one.estimate(half).mean for half in one.history.split(since))
             if before is not None and now is not None:
-                said.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
-    if said:
-        yield ", ".join(sorted(said))
+                notes.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
+    if notes:
+        yield ", ".join(sorted(notes))
     if (consists := parts_said(*parts)) is not None:
         yield consists
-    elif said:
+    elif notes:
         yield "if a model or prompt is new, it may be manner"
 
 
@@ -520,10 +522,10 @@ def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:
 
 
 def _is_mix(whole: SeriesState, parts: Mapping[SeriesKey, SeriesState], since: float) -> bool:
-    """Return whether a whole fell since its parts have other shares, and not since they fell."""
+    """Return whether a whole fell because the shares of its parts changed, not because the parts fell."""
     split: dict[str, tuple[dict[str, Estimate], dict[str, Estimate]]] = {}
     for key, one in parts.items():
-        # Parts of one name, such as languages, make up the whole; those of another are other parts of it.
+        # Segments of one name, such as languages, make up the whole; each name splits it once.
         before, now = split.setdefault(key.segment.partition(":")[0], ({}, {}))
         earlier, later = one.history.split(since)
         before[key.segment], now[key.segment] = one.estimate(earlier), one.estimate(later)
@@ -540,9 +542,9 @@ def _is_mix(whole: SeriesState, parts: Mapping[SeriesKey, SeriesState], since: f
 
 
 def _moved_to(found: Estimate, mean: float) -> Estimate:
-    """Return an estimate with another mean, and its interval around that.
+    """Return an estimate moved to another mean, with its interval.
 
-    Before a fall is what was usual in the very hours since then, not the mean of all hours of two weeks.
+    A fall is compared with the usual mean of the same hours, not with that of all hours of two weeks.
     """
     if found.mean is None:
         return replace(found, mean=mean, lower=min(found.lower, mean), upper=max(found.upper, mean))

@@ -1,8 +1,8 @@
-"""`WebhookRetry`: a change that a webhook did not take is offered to it again, with backoff, for an hour.
+"""Post changes to a webhook, with retries and backoff for an hour.
 
-`Notifier` calls it on its thread, between two changes.  Log, exporters and callbacks heard of it at once
-and hear nothing twice.  While a change waits its claim is kept, so that of several servers none but this one
-tells it, and another takes over should this one be killed.
+`Notifier` calls `WebhookRetry` on its thread, between two changes. Log, exporters and callbacks are not
+notified again. A waiting change keeps its claim, so that no other server posts it; if this process is killed,
+another one takes over.
 """
 
 from __future__ import annotations
@@ -24,65 +24,65 @@ from ragmeter.metrics._process.retry import pause_before
 
 from .change import Change
 
-__all__ = ["Deliveries", "TellsChanges", "WebhookRetry"]
+__all__ = ["ChangeObserver", "Deliveries", "WebhookRetry"]
 
 PATIENCE_S = 3600.0
-"""Seconds for which a change is offered; then it counts as not delivered."""
+"""Seconds of retries; after that, a change counts as not delivered."""
 AT_ONCE_S = 60.0
-"""Seconds for which a flush waits for it."""
+"""Seconds for which a flush waits for a change."""
 LONGEST_PAUSE_S = 60.0
-"""Between two attempts; claims last three times as long."""
+"""Longest pause between two attempts, in seconds; claims last three times as long."""
 MAX_WAITING = 100
-"""Changes that wait; of more the oldest count as not delivered."""
+"""Most waiting changes; beyond that, the oldest count as not delivered."""
 
 _log = logging.getLogger("ragmeter")
 
 
-class TellsChanges(Protocol):
-    """Tells others of a change: an exporter, or a webhook."""
+class ChangeObserver(Protocol):
+    """Receives changes: an exporter or a webhook."""
 
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
-        """Tell of `change`, of which `said` is one sentence.
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
+        """Receive a change, with one sentence about it.
 
         Raises:
-            NotTakenError: It was not taken, and may be later.
+            NotTakenError: It was not accepted, and may be later.
         """
         ...
 
 
 class Deliveries(NamedTuple):
-    """What became of changes that were to be posted."""
+    """Counts of posted changes."""
 
     delivered: int
-    """Were taken."""
+    """Accepted by the webhook."""
     waiting: int
-    """Were not taken yet, and are offered again."""
+    """Not accepted yet; will be retried."""
     not_delivered: int
-    """Were refused, or not taken for an hour."""
+    """Refused, or not accepted within an hour."""
 
 
 class _PendingPost(NamedTuple):
     change: Change
-    said: str
+    sentence: str
     resource: Mapping[str, str]
     claim: str | None
     since: float
 
 
 class WebhookRetry:
-    """Offers changes, and again those that were not taken. Thread-safe.
+    """Posts changes, with retries. Thread-safe.
 
     Args:
-        webhook: Takes them, or does not; None: there is none.
-        guard: Contains what is raised.
-        hold: Returns whether a claim is ours still.
-        done: Takes the claims of changes that wait no longer.
-        clock: Seconds that only grow.
+        webhook: Receives the changes; None: no webhook.
+        guard: Contains errors.
+        hold: Returns whether this process still holds a claim.
+        done: Called with the claim of a change that no longer waits.
+        clock: Monotonic seconds.
     """
 
     def __init__(
         self,
-        webhook: TellsChanges | None,
+        webhook: ChangeObserver | None,
         guard: Guard,
         hold: Callable[[str], bool],
         done: Callable[[str], None],
@@ -97,7 +97,7 @@ class WebhookRetry:
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
-        # In a child there is nothing: it is the parent's to deliver.
+        # A forked child has none: its parent delivers.
         self._lock = threading.Lock()
         self._waiting: deque[_PendingPost] = deque()
         self._next = 0.0
@@ -107,15 +107,15 @@ class WebhookRetry:
         self._settling: list[Bell] = []
 
     def deliveries(self) -> Deliveries:
-        """Return what became of changes so far."""
+        """Return the counts so far."""
         with self._lock:
             return Deliveries(self._delivered, len(self._waiting), self._not_delivered)
 
     def offer(
-        self, change: Change, said: str, resource: Mapping[str, str], claim: str | None = None
+        self, change: Change, sentence: str, resource: Mapping[str, str], claim: str | None = None
     ) -> bool:
-        """Offer a change; return whether that is done. Else its claim is kept, and noted as done later."""
-        one = _PendingPost(change, said, resource, claim, self._clock())
+        """Post a change; return False if it has to be retried, in which case `done` is called later."""
+        one = _PendingPost(change, sentence, resource, claim, self._clock())
         taken, asked_s = self._attempt(one)
         if taken:
             return True
@@ -129,7 +129,7 @@ class WebhookRetry:
         return False
 
     def step(self) -> float | None:
-        """Offer one change again, if it is time; return the seconds until the next one, None: nothing waits."""
+        """Retry one change, if due; return the seconds until the next retry, None: nothing waits."""
         now = self._clock()
         with self._lock:
             waiting, due = tuple(self._waiting), self._next
@@ -138,7 +138,7 @@ class WebhookRetry:
         if now < due:
             return due - now
         old = [one for one in waiting if now - one.since >= PATIENCE_S]
-        # All of them, as any may wait for long behind others; what another server tells is gone from here.
+        # Check all, as one may wait long behind others; those claimed by another server are dropped here.
         lost = [one for one in waiting if one not in old and not self._is_ours(one)]
         self._remove(*old, *lost)
         self._give_up(old)
@@ -152,7 +152,7 @@ class WebhookRetry:
                 self._retry, self._next = 0, self._clock()
             else:
                 self._pause(asked_s)
-                # What cannot be taken at all keeps the others waiting no longer than its turn.
+                # A change that never succeeds must not block the others.
                 self._waiting.rotate(-1)
         if taken:
             self._remove(first)
@@ -160,9 +160,9 @@ class WebhookRetry:
         return 0.0
 
     def settle(self, deadline: float) -> bool:
-        """Wait for those that have waited less than a minute, until `deadline` (monotonic).
+        """Wait for changes younger than a minute, until `deadline` (monotonic); another thread calls `step`.
 
-        Return whether nothing waits. Another thread calls `step` meanwhile.
+        Return whether nothing waits.
         """
         bell = Bell()
         try:
@@ -179,32 +179,32 @@ class WebhookRetry:
                 self._settling.remove(bell)
 
     def close(self) -> None:
-        """Give up: what is claimed is left to others, or to the next start."""
+        """Give up; other processes, or the next start, take over claimed changes."""
         with self._lock:
             left = list(self._waiting)
             self._waiting.clear()
         self._give_up([one for one in left if one.claim is None])
 
     def _pause(self, asked_s: float | None) -> None:
-        """Wait before the next attempt: as long as was asked for, within reason, else longer each time."""
+        """Set the next attempt: after the requested pause, capped, or with backoff."""
         asked_s = None if asked_s is None else min(asked_s, LONGEST_PAUSE_S)
         pause_s = pause_before(self._retry, asked_s, longest_s=LONGEST_PAUSE_S)
         self._retry += 1
         self._next = self._clock() + pause_s
 
     def _attempt(self, one: _PendingPost) -> tuple[bool, float | None]:
-        """Return whether it need not be offered again, and else the seconds that were asked for."""
+        """Post a change once; return whether it is finished, else the pause the webhook asked for."""
         if self._webhook is None:
             return True, None
         with self._guard:
             try:
-                self._webhook.changed(one.change, one.said, one.resource)
+                self._webhook.changed(one.change, one.sentence, one.resource)
             except NotTakenError as error:
                 return False, error.pause_s
             with self._lock:
                 self._delivered += 1
             return True, None
-        # It was refused for good: the guard has counted and told that.
+        # Refused for good: the guard has counted and logged it.
         with self._lock:
             self._not_delivered += 1
         return True, None
@@ -229,5 +229,5 @@ class WebhookRetry:
             with self._lock:
                 self._not_delivered += 1
             with self._guard:
-                _log.warning("ragmeter: not delivered, as it was not taken: %s", one.said)
+                _log.warning("ragmeter: not delivered to the webhook: %s", one.sentence)
             self._finish(one)

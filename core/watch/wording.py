@@ -1,4 +1,4 @@
-"""A change of quality in one sentence, for a log, a chat and a dashboard. It holds no text of a request."""
+"""Describe a change of quality in one sentence, without any text of a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["moment", "word_change"]
 
 
 def word_change(change: Change) -> str:
-    """Return what changed, where, since when, from what to what, in plain words."""
+    """Return a sentence: what changed, where, since when, from what to what."""
     place = change.workflow or "requests without a workflow"
     if change.service:
         place = f"{place} ({change.service})"
@@ -21,29 +21,29 @@ def word_change(change: Change) -> str:
     before, now = _mean(change.before), _mean(change.now)
     about = f"{change.score} of {place}"
     if change.kind == "judge":
-        said = (
-            f"the judge of {change.score} measures otherwise than before: {before} became {now} on the same "
+        sentence = (
+            f"the judge of {change.score} measures differently: {before} became {now} on the same "
             "requests"
         )
     elif change.kind == "version":
-        said = _version_sentence(change)
+        sentence = _version_sentence(change)
     elif change.kind == "recovered":
-        said = f"{about} has recovered: {before} became {now}, since {moment(change.since)}"
+        sentence = f"{about} has recovered: {before} became {now}, since {moment(change.since)}"
     else:
         verb = "rose, where lower is better," if _rose(change) else "fell"
         what = f"the mean of {about}" if change.kind == "mix" else about
-        said = f"{what} {verb} from {before} to {now}, since {moment(change.since)}"
+        sentence = f"{what} {verb} from {before} to {now}, since {moment(change.since)}"
     if change.note:
-        said = f"{said}; {change.note}"
+        sentence = f"{sentence}; {change.note}"
     if change.new:
         named = (f"{one.name} = {one.value} ({moment(one.at)})" for one in change.new)
         since = "at the same moment" if change.kind == "version" else "since then"
-        said = f"{said}; new {since}: {', '.join(named)}"
-    return said
+        sentence = f"{sentence}; new {since}: {', '.join(named)}"
+    return sentence
 
 
 def _version_sentence(change: Change) -> str:
-    """Return which version is worse than which, since when, and by how much."""
+    """Return a sentence: which version is worse than which, since when, and by how much."""
     version = " ".join((change.service, change.segment.partition(":")[2])).strip()
     was, is_ = change.before.mean or 0.0, change.now.mean or 0.0
     lower, upper = change.now.lower - was, change.now.upper - was
@@ -54,7 +54,7 @@ def _version_sentence(change: Change) -> str:
 
 
 def moment(at: float) -> str:
-    """Return a time (unix seconds) as a person writes it, in UTC."""
+    """Format a time (unix seconds) in UTC, for people."""
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -116,8 +116,8 @@ class ChangeWriter:
             else meter().create_counter(str(alarms.name), alarms.unit, alarms.description)
         )
 
-    def write(self, change: QualityChange, said: str) -> None:
-        """Write a change; `said` is the same in one sentence."""
+    def write(self, change: QualityChange, sentence: str) -> None:
+        """Write a change; `sentence` is the same in one sentence."""
         if self._alarms is not None and change.kind != _GOOD_NEWS:
             named = _attributes_of(change.score, change.workflow, change.segment, change.kind)
             self._alarms.add(1, self._bound.fit(semconv.CHANGE_ALARMS.name, named))
@@ -131,7 +131,7 @@ class ChangeWriter:
                 observed_timestamp=at,
                 severity_number=SeverityNumber.INFO if is_good else SeverityNumber.WARN,
                 severity_text="INFO" if is_good else "WARN",
-                body=clean(said),
+                body=clean(sentence),
                 attributes=change_attributes(change),
                 event_name=str(semconv.EVENT_CHANGE),
             )

@@ -213,7 +213,7 @@ class OpenTelemetryExporter:
         if self._metrics is not None:
             self._metrics.gap_found(diagnosis, language)
 
-    def changed(self, change: QualityChange, said: str, resource: Mapping[str, str]) -> None:
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
         """Write the event of a change of quality, and count it if it is for the worse."""
         del resource  # this exporter writes under one name
         if self._change_writer is None:
@@ -224,7 +224,7 @@ class OpenTelemetryExporter:
             )
         token = otel_context.attach(context_of(None))
         try:
-            self._change_writer.write(change, said)
+            self._change_writer.write(change, sentence)
         finally:
             otel_context.detach(token)
 

@@ -101,7 +101,7 @@ def test_what_is_still_bad_in_the_second_week_is_told_again() -> None:
     changes = _changes(Watch().take(_slots((GOOD, BAD), last=FALL + 9 * DAY)))
     again = [change for change in changes if change.at > FALL + 7 * DAY]
     assert again
-    assert "people know of it already" in again[0].note
+    assert "still ongoing, notified before" in again[0].note
     assert {change.kind for change in changes} == {"fell"}
 
 

@@ -120,7 +120,7 @@ class Explains(ScoredElsewhere):
     def complete(self):
         return 0.0
 
-    def tells_itself(self, resource):
+    def notifies_itself(self, resource):
         return False
 
 
