@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -150,26 +151,29 @@ CASES = {
         ["2 captured (by hand), 0 exported, 2 dropped (sampled_out)", "raise RagMeter(sample_rate"],
     ),
 }
-RAGMETER = ("-c", "from ragmeter.cli.main import run; run()")
 HEALTHY = "Requests of this application are scored, and their scores go out."
 
 
-def examined(folder, parts, command=(*RAGMETER, "doctor", "app.py"), **environment):
-    (folder / "app.py").write_text(
-        "\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end"))
-    )
-    ended = run_python(*command, cwd=folder, env=plain_environment() | environment)
-    assert (ended.stdout, ended.returncode) == ("out\n", 7), ended.stderr
-    return ended.stderr[ended.stderr.index("ragmeter doctor: process") :]
+@pytest.fixture
+def examined(in_place, tmp_path):
+    def report(parts, started=None, **environment):
+        (tmp_path / "app.py").write_text(
+            "\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end"))
+        )
+        ended = (started or partial(in_place, "doctor", "app.py"))(**environment)
+        assert (ended.stdout, ended.returncode) == ("out\n", 7), ended.stderr
+        return ended.stderr[ended.stderr.index("ragmeter doctor: process") :]
+
+    return report
 
 
 @pytest.mark.parametrize(("parts", "environment", "wanted"), CASES.values(), ids=CASES)
-def test_what_is_wrong_is_said_with_what_mends_it(tmp_path, parts, environment, wanted):
+def test_what_is_wrong_is_said_with_what_mends_it(examined, parts, environment, wanted):
     receiver = OtlpReceiver()
     if environment.get("AT") == "refusing":
         environment = {"AT": f"{receiver.url}/no/such/path"}
     try:
-        said = examined(tmp_path, parts, **environment)
+        said = examined(parts, **environment)
     finally:
         receiver.close()
     for words in wanted:
@@ -179,11 +183,11 @@ def test_what_is_wrong_is_said_with_what_mends_it(tmp_path, parts, environment, 
     assert not re.search("private|secret-key|Kettle", said)
 
 
-def test_an_application_whose_scores_go_out_is_healthy(tmp_path):
+def test_an_application_whose_scores_go_out_is_healthy(examined):
     receiver = OtlpReceiver()
     parts = ["chain", "provider", "meter", "named"]
     try:
-        said = examined(tmp_path, parts, AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
+        said = examined(parts, AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
     finally:
         receiver.close()
     assert {span.name for span in receiver.spans} > {"retrieval"}
@@ -192,12 +196,10 @@ def test_an_application_whose_scores_go_out_is_healthy(tmp_path):
     assert HEALTHY in said
 
 
-def test_a_provider_that_only_the_exporter_knows_is_looked_at(tmp_path):
+def test_a_provider_that_only_the_exporter_knows_is_looked_at(examined):
     receiver = OtlpReceiver()
     try:
-        said = examined(
-            tmp_path, ["given"], AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop"
-        )
+        said = examined(["given"], AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
     finally:
         receiver.close()
     assert f"to {receiver.url}/v1/traces" in said
@@ -205,8 +207,11 @@ def test_a_provider_that_only_the_exporter_knows_is_looked_at(tmp_path):
     assert HEALTHY in said
 
 
-def test_the_variable_alone_has_a_process_examined(tmp_path):
-    said = examined(tmp_path, ["provider", "by hand"], ("app.py",), RAGMETER_DOCTOR="1")
+def test_the_variable_alone_has_a_process_examined(examined, tmp_path):
+    def started(**environment):
+        return run_python("app.py", cwd=tmp_path, env=plain_environment() | environment)
+
+    said = examined(["provider", "by hand"], started, RAGMETER_DOCTOR="1")
     assert "2 captured (by hand), 2 exported" in said
 
 

@@ -144,7 +144,8 @@ def test_every_command_stops_at_any_row(interrupted, place, arguments, says):
     assert (place / "labels.jsonl").read_text() == json.dumps(LABEL) + "\n"
 
 
-def test_twenty_kills_change_no_row(warm, place):
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_change_no_row(warm, place, kills):
     """Whenever it is killed, the same command goes on: rows and values are those of a run without a kill."""
     rows = (place / "data.jsonl").read_text().splitlines()[:600]
     (place / "data.jsonl").write_text("\n".join(rows))
@@ -155,7 +156,7 @@ def test_twenty_kills_change_no_row(warm, place):
     asked = ("evaluate", "data.jsonl", "--metrics", "my_metrics.py:short", "--out")
     start = partial(warm.start, RUN, *asked, cwd=place, env=dict(os.environ))
     moments = random.Random(7)
-    for _ in range(20):
+    for _ in range(kills):
         out = place / "killed.jsonl"
         before = out.stat().st_size if out.exists() else 0
         process = start("killed.jsonl")
