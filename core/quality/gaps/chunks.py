@@ -78,7 +78,7 @@ def read_chunk(text: str) -> ChunkTerms:
             kept.extend((*hashes, _END))
         if left <= 0:
             break
-    return ChunkTerms(rank_of(text), kept, figured_sentences(text))
+    return ChunkTerms(rank_of(text), kept[:], figured_sentences(text))  # without room to grow
 
 
 class ChunkSearch:

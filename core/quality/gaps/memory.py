@@ -1,6 +1,6 @@
 """What a meter or a server keeps to list knowledge gaps: two samples of requests a day, and one of chunks.
 
-Bounded: `DAYS` days of `REQUESTS` bad requests and as many others, and `CHUNKS` chunks; some 10 MB at most.
+Bounded: `DAYS` days of `REQUESTS` bad requests and as many others, and `CHUNKS` chunks; 10 to 12 MB.
 Two memories merge into the one of all their requests, so processes, servers and days give one list.  Locked:
 scores come on one thread, people look on another.
 """
