@@ -1,1 +1,1 @@
-"""The life of a request: one module per station, in the order in which it passes them."""
+"""The pipeline of a request: one module per stage."""

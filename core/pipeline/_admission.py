@@ -1,10 +1,9 @@
-"""How a judge's budget becomes a probability of being judged, known before a request is looked at.
+"""Turn a judge's budget into a probability of being judged, independent of the request itself.
 
-Refusing what is over the budget would judge the first requests of every burst and leave nothing to
-weigh them by.  `Admission` learns how many requests come and what judging one costs, and lowers
-the probability for all of them alike; that probability is what exporters write down, so that the
-sum of its inverses over the judged requests is the number of requests.  The judge's own budget
-stays behind it as a fuse: what that refuses is a missing value.
+Refusing requests over the budget would judge the first ones of every burst, with unknown weights. `Admission`
+estimates the request rate and the cost of judging one, and lowers the probability for all of them alike.
+Exporters record it, so that the sum of its inverses over the judged requests is the number of requests. The
+judge's own budget remains a fuse behind it: a request it refuses is a missing value.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ if TYPE_CHECKING:
 __all__ = ["Admission", "Arrivals"]
 
 WINDOW_S = 300.0
-"""Seconds over which arrivals are counted to estimate how many requests come."""
+"""Seconds of arrivals that estimate the request rate."""
 SLOT_S = 5.0
 """Seconds of one count."""
 MINUTE_S = 60.0
 """Budgets are given per minute."""
 SHORTEST_S = 10.0
-"""Arrivals are divided by at least this many seconds: three requests at the start are no flood."""
+"""Least divisor of arrivals, in seconds: three requests at the start are not a burst."""
 USED_SHARE = 0.8
-"""Share of the budget that is planned with; the rest is for bursts, so that the fuse seldom blows."""
+"""Share of the budget to plan with; the rest absorbs bursts, so that the fuse rarely blows."""
 LEAST = 2.0**-12
-"""The smallest probability: smaller ones would make weights that decide a mean alone."""
+"""The smallest probability: with smaller ones, single weights would dominate a mean."""
 WORST_SHARE = 0.5
-"""Share of the budget that requests kept for being bad may take."""
+"""Share of the budget for requests selected as bad."""
 WORST_BURST_S = 5.0
-"""Seconds' worth of them that may be judged at once."""
+"""Largest burst of those, in seconds of their share."""
 MEMORY = 0.05
 """Weight of the newest request in the running averages of cost."""
 FIRST_CALLS = 3.0
-"""Calls per request assumed until some were seen."""
+"""Calls per request assumed at the start."""
 
 
 class Arrivals:
-    """How many came recently: counts over the last `WINDOW_S` seconds. For one thread."""
+    """Counts of arrivals over the last `WINDOW_S` seconds. For one thread."""
 
     def __init__(self) -> None:
-        # Number of the slot, how many came in it, how many in the minute that ends with it.
+        # Number of the slot, arrivals in it, and arrivals in the minute that ends with it.
         self._slots: deque[tuple[float, int, int]] = deque()
         self._count = 0
         self._earlier = 0
@@ -57,7 +56,7 @@ class Arrivals:
         self._since: float | None = None
 
     def add(self, now: float) -> None:
-        """Count one."""
+        """Count an arrival."""
         if self._since is None:
             self._since = now
         number = now // SLOT_S
@@ -74,16 +73,16 @@ class Arrivals:
         self._busiest = max(self._busiest, minute)
 
     def per_second(self, now: float) -> float:
-        """Return how many came per second, within the window or since the first, if that is less."""
+        """Return arrivals per second, within the window or since the first one."""
         oldest = self._forget(now)
         if self._since is None or not self._count:
             return 0.0
-        # The oldest slot is counted whole, so the time is taken from its beginning.
+        # The oldest slot counts as a whole, so time starts at its beginning.
         covered = now - max(self._since, oldest * SLOT_S)
         return self._count / max(covered, SHORTEST_S)
 
     def busiest_minute(self, now: float) -> int:
-        """Return how many came in the busiest minute of the window."""
+        """Return the arrivals in the busiest minute of the window."""
         self._forget(now)
         return self._busiest
 
@@ -98,10 +97,10 @@ class Arrivals:
 
 
 class Admission:
-    """Says with which probability the next request is to be judged. Thread-safe.
+    """Sets the probability that the next request is judged. Thread-safe.
 
     Args:
-        budget: The judge's limits; None: `rate` it is.
+        budget: The judge's limits; None: always `rate`.
         rate: The probability where the budget suffices, 0.0 to 1.0.
         clock: Monotonic seconds.
     """
@@ -131,33 +130,33 @@ class Admission:
     def count_request(self) -> float:
         """Count a request and return its probability of being judged.
 
-        It follows from the requests before this one alone, and is `rate` or, where the budget
-        allows less, a power of two: few different weights.
+        It depends only on earlier requests, and is `rate` or, if the budget allows less, a power of two, to
+        keep the number of different weights small.
         """
         if self._budget is None:
             return self._rate
         self._budget.came()
         with self._lock:
             now = self._clock()
-            # A burst has to fit into the budget of its minute, however quiet the others are.
-            come_per_s = max(
+            # A burst has to fit into the budget of its minute, even if other minutes are quiet.
+            arrivals_per_s = max(
                 self._arrivals.per_second(now),
                 USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S,
             )
             self._arrivals.add(now)
             budget_per_s = self._requests_per_second()
-            if budget_per_s is None or not come_per_s:
+            if budget_per_s is None or not arrivals_per_s:
                 return self._rate
             left_per_s = USED_SHARE * budget_per_s - self._worst.per_second(now)
-            affordable = max(left_per_s / come_per_s, LEAST)
+            affordable = max(left_per_s / arrivals_per_s, LEAST)
             if affordable >= self._rate:
                 return self._rate
             return min(self._rate, 2.0 ** math.floor(math.log2(affordable)))
 
     def takes_worst(self) -> bool:
-        """Return whether there is room to judge a request for being bad, and take it.
+        """Reserve budget to judge a request selected as bad; return whether there was any.
 
-        The room was there, or not, before it was known that the request is bad.
+        Whether there is does not depend on the request.
         """
         with self._lock:
             budget_per_s = self._requests_per_second()
@@ -177,7 +176,7 @@ class Admission:
             return True
 
     def note_call(self, call: JudgeCall) -> None:
-        """Note a call to the judge."""
+        """Record a call to the judge."""
         if call.cached:
             return
         with self._lock:
@@ -189,7 +188,7 @@ class Admission:
                 )
 
     def with_cost(self, call: JudgeCall) -> JudgeCall:
-        """Return `call` with its cost, if the budget was given prices and it has none yet."""
+        """Return `call` with its cost, if the budget has prices and the call has no cost yet."""
         prices = self._prices
         if prices is None or call.cached or call.cost is not None:
             return call
@@ -198,9 +197,9 @@ class Admission:
         )
 
     def finish_request(self) -> None:
-        """Note that judging one request has ended: its calls are in.
+        """Record that all calls of a request are done.
 
-        Not for a request that the budget refused: it says nothing about what judging costs.
+        Not for a request that the budget refused, which says nothing about the cost of judging.
         """
         with self._lock:
             self._calls_per_request += MEMORY * (self._calls - self._calls_per_request)
@@ -215,17 +214,17 @@ class Admission:
             return None
         rates: list[float] = []
         if self._budget.calls_per_minute is not None:
-            # A warm cache makes requests cheap, never free: the divisor has a floor.
+            # A warm cache makes requests cheap, but not free: the divisor has a floor.
             rates.append(self._budget.calls_per_minute / max(self._calls_per_request, 0.1))
         if self._budget.tokens_per_minute is not None and self._tokens_per_request:
             rates.append(self._budget.tokens_per_minute / self._tokens_per_request)
         limit = None if self._prices is None else self._prices.cost_per_minute
         if limit is not None and self._cost_per_request:
             rates.append(limit / self._cost_per_request)
-        # Where processes share the limits, requests of each are chosen as all of them together allow.
+        # Processes that share the limits each plan with their part.
         return min(rates) * self._budget.part / 60.0 if rates else None
 
 
 def _moving_average(average: float, newest: float) -> float:
-    """Return the running average with one more value in it; the first value is the average."""
+    """Add a value to a running average; the first value is the average."""
     return average + MEMORY * (newest - average) if average else float(newest)

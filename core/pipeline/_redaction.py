@@ -1,8 +1,8 @@
-"""Passes every text through the user's redaction hook: those of a request, and those about it.
+"""Apply the user's redaction hook to every text of a request and of its scores.
 
-The pipeline calls this on the worker before metrics, judge, cache and exporters see a request, and
-again for what metrics and judge wrote.  A hook that raises or returns something else than text
-loses the request, or the explanations; both are counted.
+The pipeline calls this on the worker before metrics, judge, cache and exporters see a request, and again for
+the texts of scores. A hook that raises or returns something other than text loses the request, or the
+explanations; both are counted.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
 __all__ = ["Redact", "redacted_reference", "redacted_run", "redacted_scores", "without_texts"]
 
 Redact = Callable[[str], str]
-"""The user's hook: returns what may be seen of a text."""
+"""The user's hook: returns the redacted text."""
 
 
 def redacted_run(run: RagRun, redact: Redact) -> RagRun:
-    """Return `run` with every text replaced by what `redact` makes of it.
+    """Return `run` with every text redacted.
 
     Raises:
-        TypeError: `redact` returned something else than a string.
+        TypeError: `redact` returned something other than a string.
     """
     sample = run.sample
     contexts = _ContextRedaction(redact)
@@ -67,7 +67,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
 
 
 def redacted_reference(reference: Reference, redact: Redact) -> Reference:
-    """Return `reference` with its texts redacted; ids stay, fields not given stay not given."""
+    """Return `reference` with its texts redacted; ids and unset fields stay as they are."""
     fields: dict[str, Any] = {}
     for name in reference.model_fields_set:
         value = getattr(reference, name)
@@ -81,10 +81,10 @@ def redacted_reference(reference: Reference, redact: Redact) -> Reference:
 
 
 def redacted_scores(scores: Mapping[str, Score], redact: Redact) -> dict[str, Score]:
-    """Return `scores` with explanations and evidence redacted: a judge's words may quote anything.
+    """Return `scores` with explanations and evidence redacted, as a judge may quote any text.
 
     Raises:
-        TypeError: `redact` returned something else than a string.
+        TypeError: `redact` returned something other than a string.
     """
     return _rewrite_details(scores, lambda text: _text(text, redact))
 
@@ -130,7 +130,7 @@ def _optional(text: str | None, redact: Redact) -> str | None:
 
 
 class _ContextRedaction:
-    """Redacts contexts, each once: one that passed several stages stays one object in all of them."""
+    """Redacts each context once, so that one that passed several stages stays one object."""
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact

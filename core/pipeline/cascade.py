@@ -1,9 +1,9 @@
-"""Words, then a detector, then the judge: who is dearer is asked where who is cheaper is undecided.
+"""Judge in steps (words, a detector, the judge), a costlier one only where the cheaper one is undecided.
 
-A meter is given a `Cascade`; `JudgingSteps` says who is asked about one request, how probably.  What the
-cheaper one has decided is asked about all the same with a small probability, so every request's is above 0, and
-the means, weighed by the inverses, are those of all requests (Horvitz, Thompson 1952; as a design of two phases
-Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992, ch. 9).
+`JudgingSteps` selects the steps of one request and their probability. Decided requests go on to the next step
+with a small probability all the same, so that every probability is above 0 and means weighted by the inverses
+are those of all requests (Horvitz, Thompson 1952; as two-phase sampling in Särndal, Swensson, Wretman, *Model
+Assisted Survey Sampling*, 1992, ch. 9).
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 __all__ = ["JudgingSteps", "check_cascade"]
 
 _WORDS = ("support", "lexical_groundedness")
-"""What the words say, the first one that has a value."""
+"""Scores of the words step; the first with a value counts."""
 
 
 def check_cascade(cascade: Cascade | float | None, metrics: Sequence[Metric]) -> Cascade | None:
-    """Return a cascade if there is anyone to ask.
+    """Return the cascade of a meter with a judge or detector.
 
     Raises:
-        ConfigurationError: There is no one.
+        ConfigurationError: There is neither.
     """
-    if cascade is not None and not any(map(_is_dear, metrics)):
-        raise ConfigurationError("cascade has no one to ask; pass a judge or a detector")
-    return cast("Cascade | None", cascade)  # of a number `Sampling` has made one
+    if cascade is not None and not any(map(_is_costly, metrics)):
+        raise ConfigurationError("cascade needs a judge or a detector; pass one")
+    return cast("Cascade | None", cascade)  # `Sampling` has converted numbers
 
 
 class JudgingSteps:
-    """Who is asked about one request, step by step, and with which probability. For one thread at a time.
+    """The steps of judging one request, with their probabilities. For one thread at a time.
 
-    One draw decides whether chance alone has everyone asked. So no probability is below `Cascade.least`, and
-    those that chance chose are a fair picture of all, of every score.
+    One draw decides whether all steps run by chance. So no probability is below `Cascade.least`, and the
+    requests drawn are a representative sample for every score.
 
     Args:
-        cascade: Where who is undecided.
-        candidate: The request, as far as choosing by chance goes.
+        cascade: The undecided ranges.
+        candidate: The request's identity, for the draw.
         scores: Its free scores.
-        metrics: What would be measured without a cascade.
+        metrics: The metrics to measure without a cascade.
     """
 
     __slots__ = ("_by_chance", "_cascade", "_later", "_rates", "now", "spared")
@@ -60,30 +60,30 @@ class JudgingSteps:
         self._cascade = cascade
         self._by_chance = candidate.within("cascade", cascade.least)
         self._rates: dict[str, tuple[float, bool] | None] = {}
-        self.now: tuple[Metric, ...] = tuple(one for one in metrics if not _is_dear(one))
-        """What is measured at this step."""
+        self.now: tuple[Metric, ...] = tuple(one for one in metrics if not _is_costly(one))
+        """The metrics of this step."""
         self.spared: tuple[Metric, ...] = ()
-        """What is not measured, as who is cheaper has decided."""
+        """The metrics skipped because a cheaper step has decided."""
         detectors = tuple(one for one in metrics if _is_detector(one))
         judges = tuple(one for one in metrics if one.judged)
-        said = (_value(scores, name) for name in _WORDS)
-        value = next((one for one in said if one is not None), None)
-        # Who is asked later is taken to be: where a step fails, that one's value is missing, not unasked.
+        values = (_value(scores, name) for name in _WORDS)
+        value = next((one for one in values if one is not None), None)
+        # Later metrics count as asked: if a step before them fails, their values are missing, not skipped.
         self._later: tuple[Metric, ...] = ()
         if self._asks(value, cascade.words, (*detectors, *judges)):
             self._later = judges if detectors else ()
             self.now += detectors or judges
 
     def further(self, scores: Mapping[str, Score]) -> bool:
-        """Go on to the next step, when what is measured `now` has answered; return whether there is one.
+        """Go on to the next step, after the metrics of `now`; return whether there is one.
 
         Args:
-            scores: All that is known of the request.
+            scores: All scores of the request so far.
         """
         later, self._later = self._later, ()
         names = (name for one in self.now if _is_detector(one) for name in one.score_names)
         value = _value(scores, next(names, ""))
-        # Of what the words have decided chance has chosen this one: the detector changes nothing.
+        # Drawn by chance although the words had decided: the detector changes nothing.
         is_open = not later or self._rates[later[0].score_names[0]] == (1.0, self._by_chance)
         if not later or (is_open and not self._asks(value, self._cascade.detector, later)):
             return False
@@ -91,14 +91,14 @@ class JudgingSteps:
         return True
 
     def rate_of(self, score: str) -> tuple[float, bool] | None:
-        """Return with which probability a score was asked for, and whether chance alone would have; None: not.
+        """Return the probability of a score, and whether it was drawn by chance; None: not asked for.
 
-        Given that its request was chosen to be judged.
+        Conditional on its request being selected for judging.
         """
         return self._rates.get(score, (1.0, True))
 
     def with_probabilities(self, scores: Sequence[Score]) -> list[Score]:
-        """Return scores with the probability that they were asked for with."""
+        """Return scores with their `asked_with` and `asked_by_chance`."""
         found = []
         for score in scores:
             rate = self._rates.get(score.name)
@@ -112,7 +112,7 @@ class JudgingSteps:
     def _asks(
         self, value: float | None, undecided: tuple[float, float], metrics: tuple[Metric, ...]
     ) -> bool:
-        """Return whether these are asked, given what who is cheaper says, and note with which probability."""
+        """Return whether to run `metrics`, given the cheaper step's value; record their probability."""
         probability = self._cascade.probability(value, undecided)
         is_asked = self._by_chance or probability == 1.0
         rate = (probability, self._by_chance) if is_asked else None
@@ -131,5 +131,5 @@ def _is_detector(metric: Metric) -> bool:
     return metric.method == "detector"
 
 
-def _is_dear(metric: Metric) -> bool:
+def _is_costly(metric: Metric) -> bool:
     return metric.judged or _is_detector(metric)

@@ -1,8 +1,7 @@
-"""Counts every request once for the estimates of quality, with the probability that it was chosen with.
+"""Count every request once for the estimates of quality, with its sampling probability.
 
-A station beside the others: the scoring thread counts a request when its free scores are there, and again
-when a reference came late; what that returns counts the judged scores when they have come.  The
-sums themselves, and what is read off them, belong to `ragmeter.quality`.
+The scoring thread counts a request with its free scores, and again with a late reference; the returned
+callback counts the judged scores. The sums and estimates belong to `ragmeter.quality`.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["Counting", "OnJudged"]
 
 OnJudged = Callable[[Mapping[str, Score]], None]
-"""Counts the judged scores of a request; given all scores that are known of it."""
+"""Counts the judged scores of a request, given all its scores."""
 
 
 class Counting:
-    """Counts requests. For one thread; what it returns may be called on any.
+    """Counts requests. For one thread; the returned callbacks may run on any.
 
     Args:
         table: Holds the sums.
-        population: Says which judged scores a request is a case of.
-        scores_all: Whether requests are scored that are sampled out (``keep="worst"``).
-        guard: Contains our own errors: a request goes on whatever becomes of its count.
-        versions: Compares new versions with those before; None: no one wants to know.
+        population: Tells which judged scores apply to a request.
+        scores_all: Whether sampled-out requests are scored, too (``keep="worst"``).
+        guard: Contains internal errors, so that a request goes on in any case.
+        versions: Compares new versions with the one before; None: no alarms.
     """
 
     def __init__(
@@ -64,17 +63,17 @@ class Counting:
         choice: Choice | None,
         asked: JudgingSteps | None = None,
     ) -> OnJudged | None:
-        """Count a request that was scored for free; return what counts its judged scores.
+        """Count a request with its free scores; return the callback for its judged scores.
 
         Args:
             run: The request.
             scores: Its free scores.
-            verdict: What these say together.
-            choice: What becomes of it.
-            asked: Which of the judged scores it is asked for; None: all.
+            verdict: Their verdict.
+            choice: Whether it is exported and judged.
+            asked: The steps of its cascade; None: no cascade.
         """
         if choice is None and not self._scores_all:
-            return None  # not among those whose mean is estimated
+            return None  # not in the estimated population
         if self._versions is not None:
             with self._guard:
                 self._versions.add(run, scores, verdict)
@@ -87,7 +86,7 @@ class Counting:
             if counted is not None and judged and choice is not None and choice.unjudged is None:
                 probability = choice.chances.judge_sample_rate
                 if self._scores_all:
-                    # Those that were sampled out were seen, too.
+                    # The population includes sampled-out requests.
                     probability *= choice.chances.sample_rate
                 by_chance = choice.chances.judge_selection == "sampled"
                 return self._on_judged(counted, judged, probability, asked, by_chance=by_chance)
@@ -96,16 +95,15 @@ class Counting:
     def count_reference(
         self, before: RagRun, run: RagRun, scores: Mapping[str, Score], selection: Selection
     ) -> OnJudged | None:
-        """Count what the first reference of a request made possible; later ones change no sum.
+        """Count the scores made possible by a request's first reference; later references change no sum.
 
-        Requests that are known only because they are bad are left out: the others of their kind
-        were forgotten.
+        Requests selected only for being bad are left out: they are no sample of their kind.
 
         Args:
-            before: The request as it was.
+            before: The request without its reference.
             run: The request with its reference.
             scores: The free scores that the reference made possible.
-            selection: How it came to be exported.
+            selection: Why it was exported.
         """
         if before.sample.reference is not None or run.sample.reference is None:
             return None
@@ -116,7 +114,7 @@ class Counting:
             judged = [one for one in self._population.scores_of(run.sample) if one not in earlier]
             counted = self._table.count_request(run, scores, judged, about=" with reference")
             if counted is not None and judged:
-                # Whatever is asked about it now is asked about every request that is amended.
+                # Every amended request gets these judged scores.
                 return self._on_judged(counted, judged, 1.0)
         return None
 

@@ -1,9 +1,8 @@
-"""How long the end of a process waits for the pipeline, and for whom.
+"""Decide how long the exit of a process waits for the pipeline, the judge and the exporters.
 
-What is left to do here, scoring, is finished.  A judge or a backend that is dead must not hold up a
-program that has ended, and from here it looks like one that thinks: both are waited for while something
-comes of it.  With everything dead, a program is held up for less than two seconds.  A judge that is known
-to take longer has longer: some multiple of what its answers took.
+Remaining scoring work is finished. A dead judge or backend must not delay the exit, and cannot be
+distinguished from a slow one: the exit waits for both while they make progress. If everything is dead, the
+delay is less than two seconds. A slow judge gets a multiple of its recent response time.
 """
 
 from __future__ import annotations
@@ -20,32 +19,32 @@ __all__ = ["Patience", "PipelineEnding", "Signs"]
 logger = logging.getLogger("ragmeter")
 
 OWN_WORK_S = 10.0
-"""Seconds that the exit is held up altogether, unless the user says how long."""
+"""Longest delay of the exit in seconds, unless the user sets one."""
 SILENCE_S = 1.5
-"""Seconds of these in which neither judge nor exporters have got anything done."""
+"""Seconds to wait without any progress by judge or exporters."""
 JUDGE_SHARE = 0.8
-"""Share of the silence that is the judge's: the rest is for writing what there is without it."""
+"""Share of that for the judge; the rest is for exporting without its scores."""
 TIMES_USUAL = 3.0
-"""A judge may be silent for this many times as long as its slowest recent answer took."""
+"""A judge may take this multiple of its slowest recent response time."""
 WORTH_SAYING_S = 1.0
-"""Seconds that the end has waited in vain from which on it says so."""
+"""Seconds of waiting in vain from which a warning is logged."""
 
 
 class Signs(NamedTuple):
-    """What judge and exporters have got done so far."""
+    """Progress of judge and exporters."""
 
     at: float
-    """When that was, the last time of which it is known (monotonic)."""
+    """Time of the last known progress (monotonic)."""
     held: object
-    """What exporters hold that they were given: it changes at moments that no one tells."""
+    """What exporters hold: it changes at unknown times."""
 
 
 class Patience:
-    """What is left of the time in which others may be silent.
+    """The remaining time to wait without progress.
 
     Args:
-        seconds: How long that is.
-        signs: Returns their latest signs of life.
+        seconds: That time.
+        signs: Returns the latest progress.
     """
 
     def __init__(self, seconds: float, signs: Callable[[], Signs]) -> None:
@@ -59,14 +58,13 @@ class Patience:
         share: float = 1.0,
         usual_s: float = 0.0,
     ) -> bool:
-        """Wait until others are `done`, or silent for too long, until `deadline` (monotonic).
+        """Wait until all is `done`, there is no progress for too long, or `deadline` (monotonic).
 
         Args:
-            done: Waits for so many seconds; returns whether all is done.
-            deadline: When the wait ends, whatever they do.
-            share: How much of the patience this may cost.
-            usual_s: How long they are known to be silent when all is well. What this takes beyond
-                the share costs no patience.
+            done: Waits for a number of seconds; returns whether all is done.
+            deadline: The end of the wait in any case.
+            share: Share of the patience to spend.
+            usual_s: Usual time without progress. Waiting beyond the share costs no patience.
         """
         allowed_s = self._left_s * share
         longest_s = max(allowed_s, TIMES_USUAL * usual_s)
@@ -81,28 +79,28 @@ class Patience:
                 spent_s = min(now - silent_since, allowed_s)
                 self._left_s = max(0.0, self._left_s - spent_s)
                 return False
-            # A sign early in that time does not begin it again at its end.
+            # Count from the progress itself, not from when it was noticed.
             silent_since = now if signs.held != seen.held else max(silent_since, signs.at)
             seen = signs
 
 
 class Flushes(Protocol):
-    """A pipeline, as far as the end of the process is concerned."""
+    """The pipeline, as seen by the exit."""
 
     def signs(self) -> Signs:
-        """Return when the judge or an exporter has got something done, and what exporters hold."""
+        """Return the latest progress of judge and exporters."""
         ...
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:
-        """Wait until everything is exported; return whether that came true."""
+        """Wait until everything is exported; return whether it is."""
         ...
 
 
 class PipelineEnding:
-    """Flushes a pipeline as the process ends, perhaps more than once, within one limit.
+    """Flushes a pipeline at exit, perhaps several times, within one limit.
 
     Args:
-        given_s: Seconds that the user allows for everything; None: as described above.
+        given_s: The user's limit for everything, in seconds; None: as described above.
     """
 
     def __init__(self, given_s: float | None) -> None:
@@ -111,7 +109,7 @@ class PipelineEnding:
         self._patience: Patience | None = None
 
     def flush(self, pipeline: Flushes) -> None:
-        """Flush within what is left of the time; say so, once, when that was not enough."""
+        """Flush within the remaining time; log a warning, once, if that is not enough."""
         first = self._patience is None
         patience = self._patience or Patience(self._silence_s, pipeline.signs)
         self._patience = patience
@@ -119,7 +117,7 @@ class PipelineEnding:
         done = pipeline.flush(began + self._left_s, patience)
         took = time.monotonic() - began
         self._left_s = max(0.0, self._left_s - took)
-        # An exporter that fails at once was not waited for: its error is logged where it was contained.
+        # An exporter that fails at once causes no wait; its error is logged elsewhere.
         if first and not done and took >= min(self._silence_s, WORTH_SAYING_S):
             logger.warning(
                 "ragmeter: the process ends after %.1f s in which the judge or an exporter was not done: "

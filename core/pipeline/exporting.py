@@ -1,9 +1,9 @@
-"""The exporters: one bounded queue for each, so that none can hold up another.
+"""Export results: one bounded queue and thread per exporter, so that none can block another.
 
-A raising exporter is counted, a hanging one fills its own queue and loses its own oldest
-runs, and neither flush nor shutdown waits for one longer than its time limit.  Each exporter is called
-on its queue's thread alone, side by side with the others; only one that hangs is asked to shut down by
-another.  A request is exported when every exporter is through with it and at least one has taken it.
+Errors of an exporter are counted; a hanging one fills its own queue and loses its own oldest runs, and
+neither flush nor shutdown waits for it beyond its time limit. Each exporter is called on its own thread only,
+except that a hanging one is shut down from another. A request counts as exported when all exporters are done
+with it and at least one has accepted it.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ __all__ = ["Destinations", "ExportQueues"]
 logger = logging.getLogger("ragmeter")
 
 BATCH = 64
-"""Runs handed to an exporter at a time, at most."""
+"""Most runs per export call."""
 LONGEST_PAUSE_S = 5.0
-"""Between two attempts at runs that an exporter could not take."""
+"""Longest pause between two attempts to export runs, in seconds."""
 LAST_S = 0.1
-"""Seconds that an exporter has at least to shut down, however late it is."""
+"""Least seconds for an exporter to shut down."""
 
 
 class _Outgoing:
-    """A result on its way to every exporter; counts its request once, when the last is through."""
+    """A result on its way to all exporters; counts its request when the last one is done."""
 
     __slots__ = ("_counters", "_exporters", "_lost", "_taken", "_through", "result")
 
@@ -69,11 +69,11 @@ class _Outgoing:
         self._through = count(1)
 
     def through(self, lost: str | None, *, carries: bool = False) -> None:
-        """Note that one exporter has taken it, or why it has not.
+        """Record that one exporter is done with it.
 
         Args:
-            lost: Why; None: it has.
-            carries: Whether the request is lost where this exporter has lost it.
+            lost: Why the exporter lost it; None: accepted.
+            carries: Whether the request is lost with it.
         """
         if lost is None:
             self._taken = True
@@ -88,7 +88,7 @@ class _Outgoing:
 
 
 class _Step:
-    """One call of an exporter's `flush` or `shutdown`, made by the thread that gets to it first."""
+    """One call of an exporter's `flush` or `shutdown`, by the first thread that reaches it."""
 
     def __init__(self, call: Callable[[float], object], deadline: float, guard: Guard) -> None:
         self._call = call
@@ -101,11 +101,11 @@ class _Step:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has begun."""
+        """Whether the call has begun."""
         return self._turn.locked()
 
     def extend(self, deadline: float) -> None:
-        """Let it take until `deadline`, if that is later than it was."""
+        """Extend its deadline to `deadline`, if that is later."""
         self._deadline = max(self._deadline, deadline)
 
     def __call__(self) -> None:
@@ -121,17 +121,17 @@ class _Step:
                 self._ended.ring()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until it has ended, until `deadline` (monotonic); return whether it has."""
-        # A bell, not an event: Ctrl-C while one waits for an event may keep its lock, and with it who sets it.
+        """Wait for its end until `deadline` (monotonic); return whether it has ended."""
+        # A bell, not an event: Ctrl-C during `Event.wait` may keep its lock, and block whoever sets it.
         while not self._has_ended and (left_s := remaining(deadline)):
             self._ended.wait(min(left_s, LOOK_S))
         if self._has_ended:
-            self._ended.ring()  # for the next one who waits
+            self._ended.ring()  # wake the next waiter
         return self._has_ended
 
 
 class _ExportQueue:
-    """One exporter and the queue to it."""
+    """One exporter with its queue."""
 
     def __init__(
         self,
@@ -151,8 +151,8 @@ class _ExportQueue:
         self._flushing: tuple[_Step, Errand | None] | None = None
         self._closing: _Step | None = None
         self.settled_at = -math.inf
-        """When the exporter last had done with a batch (monotonic)."""
-        # What the exporter is at just now; the thread that takes it out says what became of it.
+        """When the exporter last finished a batch (monotonic)."""
+        # The batch being exported; the thread that takes it out settles it.
         self._at_work: deque[Sequence[_Outgoing]] = deque()
         self._giving_up = Bell()
         self._gave_up = False
@@ -171,20 +171,20 @@ class _ExportQueue:
 
     @property
     def backlog(self) -> int:
-        """Runs that wait for the exporter or that it has not delivered yet."""
+        """Runs that are queued, or that the exporter has not delivered yet."""
         return len(self.worker) + self.worker.working + self.n_held()
 
     def _leave_to_parent(self) -> None:
-        # In a forked child: what was under way is the parent's.
+        # In a forked child: current work belongs to the parent.
         self._flushing = self._closing = None
         self._at_work = deque()
         self._giving_up = Bell()
         self._gave_up = False
 
     def flush(self, deadline: float) -> _Step:
-        """Have the exporter flush when nothing waits for it any more; does not wait for it.
+        """Queue a flush of the exporter behind all waiting runs; does not wait for it.
 
-        A flush that has not begun, because the exporter hangs, serves for this one, too, and comes later.
+        A queued flush that has not begun, as the exporter hangs, is postponed and reused.
         """
         if self._flushing is not None:
             flushing, errand = self._flushing
@@ -194,12 +194,12 @@ class _ExportQueue:
         flushing = _Step(self._flush, deadline, self._flush_guard)
         errand = self.worker.errand(flushing)
         if errand is None:
-            copy_context().run(_run_beside, flushing)  # no thread can be had any more
+            copy_context().run(_run_beside, flushing)  # no more threads can be started
         self._flushing = flushing, errand
         return flushing
 
     def shut_down(self, deadline: float) -> _Step:
-        """Have the exporter shut down when nothing waits for it any more; does not wait for it."""
+        """Queue a shutdown of the exporter behind all waiting runs; does not wait for it."""
         closing = self._closing = self._closing or _Step(
             self._shut_down, deadline, self._shutdown_guard
         )
@@ -209,8 +209,8 @@ class _ExportQueue:
         return closing
 
     def give_up(self, closing: _Step) -> None:
-        """Count what has not gone out, and tell an exporter that hangs to shut down all the same."""
-        # First, or a flush that another thread waits in would take what is given up for done.
+        """Count what was not exported, and shut down even a hanging exporter."""
+        # First, or a flush on another thread would count the dropped runs as done.
         self._gave_up = not self.worker.flush(0.0)
         self._giving_up.ring()
         self.worker.close(0.0)
@@ -240,7 +240,7 @@ class _ExportQueue:
                 self._counters.export_failed(f"{self.name}:shutdown", held)
 
     def n_held(self) -> int:
-        """Return how many runs the exporter keeps that it was given."""
+        """Return the number of runs that the exporter holds."""
         held = 0
         if isinstance(self.exporter, HoldsRuns):
             with self._backlog_guard:
@@ -273,20 +273,20 @@ class _ExportQueue:
             retry = 0 if len(waiting) < len(batch) else retry + 1
             batch = waiting
             if self._giving_up.wait(pause_s):
-                return  # who gives up counts them
+                return  # `give_up` counts them
 
     def _say_waiting(self, error: TryLaterError, count: int) -> None:
         if self._may_log.allows("later"):
             logger.warning(
-                "ragmeter: %s cannot take scores just now (%s): %d requests wait, and it is asked again "
-                "(said once a minute)",
+                "ragmeter: %s cannot take scores for now (%s): %d requests wait for a retry "
+                "(logged once a minute)",
                 self.name,
                 loggable(error),
                 count,
             )
 
     def _keep(self, batch: Sequence[_Outgoing], waiting: Sequence[_Outgoing]) -> bool:
-        """Go on with what is left of a batch; return False where it was given up meanwhile."""
+        """Go on with the rest of a batch; return False if it was given up meanwhile."""
         try:
             self._at_work.pop()
         except IndexError:
@@ -300,11 +300,11 @@ class _ExportQueue:
         return True
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
-        """Say of the batch under way what became of it, unless it was given up.
+        """Settle the current batch, unless it was given up.
 
         Args:
-            reason: Why runs were lost, if any were.
-            lost: How many; None: all.
+            reason: Why runs were lost, if any.
+            lost: Number of lost runs; None: all.
         """
         try:
             batch = self._at_work.pop()
@@ -315,7 +315,7 @@ class _ExportQueue:
         if lost:
             name = self.name if reason == "export" else f"{self.name}:{reason}"
             self._counters.export_failed(name, lost)
-        taken = len(batch) - lost  # runs are written in order: what is lost is mostly the last
+        taken = len(batch) - lost  # runs are written in order: the last ones are usually lost
         for number, outgoing in enumerate(batch):
             outgoing.through(None if number < taken else reason, carries=self._carries)
 
@@ -325,14 +325,14 @@ class _ExportQueue:
 
 
 class ExportQueues:
-    """Hands results to exporters, each on a thread of its own.
+    """Passes results to exporters, each on its own thread.
 
     Args:
-        exporters: Where results go.
-        counters: Where requests are counted as exported, and losses as ``export_errors``.
+        exporters: The exporters.
+        counters: Counts exported requests, and losses as ``export_errors``.
         guard_for: Makes a guard for a component.
-        queue_size: Results that may wait per exporter.
-        queue_bytes: Bytes that may wait per exporter.
+        queue_size: Most waiting results per exporter.
+        queue_bytes: Most waiting bytes per exporter.
     """
 
     def __init__(
@@ -356,7 +356,7 @@ class ExportQueues:
     def add(
         self, exporter: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
     ) -> None:
-        """Give results to this one, too, from now on; others publish how it does."""
+        """Add an exporter; the others publish its `differences`."""
         from ragmeter.exporters.changes import ObservesShadows  # noqa: PLC0415 -- only with a shadow
 
         for queue in self._queues:
@@ -369,29 +369,29 @@ class ExportQueues:
 
     @property
     def backlog(self) -> dict[str, int]:
-        """Runs that wait for an exporter or that it has not delivered yet, by exporter class."""
+        """Runs not delivered yet, by exporter class."""
         backlog: Counter[str] = Counter()
         for queue in self._queues:
             backlog[queue.name] += queue.backlog
-        return dict(backlog)  # with those of which nothing waits: that is known
+        return dict(backlog)  # including zeros, which are known
 
     @property
     def settled_at(self) -> float:
-        """When an exporter last had done with what it was given (monotonic)."""
+        """When any exporter last finished a batch (monotonic)."""
         return max((queue.settled_at for queue in self._queues), default=-math.inf)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that wait for an exporter, for the one with the most."""
+        """Most bytes waiting for one exporter."""
         return max((queue.worker.size_bytes for queue in self._queues), default=0)
 
     @property
     def n_held(self) -> tuple[int, ...]:
-        """Runs that each exporter keeps."""
+        """Runs that each exporter holds."""
         return tuple(queue.n_held() for queue in self._queues)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
-        """Give a result to every exporter. Never blocks."""
+        """Queue a result for every exporter. Never blocks."""
         queues = self._queues
         outgoing = _Outgoing(result, max(1, len(queues)), self._counters)
         if not queues:
@@ -401,26 +401,26 @@ class ExportQueues:
             queue.worker.put(outgoing, size_bytes)
 
     def start(self) -> None:
-        """Start the exporters' threads. To be called below no lock; see `start_elsewhere`."""
+        """Start the exporters' threads. The caller must hold no lock; see `start_elsewhere`."""
         for queue in self._queues:
             queue.worker.start()
 
     def judge_called(self, call: JudgeCall) -> None:
-        """Tell the exporters that publish calls to the judge."""
+        """Notify the exporters that publish judge calls."""
         for queue in self._queues:
             if isinstance(queue.exporter, ObservesJudge):
                 with self._judge_guard:
                     queue.exporter.judge_called(call)
 
     def retrieval_unseen(self, framework: str, reason: str) -> None:
-        """Tell the exporters that count requests whose retrieval was not seen."""
+        """Notify the exporters that count unseen retrievals."""
         for queue in self._queues:
             if isinstance(queue.exporter, ObservesUnseenRetrievals):
                 with self._judge_guard:
                     queue.exporter.retrieval_unseen(framework, reason)
 
     def flush(self, deadline: float) -> bool:
-        """Wait until everything is written and pushed out, until `deadline` (monotonic)."""
+        """Export and flush everything until `deadline` (monotonic); return whether that succeeded."""
         steps = [queue.flush(deadline) for queue in self._queues]
         done = True
         for step in steps:
@@ -428,19 +428,19 @@ class ExportQueues:
         return done
 
     def close(self, deadline: float) -> None:
-        """Write what can be written until `deadline` (monotonic), then shut the exporters down."""
+        """Export until `deadline` (monotonic), then shut the exporters down."""
         steps = [queue.shut_down(deadline) for queue in self._queues]
         for queue, step in zip(self._queues, steps, strict=True):
             if not step.wait(deadline):
                 queue.give_up(step)
 
     def before_fork(self, deadline: float) -> None:
-        """Let no exporter be in the middle of something, if that is so before `deadline`."""
+        """Pause the exporters between two batches, or until `deadline`."""
         for queue in self._queues:
             queue.worker.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
-        """Let the exporters go on."""
+        """Resume the exporters."""
         for queue in self._queues:
             queue.worker.after_fork_in_parent()
 
@@ -451,16 +451,15 @@ def _run_beside(step: _Step) -> None:
 
 
 class Destinations:
-    """What the exporters are asked outside their queues: whether they deliver, and what they measure.
+    """Calls to exporters outside their queues: whether they deliver, and what they measure.
 
     For one thread. An exporter may lack a destination (OpenTelemetry without an SDK delivers nothing), and
-    may want the free scores of requests that it is not given to write.  Both are optional methods; an
-    exporter without them delivers what it is given and nothing else.
+    may want the free scores of requests that are not exported. Both methods are optional.
 
     Args:
         exporters: The meter's exporters.
-        counters: Where results without a destination are counted.
-        no_data: Logs it, once.
+        counters: Counts results without a destination.
+        no_data: Logs them, once.
         guard_for: Makes a guard for a component.
     """
 
@@ -485,9 +484,9 @@ class Destinations:
         return bool(self._measuring)
 
     def any_delivers(self) -> bool:
-        """Return whether the next result reaches anything, and count the exporters it does not reach.
+        """Return whether the next result reaches an exporter; count those it does not reach.
 
-        Without any exporter that is what was asked for, and True.
+        True without any exporter: the user asked for that.
         """
         mute = [one for one in self._uncertain if not self._delivers(one)]
         if not mute:
@@ -501,7 +500,7 @@ class Destinations:
         return True
 
     def measure(self, scored: ScoredRun) -> None:
-        """Hand the free scores of a request that is not exported to the exporters that measure them."""
+        """Pass the free scores of a request that is not exported to `MeasuresEveryRequest` exporters."""
         for exporter in self._measuring:
             with self._measure_guard:
                 exporter.measure(scored)
@@ -509,4 +508,4 @@ class Destinations:
     def _delivers(self, exporter: MayLackDestination) -> bool:
         with self._guard:
             return exporter.delivers()
-        return True  # it failed to say: what it cannot deliver it will count itself
+        return True  # it raised: it will count what it cannot deliver

@@ -1,8 +1,7 @@
-"""A request waits here for its judged scores, for at most ``hold_s``.
+"""Hold requests for their judged scores, for at most ``hold_s``.
 
-`Pending` is a run whose judged scores are still to come: it goes out once, whole, when they arrive in
-time, or twice, when they do not.  `Holding` keeps those that wait, lets them out when their time
-comes or when too many wait, and remembers what went out, for references and feedback to come.
+A `Pending` run is exported once if its judged scores arrive in time, else twice. `Holding` releases runs when
+they are due or too many wait, and remembers exported ones for late references and feedback.
 """
 
 from __future__ import annotations
@@ -32,54 +31,54 @@ from .scoring import MetricSet
 __all__ = ["Holding", "Pending", "PendingJob"]
 
 RELEASE_S = 5.0
-"""Seconds that are waited, at most, until everything that is held has been let out."""
+"""Longest wait of `release_all`, in seconds."""
 
 
 @dataclass(eq=False)
 class Pending:
-    """A run that waits for judged scores. Thread-safe: exported at most once whole and once late."""
+    """A run that waits for judged scores. Thread-safe: exported at most once, and once more as late."""
 
     run: RagRun
     scores: dict[str, Score]
-    """What is known already."""
+    """The scores so far."""
     out: Callable[[ScoredRun, int], None]
-    """Takes what goes out, and its size in bytes."""
+    """Receives a result to export and its size in bytes."""
     metrics: MetricSet
-    """The meter's metrics: scores go out in their order."""
+    """The meter's metrics, which order the scores."""
     chances: Chances
-    """How it came to be scored and judged."""
+    """Its sampling probabilities."""
     size_bytes: int = 0
-    """What it holds on to, estimated."""
+    """Estimated memory it holds."""
     due_at: float = 0.0
-    """When it goes out with what is there (monotonic)."""
+    """When it is exported with the scores so far (monotonic)."""
     revision: str = ""
-    """Names what was learned about the run after it went out: everything is late then, and goes out even
-    without scores. Empty: its first scores."""
+    """Name of an amendment after the first export: all results are late then, and exported even without
+    scores. Empty: the first scores."""
     rules: VerdictRules = VerdictRules()  # noqa: RUF009 -- frozen
-    """What its scores say together."""
+    """Rules of its verdict."""
     before: ExportedRequest | None = None
-    """What is remembered of its earlier results."""
+    """Its earlier results, if remembered."""
     on_judged: OnJudged | None = None
-    """Counts its judged scores when they have come; None: they are not counted."""
+    """Counts its judged scores; None: not counted."""
     verdict: Verdict | None = None
-    """What `scores` say together, where that is known; None: it is found out."""
+    """Verdict of `scores`, if known; None: computed when needed."""
 
     def __post_init__(self) -> None:
         self._values = {} if self.before is None else dict(self.before.values)
-        self._said = None if self.before is None else self.before.verdict
+        self._last_verdict = None if self.before is None else self.before.verdict
         self._shown: frozenset[str] | None = frozenset() if self.revision else None
         self._done = False
-        # One may take it. Reentrant: a signal handler may flush on top of a flush.
+        # Taken by one thread. Reentrant: a signal handler may flush during a flush.
         self._release = [True]
         self._lock = threading.RLock()
 
     def left_s(self, now: float) -> float:
-        """Return the seconds until it has been held long enough; 0.0 when it has gone out, too."""
+        """Return the seconds until it is due; 0.0 if it was exported."""
         return 0.0 if self._done else max(0.0, self.due_at - now)
 
     @property
     def was_refused(self) -> bool:
-        """Whether the judge's budget, a fuse, refused a score of it."""
+        """Whether the judge's budget refused one of its scores."""
         with self._lock:
             return any(
                 score.status == "skipped" and score.error_type == "budget"
@@ -87,60 +86,60 @@ class Pending:
             )
 
     def add(self, scores: Sequence[Score]) -> None:
-        """Add scores that came in; nothing is exported yet."""
+        """Add scores, without exporting."""
         with self._lock:
             self.verdict = None
             self.scores.update((score.name, score) for score in scores)
 
     def asks_further(self, asked: JudgingSteps) -> bool:
-        """Return whether a cascade goes on, given what is known by now."""
+        """Return whether a cascade goes on, given the scores so far."""
         with self._lock:
             return asked.further(self.scores)
 
     def add_missing(self, scores: Sequence[Score]) -> None:
-        """Add those scores that have not come in by themselves."""
+        """Add scores that are still missing."""
         with self._lock:
             for score in scores:
                 self.scores.setdefault(score.name, score)
 
     def count(self) -> None:
-        """Count its judged scores: all have come in that will."""
+        """Count its judged scores, once they are complete."""
         if self.on_judged is not None:
             with self._lock:
                 scores = dict(self.scores)
             self.on_judged(scores)
 
     def release(self) -> None:
-        """Export the run with what is there: it has been held long enough."""
+        """Export the run with the scores so far."""
         with self._lock:
             if self._shown is not None or not self._release:
                 return
             self._release.clear()
             self._shown = frozenset(self.scores)
-            # Below the lock: who finishes it now says that all of it has gone out.
-            result = self._result(dict(self.scores), self._unsaid_verdict(), late=False)
+            # Under the lock: `finish` reports the export as complete.
+            result = self._result(dict(self.scores), self._new_verdict(), late=False)
             self.out(result, self.size_bytes)
 
     def finish(self) -> None:
-        """Export what has not been exported yet: everything has come in."""
+        """Export the scores not exported yet, now that all are known."""
         with self._lock:
             shown = self._shown
             rest = {n: s for n, s in self.scores.items() if shown is None or n not in shown}
             self._shown = frozenset(self.scores)
             self._done = True
-            verdict = self._unsaid_verdict()
+            verdict = self._new_verdict()
         if shown is None or rest or self.revision:
             self.out(self._result(rest, verdict, late=shown is not None), self.size_bytes)
 
-    def _unsaid_verdict(self) -> Verdict | None:
-        """Return what everything known says together; None, too, when that has been said before."""
+    def _new_verdict(self) -> Verdict | None:
+        """Return the verdict of all scores; None also if it was exported before."""
         verdict = self.verdict
         if verdict is None:
             self._values.update(known_values(self.scores))
             verdict = self.rules.of_values(self._values, self.run.sample.status)
-        if verdict == self._said:
+        if verdict == self._last_verdict:
             return None
-        self._said = verdict
+        self._last_verdict = verdict
         return verdict
 
     def _result(
@@ -182,22 +181,22 @@ class PendingJob:
 
     @property
     def sample(self) -> RagSample:
-        """What is judged."""
+        """The sample to judge."""
         return self._pending.run.sample
 
     @property
     def size_bytes(self) -> int:
-        """What it holds on to, estimated."""
+        """Estimated memory it holds."""
         return self._pending.size_bytes
 
     def judged(self, scores: Sequence[Score]) -> None:
-        """Take the scores of one metric."""
+        """Add the scores of one metric."""
         if self._asked is not None:
             scores = self._asked.with_probabilities(scores)
         self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
 
     def further(self) -> bool:
-        """Go on to what a cascade has measured next."""
+        """Go on to the next metrics of a cascade, if any."""
         asked = self._asked
         if asked is None or not self._pending.asks_further(asked):
             return False
@@ -205,25 +204,25 @@ class PendingJob:
         return True
 
     def done(self, skipped: str | None) -> None:
-        """All metrics have answered, or `skipped` says why they were not asked."""
+        """Finish: all metrics are done, or `skipped` is the reason they were not run."""
         self._end(self._pending, self._wanted, skipped, self._asked)
 
 
 class Holding:
-    """Holds requests until their judged scores have come in or their time is over.
+    """Holds requests until their judged scores arrive or they are due.
 
     Args:
         metrics: The meter's metrics.
-        window: Remembers what went out.
-        out: Takes what goes out, and its size in bytes: the exporters' queues.
-        redacted: Passes what metrics and judge wrote through the user's hook.
-        counters: Where requests that were not judged are counted.
-        admission: Learns what judging took.
-        rules: What a request's scores say together.
-        positions: Where a score stands in its stream.
-        hold_s: Seconds that a request is held.
-        max_items: How many may be held.
-        max_bytes: How many bytes may be held.
+        window: Remembers exported runs.
+        out: Queues a result, with its size in bytes, for the exporters.
+        redacted: Applies the user's redaction hook to scores.
+        counters: Counts requests that were not judged.
+        admission: Learns the cost of judging.
+        rules: Rules of verdicts.
+        positions: Positions of scores in their streams.
+        hold_s: Longest hold in seconds.
+        max_items: Most held requests.
+        max_bytes: Most held bytes.
     """
 
     def __init__(
@@ -253,7 +252,7 @@ class Holding:
         self._max_items = max_items
         self._max_bytes = max_bytes
         self._fresh()
-        fork.forget(self._fresh)  # in a child: what waits goes out in the parent
+        fork.forget(self._fresh)  # a forked child holds nothing: the parent exports
 
     def _fresh(self) -> None:
         self._held: list[Pending] = []
@@ -268,22 +267,22 @@ class Holding:
         on_judged: OnJudged | None = None,
         verdict: Verdict | None = None,
     ) -> Pending:
-        """Return a run that has its free scores, ready to go out or to be judged."""
+        """Return a `Pending` of a run with its free scores."""
         return Pending(
-            run, dict(scores), self._let_out, self._metrics, chances,
+            run, dict(scores), self._export, self._metrics, chances,
             size_bytes=weight_of_run(run), due_at=time.monotonic() + self._hold_s, revision=revision,
             rules=self._rules, before=before, on_judged=on_judged, verdict=verdict,
         )  # fmt: skip
 
     def hold(self, pending: Pending, asked: JudgingSteps | None = None) -> PendingJob:
-        """Hold a run until it is judged or its time is over; return it as the judge's loop sees it."""
+        """Hold a run until it is judged or due; return its job for the judge's loop."""
         self._held.append(pending)
         return self.job(pending, self._metrics.awaited_for(pending.run.sample), asked)
 
     def job(
         self, pending: Pending, metrics: Sequence[Metric], asked: JudgingSteps | None = None
     ) -> PendingJob:
-        """Return a run as the judge's loop sees it."""
+        """Return a run as a job for the judge's loop."""
         return PendingJob(pending, metrics, self._positions, self._end_job, asked)
 
     def end_judging(
@@ -293,7 +292,7 @@ class Holding:
         skipped: str | None,
         asked: JudgingSteps | None = None,
     ) -> None:
-        """Let a run out whose judging has ended, or was `skipped` for a reason."""
+        """Export a run after judging, or if judging was `skipped` for a reason."""
         if asked is not None and asked.spared:
             if any(one.judged for one in asked.spared):
                 self._counters.judge_skipped("decided")
@@ -319,7 +318,7 @@ class Holding:
         pending.count()
 
     def release_due(self) -> float | None:
-        """Let out what has been held long enough; return the seconds until the next is due."""
+        """Release due runs; return the seconds until the next is due."""
         now = time.monotonic()
         held = self._held
         size = sum([pending.size_bytes for pending in held])
@@ -335,25 +334,25 @@ class Holding:
         return held[0].left_s(now) if held else None
 
     def release_all(self) -> None:
-        """Let out everything with what is there: better late scores than none.
+        """Release all runs with the scores so far.
 
-        Not on the caller's thread, where Ctrl-C could come when something has been taken and not gone out.
+        On another thread: Ctrl-C on the caller's could hit between taking a run and exporting it.
         """
-        through = Bell()
+        done = Bell()
 
-        def let_out() -> None:
+        def release() -> None:
             try:
                 for pending in tuple(self._held):
                     pending.release()
             finally:
-                through.ring()
+                done.ring()
 
-        if start_elsewhere(let_out):
-            through.wait(RELEASE_S)
+        if start_elsewhere(release):
+            done.wait(RELEASE_S)
         else:
-            let_out()
+            release()
 
-    def _let_out(self, result: ScoredRun, size_bytes: int) -> None:
+    def _export(self, result: ScoredRun, size_bytes: int) -> None:
         if not result.late:
             self._window.remember(result.run, result.sample_rate, result.selection, size_bytes)
         self._window.learn(result.run.run_id, known_values(result.scores), result.verdict)

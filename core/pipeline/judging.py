@@ -1,10 +1,8 @@
-"""The background event loop on which judged metrics run, many requests at a time.
+"""Run judged metrics for many requests at a time on a background event loop.
 
-A slow or dead judge holds up nothing but its own scores: the backlog is
-bounded (drop-oldest), each request has a deadline, and the loop runs in a thread of its own
-with a context of its own.  Judge calls are neither traced nor captured as if they were
-the user's: instrumentation is suppressed, and the loop's context holds an unsampled
-span for those instrumentations that do not ask.
+A slow or dead judge delays only its own scores: the backlog is bounded (drop-oldest), each request has a
+deadline, and the loop has its own thread and context. Judge calls are not traced or captured as the user's:
+instrumentation is suppressed, and the context holds an unsampled span for instrumentations that ignore that.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ __all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere"]
 
 
 class JudgeGaveUpError(RuntimeError):
-    """A judge or a metric raised what was to end the whole program."""
+    """A judge or a metric raised an exception that ends the program, such as ``SystemExit``."""
 
 
 RETRY_AFTER_S = 1.0
-"""Seconds between two attempts to start a loop that could not be started."""
+"""Seconds between two attempts to start the loop."""
 
 
 class JudgeJob(Protocol):
@@ -45,37 +43,37 @@ class JudgeJob(Protocol):
 
     @property
     def sample(self) -> RagSample:
-        """What is judged."""
+        """The sample to judge."""
         ...
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """What is measured."""
+        """The metrics to run."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """What it holds on to while it waits, estimated."""
+        """Estimated memory it holds while waiting."""
         ...
 
     def judged(self, scores: Sequence[Score]) -> None:
-        """Take the scores of one metric. Called on a thread of the judge or of the worker process."""
+        """Add the scores of one metric. Called on a thread of the judge or of the worker process."""
         ...
 
     def further(self) -> bool:
-        """Return whether other `metrics` are to be measured, now that these have answered."""
+        """Go on to the next `metrics`; return whether there are any."""
         ...
 
     def done(self, skipped: str | None) -> None:
-        """All metrics have answered, or `skipped` says why they were not asked. Called once."""
+        """Finish: all metrics are done, or `skipped` is the reason they were not run. Called once."""
         ...
 
 
 class Judges(Protocol):
-    """Measures requests on the judge's loop: in this process, or by way of another."""
+    """Judges requests on the judge's loop, in this process or in the worker process."""
 
     async def judge(self, job: JudgeJob, left_s: float) -> str | None:
-        """Measure a request and hand its scores to `job.judged`.
+        """Judge a request and pass its scores to `job.judged`.
 
         Args:
             job: The request.
@@ -87,7 +85,7 @@ class Judges(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release what belongs to the loop, which ends."""
+        """Release the loop's resources before it ends."""
         ...
 
 
@@ -95,11 +93,11 @@ class JudgesHere:
     """Runs the metrics of a request concurrently.
 
     Args:
-        judge: The judge they ask; may be None when they bring their own.
-        deadline_s: Seconds that a request has, as its ``timeout`` scores say.
-        guard: Contains our own errors.
-        metrics: All that may be measured; closed with the loop.
-        max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
+        judge: The judge; None: the metrics bring their own.
+        deadline_s: The deadline quoted in ``timeout`` scores.
+        guard: Contains internal errors.
+        metrics: All metrics; closed with the loop.
+        max_text_chars: Metrics skip longer texts.
     """
 
     def __init__(
@@ -118,13 +116,13 @@ class JudgesHere:
         self._max_text_chars = max_text_chars
 
     async def judge(self, job: JudgeJob, left_s: float) -> str | None:
-        """Measure a request."""
+        """Judge a request."""
         with one_request():
             await asyncio.gather(*(self._measure(job, metric, left_s) for metric in job.metrics))
         return None
 
     async def aclose(self) -> None:
-        """Release the connections of the judge and of what metrics ask besides."""
+        """Release the connections of the judge and the metrics."""
         if self._judge is not None:
             await self._judge.aclose()
         for metric in self._metrics:
@@ -161,10 +159,10 @@ class JudgeLoop:
 
     Args:
         judges: Measures each request.
-        guard: Contains our own errors.
-        concurrency: Requests judged at the same time.
-        max_backlog: Requests that may wait; the oldest is dropped beyond.
-        max_bytes: Bytes that they may hold on to; one is always accepted.
+        guard: Contains internal errors.
+        concurrency: Most requests judged at the same time.
+        max_backlog: Most waiting requests; beyond that, the oldest is dropped.
+        max_bytes: Most bytes they hold; one request is always accepted.
         deadline_s: A request not judged within this many seconds gets ``timeout`` scores.
     """
 
@@ -186,7 +184,7 @@ class JudgeLoop:
         self._deadline_s = deadline_s
         self._closed = False
         self._fresh()
-        fork.forget(self._fresh)  # in a child: no thread, no jobs; they are the parent's
+        fork.forget(self._fresh)  # a forked child has no thread and no jobs
 
     def _fresh(self) -> None:
         self._lock = threading.RLock()
@@ -197,7 +195,7 @@ class JudgeLoop:
         self._open: dict[int, JudgeJob] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # Held for as long as there is a thread.
+        # Held while there is a thread.
         self._manned = threading.Lock()
         self._retry_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -207,14 +205,13 @@ class JudgeLoop:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that those hold on to which wait."""
+        """Bytes held by waiting requests."""
         return self._inbox_bytes
 
     def start(self) -> None:
-        """Start the loop's threads, if there are none. To be called below no lock; see `start_elsewhere`.
+        """Start the loop's thread, if there is none. The caller must hold no lock; see `start_elsewhere`.
 
-        All of them, before it returns: the program may end right after the request, and then no thread
-        can start any more.
+        It runs before this returns: at the end of the program, no thread can be started.
         """
         manned = self._manned
         if self._closed or not manned.acquire(blocking=False):
@@ -227,7 +224,7 @@ class JudgeLoop:
             )
             self._thread.start()
             return
-        # No file descriptors, say, or too many threads. The next request tries again, after a while.
+        # Out of file descriptors or threads, say. A later request tries again.
         if loop is not None:
             loop.close()
         self._retry_at = time.monotonic() + RETRY_AFTER_S
@@ -235,13 +232,13 @@ class JudgeLoop:
         self._end_waiting("unavailable")
 
     def submit(self, job: JudgeJob, left_s: float | None = None) -> None:
-        """Take a request to judge; drop the oldest waiting one if there are too many.
+        """Queue a request; drop the oldest waiting one if there are too many.
 
-        Never waits for the loop: where it cannot start, the request ends at once, as ``unavailable``.
+        Never waits for the loop: if it cannot start, the request ends at once as ``unavailable``.
 
         Args:
             job: The request.
-            left_s: Seconds left of the deadline, if it has waited elsewhere; None: all of them.
+            left_s: Seconds left until the deadline; None: the full deadline.
         """
         dropped: list[tuple[JudgeJob, str]] = []
         with self._lock:
@@ -263,10 +260,10 @@ class JudgeLoop:
         self._poke()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until every request submitted by now is done; return whether that came true."""
+        """Wait until every request submitted by now is done; return whether it is."""
         deadline = time.monotonic() + timeout_s
-        awaited = self._open.copy()  # holds on to them: none that comes gets the id of one of these
-        # No condition, here and in `WorkerQueue`: Ctrl-C while one waits for it may keep its lock for good.
+        awaited = self._open.copy()  # keeps them alive, so that no new job gets one of their ids
+        # No condition, as in `WorkerQueue`: Ctrl-C during its wait may keep its lock for good.
         bell = Bell()
         try:
             self._flushing.append(bell)
@@ -281,7 +278,7 @@ class JudgeLoop:
                 self._flushing.remove(bell)
 
     def close(self, timeout_s: float) -> bool:
-        """Finish what is there within `timeout_s`; what is left then ends as ``skipped``."""
+        """Finish within `timeout_s`; remaining requests end as ``skipped``."""
         finished = self.flush(timeout_s)
         with self._lock:
             self._closed = True
@@ -295,7 +292,7 @@ class JudgeLoop:
         return finished
 
     def _engage(self) -> None:
-        """See to it that there is a loop; end what waits for one when there can be none for now."""
+        """Ensure that the loop runs; end waiting requests if it cannot for now."""
         if self._manned.locked() or self._closed:
             return
         if time.monotonic() < self._retry_at or not start_elsewhere(self.start):
@@ -331,7 +328,7 @@ class JudgeLoop:
         self._stopped = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._pump()
-        if not self._closed:  # perhaps before there was a loop to tell
+        if not self._closed:  # closed before the loop was known
             await self._stopped.wait()
         for task in tuple(self._tasks):
             task.cancel()

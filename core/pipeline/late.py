@@ -1,8 +1,7 @@
-"""The requests of the last minutes, kept for late references and feedback.
+"""Remember recently exported requests for late references and feedback.
 
-A reference or a user's feedback often comes after the answer.  The pipeline
-remembers what it exported within a bounded window (number, bytes, age) by run id and by trace
-id; `RagMeter.attach_reference` and `RagMeter.feedback` look it up here.
+The window is bounded by number, bytes and age, and indexed by run id and trace id;
+`RagMeter.attach_reference` and `RagMeter.feedback` use it.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ __all__ = ["Amendment", "ExportedRequest", "LateWindow", "feedback_score", "requ
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """Something learned about a request after it was exported."""
+    """A reference or feedback that arrives after the export of a request."""
 
     key: str
     """Run id, or trace id as 32 hexadecimal digits."""
     reference: Reference | None = None
-    """What should have been said and found."""
+    """The expected answer and contexts."""
     score: Score | None = None
-    """What a user thought of it."""
+    """A user's feedback."""
     again: ScoredRun | None = None
-    """The request with its reference, as the process that captured it sent it: it need not be remembered."""
+    """The request with its reference, sent by the process that captured it; it need not be in the window."""
 
 
 def request_key(run_or_trace_id: object) -> str:
     """Return the key of a request: run ids as they are, trace ids as 32 hexadecimal digits.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: The id has another type.
     """
     if isinstance(run_or_trace_id, str):
         return run_or_trace_id
@@ -61,19 +60,19 @@ def feedback_score(
     """Return a user's feedback on a request as a score.
 
     Raises:
-        ConfigurationError: An argument is not what it should be; says what it should be.
+        ConfigurationError: An argument is invalid.
     """
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
         raise ConfigurationError(
             "feedback(name=) is not snake case; pass a name such as 'thumbs_up'"
         )
     if not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ConfigurationError("feedback(value=) is no finite number; pass e.g. 1.0 or 0.0")
+        raise ConfigurationError("feedback(value=) is not a finite number; pass e.g. 1.0 or 0.0")
     if not isinstance(label, str | None) or not isinstance(explanation, str | None):
-        raise ConfigurationError("feedback(label=) and feedback(explanation=) are texts")
+        raise ConfigurationError("feedback(label=) and feedback(explanation=) must be strings")
     if direction not in get_args(ScoreDirection):
         words = ", ".join(get_args(ScoreDirection))
-        raise ConfigurationError(f"feedback(direction=) is one of {words}")
+        raise ConfigurationError(f"feedback(direction=) must be one of {words}")
     bounded = 0.0 <= value <= 1.0
     return Score(
         name=name,
@@ -94,30 +93,30 @@ class ExportedRequest:
     """A request that was exported."""
 
     run: RagRun
-    """The request, as it is now known."""
+    """The request with all amendments."""
     sample_rate: float
-    """The probability with which it was chosen to be scored."""
+    """Its probability of being scored."""
     selection: Selection
-    """Whether it was sampled, or only kept for being bad."""
+    """Whether it was sampled, or selected only for being bad."""
     since: float
-    """When it was taken in (monotonic)."""
+    """Time of its last update (monotonic)."""
     size: int
-    """What it weighs, in bytes."""
+    """Estimated size in bytes."""
     revisions: int = 0
-    """How often something was learned about it."""
+    """Number of amendments."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Those of its scores that the verdict reads."""
+    """Its scores that the verdict reads."""
     verdict: Verdict | None = None
-    """What was said of it last."""
+    """Its last verdict."""
 
 
 class LateWindow:
     """A bounded window of exported runs. Thread-safe.
 
     Args:
-        max_runs: How many are remembered; 0: none.
-        max_bytes: How many bytes they may take, as `weight_of_run` estimates them.
-        max_age_s: None older than this.
+        max_runs: Most remembered runs; 0: none.
+        max_bytes: Most bytes, estimated by `weight_of_run`.
+        max_age_s: Largest age in seconds.
         clock: Monotonic seconds.
     """
 
@@ -133,9 +132,9 @@ class LateWindow:
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._clock = clock
-        self._lock = fork.reentrant_lock()  # a signal handler may flush on top of a flush
+        self._lock = fork.reentrant_lock()  # a signal handler may flush during a flush
         self._fresh()
-        fork.forget(self._fresh)  # in a child: they are the parent's
+        fork.forget(self._fresh)  # a forked child has none
 
     def _fresh(self) -> None:
         self._runs: OrderedDict[str, ExportedRequest] = OrderedDict()
@@ -152,13 +151,13 @@ class LateWindow:
         selection: Selection = "sampled",
         size_bytes: int | None = None,
     ) -> None:
-        """Add a run, or replace what is known of it, and forget the oldest beyond the bounds.
+        """Add or replace a run; forget the oldest beyond the bounds.
 
         Args:
             run: The run.
-            sample_rate: The probability with which it was chosen to be scored.
-            selection: How it came to be scored.
-            size_bytes: What it holds on to; None: it is weighed.
+            sample_rate: Its probability of being scored.
+            selection: Why it was scored.
+            size_bytes: Its size; None: estimated.
         """
         if not self._max_runs:
             return
@@ -176,12 +175,12 @@ class LateWindow:
             return entry
 
     def learn(self, run_id: str, values: Mapping[str, float], verdict: Verdict | None) -> None:
-        """Add what a result says, for the verdict on what comes later.
+        """Add an exported result, for the verdict on later ones.
 
         Args:
-            run_id: Of which request.
-            values: Those of its scores that the verdict reads.
-            verdict: The verdict that goes out with it; None: it is the one before.
+            run_id: The request.
+            values: Its scores that the verdict reads.
+            verdict: The exported verdict; None: unchanged.
         """
         with self._lock:
             entry = self._runs.get(run_id)
@@ -189,17 +188,17 @@ class LateWindow:
                 entry.values = {
                     **entry.values,
                     **values,
-                }  # a new one: others read it without the lock
+                }  # a new mapping: others read it without the lock
                 entry.verdict = verdict or entry.verdict
 
     def revise(self, found: ExportedRequest, run: RagRun, *, is_new: bool) -> str:
-        """Put `run` in the place of what was found; return the name of that revision.
+        """Replace a remembered request by `run`; return the name of the revision.
 
         Args:
-            found: What is remembered.
-            run: The request as it is now known.
-            is_new: Whether something about it is new. What was already known and is said again is
-                the revision it was: exporting that again changes nothing at the backend.
+            found: The remembered request.
+            run: The amended request.
+            is_new: Whether the amendment is new. A repeated one keeps its revision, so that exporting it
+                again changes nothing at the backend.
         """
         revisions = found.revisions + 1 if is_new else max(1, found.revisions)
         entry = ExportedRequest(

@@ -1,8 +1,8 @@
-"""The stations in a line: what happens to a request after it was offered.
+"""The pipeline: what happens to a request after it was offered.
 
-The meter owns one pipeline.  A scoring thread builds each run and computes the free metrics; the
-judge's loop adds the judged ones; a run waits for those at most ``hold_s`` and then goes out without.
-Every request that enters is exported or counted as dropped, exactly once.
+The meter owns one pipeline. A scoring thread builds each run and computes the free metrics; the judge's loop
+adds the judged ones; a run waits for those at most ``hold_s`` and is then exported without. Every request
+that enters is exported or counted as dropped, exactly once.
 """
 
 from __future__ import annotations
@@ -47,39 +47,39 @@ __all__ = ["Pipeline"]
 
 
 EXPORT_QUEUE_SIZE = 512
-"""An exporter's queue is never smaller: a small scoring queue must not starve it in a burst."""
+"""Least size of an exporter's queue: a small scoring queue must not starve it in a burst."""
 EXPORT_QUEUE_BYTES = 16 * 1024 * 1024
-"""Nor does it hold fewer bytes."""
+"""Least capacity of an exporter's queue, in bytes."""
 LATE_WINDOW_BYTES = 16 * 1024 * 1024
-"""Bytes of text remembered for references and feedback that come after the fact."""
+"""Bytes of text remembered for late references and feedback."""
 REST_S = 0.00005
-"""Length of a rest, long enough for another thread to wake up."""
+"""Seconds of a rest: long enough for another thread to wake up."""
 
 
 _FADING = 0.9
-"""What is left of the slowest answer's weight after each further answer."""
+"""Decay of the slowest response time with each further response."""
 
 
 class Pipeline:
-    """Scores offered requests in the background and hands the results to the exporters.
+    """Scores offered requests in the background and passes results to the exporters.
 
     Args:
         metrics: The meter's metrics.
-        computes: What computes the free ones: `metrics` itself, or a process.
-        judges: What measures the others; None: there are none.
+        computes: Computes the free metrics: `metrics` itself, or a process.
+        judges: Runs the judged metrics; None: there are none.
         preparation: Builds the requests.
-        admission: Decides how many are judged.
+        admission: Sets the share that is judged.
         sampling: Which requests are scored and judged.
         counting: Counts every request for the estimates.
-        rules: What a request's scores say together.
-        exporters: Where results go.
+        rules: Rules of verdicts.
+        exporters: The exporters.
         limits: The bounds.
-        counters: Where requests are counted.
-        no_data: Says so when nothing can leave.
+        counters: Counts requests.
+        no_data: Warns if no result can be delivered.
         guard_for: Makes a guard for a component.
-        alarming: Tells of changes of the scores; None: no one wants to know.
-        marking: Marks results before they go out; None: there is nothing to mark them with.
-        cascade: Has judge and detector asked where something cheaper is undecided; None: they are always.
+        alarming: Notifies of changes of scores; None: no alarms.
+        marking: Adds provenance to results; None: there is none.
+        cascade: Runs judge and detector only where a cheaper step is undecided; None: always.
     """
 
     def __init__(
@@ -174,10 +174,10 @@ class Pipeline:
         }
 
     def start(self) -> None:
-        """Start the threads that the first request will need. To be called below no lock.
+        """Start the threads that the first request needs. The caller must hold no lock.
 
-        Since Python 3.12 none can be started once the main thread has ended: a short script's last
-        requests would be scored by then, and find no exporter.
+        Since Python 3.12 no thread can be started after the main thread has ended: the last requests of a
+        short script would be scored and not exported.
         """
         self._queue.start()
         self._exporting.start()
@@ -188,14 +188,14 @@ class Pipeline:
             self._alarming.start()
 
     def put(self, item: Offer | Amendment | UnseenRetrieval, size_bytes: int = 0) -> None:
-        """Take a captured request, or what was learned about one. Never blocks."""
+        """Queue a captured request, or an amendment of one. Never blocks."""
         if isinstance(item, UnseenRetrieval) and self._worker == threading.get_ident():
-            self._tell_unseen(item)  # found while a request was read: a flush waits for both
+            self._report_unseen(item)  # found while reading a request: a flush waits for both
             return
         self._queue.put(item, size_bytes)
 
     def signs(self) -> Signs:
-        """Return when the judge or an exporter has got something done, and what exporters hold."""
+        """Return the latest progress of judge and exporters."""
         return Signs(max(self._answered_at, self._exporting.settled_at), self._exporting.n_held)
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:
@@ -203,7 +203,7 @@ class Pipeline:
 
         Args:
             deadline: When the wait ends.
-            patience: How long judge and exporters may get nothing done; None: until the deadline.
+            patience: Limits the wait without progress; None: until the deadline.
         """
         patience = patience or Patience(math.inf, self.signs)
         done = self._queue.flush(remaining(deadline))
@@ -215,15 +215,15 @@ class Pipeline:
 
     def _write_out(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        told = self._alarming is None or self._alarming.flush(deadline)
-        return self._exporting.flush(deadline) and told
+        notified = self._alarming is None or self._alarming.flush(deadline)
+        return self._exporting.flush(deadline) and notified
 
     def close(self, deadline: float) -> None:
-        """Finish what can be finished until `deadline` (monotonic), count the rest, stop."""
-        # Said before anything is dropped: a flush that another thread waits in is not to take that for done.
+        """Finish until `deadline` (monotonic), count the rest as dropped, and stop."""
+        # Set before anything is dropped: a flush on another thread must not count that as done.
         self._gave_up = not self._queue.flush(remaining(deadline))
         self._queue.close(0.0)
-        # A share of the time is kept for the exporters: scores that are not written are lost.
+        # Reserve time for the exporters: scores that are not exported are lost.
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
         self._computes.close(remaining(deadline) * 0.5)
@@ -232,18 +232,18 @@ class Pipeline:
         self._exporting.close(deadline)
 
     def depart(self) -> None:
-        """End what outlives this process's threads; a request that still comes starts it again."""
+        """Stop the worker process, if any; a further request starts it again."""
         self._computes.rest()
 
     def before_fork(self, deadline: float) -> None:
-        """Let none of our threads be in the middle of something, if that is so before `deadline`."""
+        """Pause the threads between two items, or until `deadline`."""
         self._queue.before_fork(deadline)
         self._exporting.before_fork(deadline)
         if self._alarming is not None:
             self._alarming.before_fork(deadline)
 
     def after_fork_in_parent(self) -> None:
-        """Let the threads go on."""
+        """Resume the threads."""
         if self._alarming is not None:
             self._alarming.after_fork_in_parent()
         self._exporting.after_fork_in_parent()
@@ -252,11 +252,11 @@ class Pipeline:
     def add_shadow(
         self, shadow: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
     ) -> None:
-        """Give results to this one, too, from now on; exporters publish how it does."""
+        """Add a shadow as an exporter; the others publish its `differences`."""
         self._exporting.add(shadow, differences)
 
     def judge_called(self, call: JudgeCall) -> None:
-        """Count a call to the judge and tell the exporters."""
+        """Count a call to the judge and notify the exporters."""
         if call.error_type is None:
             self._answered_at = time.monotonic()
             if not call.cached:
@@ -271,25 +271,25 @@ class Pipeline:
         offered: list[Offer] = []
         for item in batch:
             if isinstance(item, Offer):
-                self._counters.count_capture(item.capture)  # who put it may not have come to it yet
+                self._counters.count_capture(item.capture)  # `offer` may not have counted it yet
                 offered.append(item)
                 continue
             self._score(offered)
             offered = []
             if isinstance(item, UnseenRetrieval):
-                self._tell_unseen(item)
+                self._report_unseen(item)
             else:
                 self._amend(item)
         self._score(offered)
 
-    def _tell_unseen(self, item: UnseenRetrieval) -> None:
-        # What is still on its way may turn out to be no request, as this one did.
+    def _report_unseen(self, item: UnseenRetrieval) -> None:
+        # A request in flight may turn out to be none, as this one did.
         known = self._counters.n_captured - self._counters.in_flight
         self._no_data.retrieval_unseen(item.reason, item.look(), known)
         self._exporting.retrieval_unseen(item.framework, item.reason)
 
     def _score(self, batch: Sequence[Offer]) -> None:
-        """Build and score some requests: as many at a time as `Computes.batch` allows."""
+        """Build and score up to `Computes.batch` requests."""
         built: list[tuple[RagRun, Candidate]] = []
         left = len(batch)
         try:
@@ -307,12 +307,12 @@ class Pipeline:
                 left -= 1
                 self._pass_on(run, scores, verdict, choice, candidate)
         finally:
-            # Also when something took this very thread down: the requests are accounted for.
+            # Counted even if an exception ends this thread.
             for _ in range(left):
                 self._counters.count_drop("error")
 
     def _is_wanted(self) -> bool:
-        """Return whether a result reaches anything; count the request as dropped else."""
+        """Return whether a result reaches any destination; else count the request as dropped."""
         # The explaining log is a destination, too.
         if self._destinations.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
             return True
@@ -356,7 +356,7 @@ class Pipeline:
         self._exporting.put(marked, size_bytes)
 
     def _amend(self, amendment: Amendment) -> None:
-        """Score again, or annotate, a request that was exported a while ago."""
+        """Score an exported request again, or annotate it."""
         found = self._late.find(amendment.key)
         if amendment.again is not None:
             self._score_again(amendment.again, found)
@@ -376,7 +376,7 @@ class Pipeline:
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             scores.update(self._computes.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
-        # Whatever is asked about it now is asked about every request that is amended.
+        # Every amended request is judged by these metrics.
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
         counted = self._counting.count_reference(before, run, scores, found.selection)
         revision = self._late.revise(found, run, is_new=is_new)
@@ -384,13 +384,13 @@ class Pipeline:
         self._finish_again(pending, awaited)
 
     def _score_again(self, again: ScoredRun, found: ExportedRequest | None) -> None:
-        """Score what a reference makes possible; another process has said which revision it is."""
+        """Compute the scores that a reference makes possible, for a revision of another process."""
         run, selection = again.run, again.selection
         scores = self._computes.compute_again(run.sample)
         known = found
         if known is None:
             (free,) = self._computes.compute([run.sample])
-            values = known_values(free)  # the verdict reads them; judged ones are not known here
+            values = known_values(free)  # for the verdict; judged scores are unknown here
             bare = replace(run, sample=run.sample.model_copy(update={"reference": None}))
             known = ExportedRequest(bare, again.sample_rate, selection, 0.0, 0, values=values)
         else:
@@ -408,10 +408,9 @@ class Pipeline:
             pending.finish()
 
     def _rest(self) -> None:
-        """Let the application have the interpreter lock, unless requests wait to be scored.
+        """Release the interpreter lock to the application, unless requests wait.
 
-        A thread that wants the lock gets it after 5 ms or when its holder sleeps; giving it up
-        for no time at all wakes no thread.
+        Another thread gets the lock after 5 ms or when its holder sleeps; a sleep of 0 wakes no thread.
         """
         if not len(self._queue):
             time.sleep(REST_S)

@@ -1,7 +1,8 @@
-"""Writes on each result what is the same for all of a meter: `Marking`, the last station before the exporters.
+"""Add to each result what is the same for all of a meter: segments, judge and alarms.
 
-Who reads results elsewhere, such as ``ragmeter serve``, knows by it which parts of its requests an application
-tells apart, who judged them and at what price, and whether it tells of changes itself.
+Readers of results, such as ``ragmeter serve``, learn from it which segments the application distinguishes,
+its judge and its prices, and whether it notifies people of changes itself. The last stage before the
+exporters.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ __all__ = ["Marking"]
 
 
 class Marking:
-    """Marks results. Thread-safe: it changes nothing of its own.
+    """Adds provenance to results. Thread-safe.
 
     Args:
-        segments: Which parts are kept separate.
-        judge: Who gives the verdicts; None: no one does.
-        alarms: Whether the meter tells of changes.
+        segments: The distinguished segments.
+        judge: The judge; None: there is none.
+        alarms: Whether the meter notifies of changes.
     """
 
     def __init__(self, segments: Segments, judge: Judge | None, *, alarms: bool) -> None:
@@ -33,7 +34,7 @@ class Marking:
         self._alarms = alarms
 
     def with_marks(self, result: ScoredRun) -> ScoredRun:
-        """Return the same result with the marks."""
+        """Return the result with its provenance."""
         if not self._alarms and not self._segments.names and self._judge is None:
             return result
         return replace(

@@ -1,14 +1,13 @@
-"""Which requests are scored, which of them go out, which are judged, each with its probability.
+"""Select the requests to score, export and judge, each with its probability.
 
-Three things decide: the request's places, by hash; the probability that the judge's budget allows
-(`_admission`); and, with ``keep="worst"``, whether it is bad: it failed, found nothing, its verdict is
-``bad``, or it scored among the worst recently.
+Three things decide: the request's hash; the probability that the judge's budget allows (`_admission`); and,
+with ``keep="worst"``, whether it is bad: it failed, found nothing, has a ``bad`` verdict, or scored among the
+worst recently.
 
-A place is a function of the trace id alone, so that all services that see a trace decide alike.  The id
-is hashed with the purpose as salt: a decision on the id itself would repeat that of a head sampler
-(behind ``TraceIdRatioBased(0.1)`` every tenth request would be every one), and with one salt for all
-purposes the judged requests would be the first of the sampled ones.  A request without a trace is
-placed by its run id.
+The hash is of the trace id alone, so that all services of a trace decide alike, with the purpose as salt: the
+id itself would repeat the decision of a head sampler (behind ``TraceIdRatioBased(0.1)`` a tenth of requests
+would be all of them), and one salt for all purposes would judge only the first of the sampled requests. A
+request without a trace is hashed by its run id.
 """
 
 from __future__ import annotations
@@ -37,51 +36,51 @@ __all__ = [
 
 
 class Chances(NamedTuple):
-    """With which probabilities a request came to be scored and judged."""
+    """Probabilities that a request is scored and judged."""
 
     sample_rate: float
-    """Of being scored."""
+    """Probability of being scored."""
     judge_sample_rate: float
-    """Of being judged, given that it was scored."""
+    """Probability of being judged, given that it is scored."""
     selection: Selection = "sampled"
-    """Whether its place had it scored, or only that it is bad."""
+    """Whether it was sampled, or selected only for being bad."""
     judge_selection: Selection = "sampled"
-    """The same of judging."""
+    """The same for judging."""
 
 
 class Candidate(NamedTuple):
-    """A request that may be chosen, as far as choosing by chance goes."""
+    """The identity of a request, for sampling."""
 
     run_id: str | UUID
     trace_id: int | None
     chosen: Chances | None = None
-    """It was chosen elsewhere, with these probabilities: it is scored, and judged at most as they say."""
+    """The probabilities of another process that selected it: it is scored, and judged at most with theirs."""
 
     def within(self, purpose: Purpose, rate: float) -> bool:
-        """Return whether the request is among the share `rate` chosen for `purpose`.
+        """Return whether the request is in the share `rate` for `purpose`.
 
-        Its place is worked out when it is needed, which is rarely on its own path.
+        The hash is computed when needed, which is rarely on the request's path.
         """
         return rate >= 1.0 or within(place(purpose, self.trace_id, str(self.run_id)), rate)
 
 
 class Choice(NamedTuple):
-    """What becomes of a request that was scored for free."""
+    """The decision on a request with free scores."""
 
     chances: Chances
-    """With which probabilities it came to that."""
+    """Its probabilities."""
     unjudged: str | None
-    """Why it is not judged: ``sampled_out`` or, as the budget lowered the probability, ``paced``."""
+    """Why it is not judged: ``sampled_out``, or ``paced`` if the budget lowered the probability."""
 
 
 class Selector:
-    """Chooses requests. For one thread.
+    """Selects requests. For one thread.
 
     Args:
         sample_rate: Probability that a request is scored.
-        judge_sample_rate: Probability that a scored one is judged, where the budget suffices.
-        admission: Lowers that as the budget demands; None: nothing is judged.
-        tail: Picks out the worst; None: chance alone decides.
+        judge_sample_rate: Probability that a scored one is judged, if the budget suffices.
+        admission: Lowers it to the budget; None: nothing is judged.
+        tail: Selects the worst; None: only sampling decides.
     """
 
     def __init__(
@@ -103,13 +102,13 @@ class Selector:
         scores: Mapping[str, Score],
         verdict: Verdict | None = None,
     ) -> Choice | None:
-        """Return what becomes of a scored request; None: it is sampled out.
+        """Return the decision on a scored request; None: sampled out.
 
         Args:
-            candidate: The request, as far as choosing by chance goes.
-            sample: What was asked, found and answered.
+            candidate: The request's identity.
+            sample: The request's sample.
             scores: Its free scores.
-            verdict: What these say together.
+            verdict: Their verdict.
         """
         worst = self._tail is not None and self._tail.keeps(sample, scores, verdict)
         there = candidate.chosen
@@ -129,7 +128,7 @@ class Selector:
             return Choice(Chances(sample_rate, 1.0, selection, selection), None)
         judge_rate = min(self._admission.count_request(), most)
         chosen = candidate.within("judge", judge_rate)
-        # Room for bad ones was there, or not, before it was known that this is one.
+        # Whether there is budget for bad requests does not depend on this one.
         if worst and self._admission.takes_worst():
             judge_selection: Selection = selection if chosen else "worst"
             return Choice(Chances(sample_rate, 1.0, selection, judge_selection), None)
@@ -141,35 +140,35 @@ class Selector:
 
 
 Purpose = Literal["sample", "judge", "cascade", "label", "shadow"]
-"""What is chosen for. Shares nest where one is drawn from the other: only what is sampled is judged, only what
-is judged is asked about in a cascade or given to people; each draw is independent of the one before."""
+"""The purposes of sampling. Shares nest: only sampled requests are judged, and only judged ones go through a
+cascade or to people for labels; each draw is independent of the one before."""
 
 _SPACE = 1 << 64
 _TRACE_ID_BYTES = 16
 
 
 def place(purpose: Purpose, trace_id: int | None, run_id: str) -> int:
-    """Return the request's place in [0, 2^64): BLAKE2b of its id, personalised with the purpose."""
+    """Return the request's hash in [0, 2^64): BLAKE2b of its id, personalised with the purpose."""
     own = run_id.encode("utf-8", "replace")
     data = trace_id.to_bytes(_TRACE_ID_BYTES, "big") if trace_id else own
     return int.from_bytes(blake2b(data, digest_size=8, person=purpose.encode()).digest(), "big")
 
 
 def within(place: int, rate: float) -> bool:
-    """Return whether a request at `place` is among the share `rate` of all requests."""
+    """Return whether a request at `place` is in the share `rate` of all requests."""
     return place < round(rate * _SPACE)
 
 
 WINDOW = 1_000
-"""Scores per name that the comparison looks back at."""
+"""Scores per name in the window of comparison."""
 SHARE = 0.05
-"""A score counts as bad when it is below this quantile of the window, best side up."""
+"""A score below this quantile of the window, with higher as better, counts as bad."""
 WARM_UP = 50
 """Scores needed before the quantile means anything."""
 
 
 class TailSampling:
-    """Remembers recent lexical scores and picks out the worst. For one thread."""
+    """Remembers recent lexical scores and selects the worst. For one thread."""
 
     def __init__(self) -> None:
         self._recent: dict[str, RecentValues] = {}
@@ -184,7 +183,7 @@ class TailSampling:
                 goodness = -score.value if score.direction == "lower" else score.value
                 recent = self._recent.setdefault(score.name, RecentValues(WINDOW))
                 low = low or (len(recent) >= WARM_UP and goodness < recent.quantile(SHARE))
-                # Every score is taken in, also once the decision has fallen.
+                # Every score enters the window, also after the decision.
                 recent.add(goodness)
         empty = scores.get("empty_retrieval")
         found_nothing = sample.contexts == () or (empty is not None and empty.value == 1.0)

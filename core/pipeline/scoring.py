@@ -1,8 +1,8 @@
-"""A request's way to its free scores: built, given its reference, redacted, computed.
+"""Build a request, look up its reference, redact it, and compute its free scores.
 
-All of it happens on the scoring thread.  `Preparation` builds a run from what an adapter noted, looks up the
-reference, and passes every text through the user's redaction hook before anything else sees it.
-`MetricSet` knows the meter's metrics in order and runs the free ones, as does the scoring process.
+All on the scoring thread. `Preparation` builds a run from an adapter's record, adds the reference, and
+applies the user's redaction hook before anything else sees the texts. `MetricSet` has the meter's metrics in
+order and runs the free ones.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = [
 
 
 WORK_S = 0.0002
-"""Seconds of scoring after which others may have the interpreter lock."""
+"""Seconds of scoring between two rests for other threads."""
 
 
 class Computes(Protocol):
-    """What computes the free metrics: this process, or another one beside it."""
+    """Computes the free metrics, in this or another process."""
 
     batch: int
-    """Samples to compute at a time, at most."""
+    """Most samples to compute at a time."""
 
     def compute(
         self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
@@ -62,16 +62,16 @@ class Computes(Protocol):
 
         Args:
             samples: What to score.
-            rest: Called between two metrics now and then, to let others work.
+            rest: Called between two metrics now and then, for other threads.
         """
         ...
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
-        """Compute those free metrics that a reference makes possible."""
+        """Compute the free metrics that a reference makes possible."""
         ...
 
     def start(self) -> None:
-        """Start what is needed for the first request."""
+        """Prepare for the first request."""
         ...
 
     def close(self, timeout_s: float) -> None:
@@ -79,18 +79,18 @@ class Computes(Protocol):
         ...
 
     def rest(self) -> None:
-        """Stop what outlives this process's threads; the next request starts it again."""
+        """Stop the worker process, if any; the next request starts it again."""
         ...
 
 
 class Offer(NamedTuple):
-    """A request as it was offered: how to build it, and what it is chosen by."""
+    """An offered request: its builder and its identity for sampling."""
 
     build: RunBuilder
     candidate: Candidate
     capture: Capture
     leave: Iterator[bool]
-    """True once: a request is dropped once, although an interrupt may have its drop told again."""
+    """Yields one True: a request is dropped once, even if an interrupt repeats its drop."""
 
 
 class UnseenRetrieval(NamedTuple):
@@ -99,16 +99,16 @@ class UnseenRetrieval(NamedTuple):
     framework: str
     reason: str
     look: Callable[[], Suspects]
-    """Finds out who may have retrieved."""
+    """Returns possible retrievers."""
 
 
 class Preparation:
     """Builds requests, complete and redacted. For one thread.
 
     Args:
-        references: Finds the reference of a question; None: there are none.
-        redact: The user's hook; None: texts stay as they are.
-        counters: Where requests are counted that there is nothing to score of.
+        references: Returns the reference of a question; None: there are none.
+        redact: The user's hook; None: no redaction.
+        counters: Counts requests without anything to score.
         guard_for: Makes a guard for a component.
     """
 
@@ -127,7 +127,7 @@ class Preparation:
         self._redact_guard = guard_for("meter.redact")
 
     def build(self, offered: Offer) -> RagRun | None:
-        """Return the run, complete and redacted; None, accounted for, when there is none."""
+        """Return the run, complete and redacted; None, counted, if there is none."""
         run: RagRun | None = None
         done = False
         try:
@@ -141,19 +141,19 @@ class Preparation:
                         run = redacted_run(run, self._redact)
                 done = True
         finally:
-            # Also when something took this very thread down: the request is accounted for.
+            # Counted even if an exception ends this thread.
             if not done:
                 self._counters.count_drop("error")
         return run if done else None
 
     def redact_reference(self, reference: Reference) -> Reference:
-        """Return a reference that came late, redacted."""
+        """Redact a late reference."""
         if self._redact is None:
             return reference
         return redacted_reference(reference, self._redact)
 
     def redacted_scores(self, scores: Mapping[str, Score]) -> Mapping[str, Score]:
-        """Return scores as the hook leaves them; without any text where it fails. For any thread."""
+        """Return redacted scores; without any text if the hook fails. For any thread."""
         if self._redact is None:
             return scores
         with self._redact_guard:
@@ -173,20 +173,20 @@ class Preparation:
 
 
 class MetricSet:
-    """The meter's metrics, in order, split into those computed at once and those that wait.
+    """The meter's metrics in order, split into computed ones and awaited (judged) ones.
 
     Args:
         metrics: The metrics.
-        max_text_chars: Characters of a text beyond which the metrics that read it are skipped.
-        sparing: Inputs (``reference``, ``stages``): where a request has nothing of one, the metrics that
-            read it are left out, rather than say of each that its input is missing.
+        max_text_chars: Metrics skip longer texts.
+        sparing: Inputs (``reference``, ``stages``): if a request lacks one, the metrics that read it are
+            omitted, instead of scoring ``missing_input``.
 
     Raises:
         ConfigurationError: Two metrics would write the same score name.
     """
 
     batch = 1
-    """Samples to compute at a time: there is nothing to be gained by more."""
+    """Samples to compute at a time: more bring no gain here."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class MetricSet:
                     )
                 owners[name] = metric.name
         awaited = [name for metric in self.awaited for name in metric.score_names]
-        # Where a score stands in its stream is known of the requests that have the score.
+        # A position is known for requests that have the score.
         placed = [position_name(name) for name in awaited if name in POSITIONED]
         self.awaited_names = frozenset([*awaited, *placed])
         self._names = tuple(owners)
@@ -252,7 +252,7 @@ class MetricSet:
         return found
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
-        """Run those computed metrics that a reference makes possible."""
+        """Run the computed metrics that a reference makes possible."""
         return self._compute(self.computed_again, sample)
 
     def _compute(
@@ -272,17 +272,17 @@ class MetricSet:
         return scores
 
     def start(self) -> None:
-        """Do nothing: there is nothing beside this process."""
+        """Do nothing: there is no other process."""
 
     def close(self, timeout_s: float) -> None:
-        """Do nothing, likewise."""
+        """Do nothing."""
 
     def rest(self) -> None:
-        """Do nothing, likewise."""
+        """Do nothing."""
 
     @staticmethod
     def skipped_scores(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:
-        """Return a ``skipped`` score for every name that is not going to be measured."""
+        """Return a ``skipped`` score for every name of these metrics."""
         return tuple(
             score
             for metric in metrics

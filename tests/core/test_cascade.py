@@ -227,7 +227,7 @@ def test_wrong_numbers_are_refused(options, says):
 
 
 def test_a_cascade_needs_somebody_to_ask():
-    with pytest.raises(ConfigurationError, match="no one to ask"):
+    with pytest.raises(ConfigurationError, match="needs a judge or a detector"):
         RagMeter([first_number], exporters=[InMemoryExporter()], sampling=Sampling(cascade=0.1))
     with pytest.raises(ConfigurationError, match="Cascade"):
         RagMeter([first_number], exporters=[InMemoryExporter()], sampling=Sampling(cascade="often"))

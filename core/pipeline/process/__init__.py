@@ -1,7 +1,7 @@
-"""Scoring in a worker process: its two ends, the channel between them, and what restarts it.
+"""Scoring in a worker process: both ends, the channel between them, and its supervision.
 
-`RagMeter(scoring="process")` makes a `ScoringProcess`, which computes what the pipeline's scoring station
-asks for, and whose `judges` measure for the judge's loop.  `supervision`, `judging`, `worker` and
+`RagMeter(scoring="process")` makes a `ScoringProcess`, which computes the free metrics, and whose `judges`
+run the judged ones.  `supervision`, `judging`, `worker` and
 `interpreter` run in the meter's process, `serving` in the worker, `channel`, `codec`, `payload` and
 `budgets` at both ends.
 """

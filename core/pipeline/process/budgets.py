@@ -1,7 +1,7 @@
-"""A judge's budget, asked from the worker and kept in the meter's process.
+"""Share a judge's budget between the worker and the meter's process, which owns it.
 
-So it holds across restarts of the worker, is shared by all who share it, and its cost can be read
-where it was set.  `RemoteBudget` stands for it in the worker; `Bookkeeping` answers.
+So it survives restarts of the worker, can be shared by several judges, and shows its cost in the meter's
+process. `RemoteBudget` is its proxy in the worker; `Bookkeeping` answers it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_OPEN = 4096
 """Reservations remembered until they are settled."""
 
 Granted = tuple[bool, float | None]
-"""Whether there was room, and else the seconds to wait, if that helps."""
+"""Whether it was granted, else the seconds to wait, or None if waiting does not help."""
 
 
 class Bookkeeping:
@@ -37,7 +37,7 @@ class Bookkeeping:
         self._open: OrderedDict[tuple[int, int], Reservation] = OrderedDict()
 
     def take(self, number: int, request: int, tokens: int, output_tokens: int) -> Granted:
-        """Try to take room for a call."""
+        """Try to reserve budget for a call."""
         try:
             room = self._budgets[number].take(tokens, output_tokens, patient=True)
         except JudgeError:
@@ -50,13 +50,13 @@ class Bookkeeping:
         return True, None
 
     def settle(self, number: int, request: int, *tokens: int) -> None:
-        """Book what a call took: input, output and cached tokens."""
+        """Book the input, output and cached tokens of a call."""
         reservation = self._open.pop((number, request), None)
         if reservation is not None:
             self._budgets[number].settle(reservation, *tokens)
 
     def worker_ended(self) -> None:
-        """Book the calls that a worker was making when it ended: as they were expected to be."""
+        """Book the calls of an ended worker at their estimates."""
         while self._open:
             self._settle_as_expected()
 
@@ -66,16 +66,16 @@ class Bookkeeping:
 
 
 class _NumberedReservation(Reservation):
-    """A reservation that is kept in the meter's process."""
+    """A reservation held in the meter's process."""
 
     number: int = 0
 
 
 class RemoteBudget(JudgeBudget):
-    """Stands in the worker for a budget of the meter's process.
+    """The worker's proxy of a budget in the meter's process.
 
     Args:
-        place: Which one.
+        place: Its number.
         limits: Its limits.
         send: Sends an event.
     """
@@ -89,7 +89,7 @@ class RemoteBudget(JudgeBudget):
         self._asked: dict[int, Future[Granted]] = {}
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
-        """Ask the budget itself."""
+        """Request a reservation from the budget."""
         number = next(self._numbers)
         answer = self._asked[number] = Future()
         self._send("reserve", self._place, number, estimated_tokens, estimated_output)
@@ -104,15 +104,15 @@ class RemoteBudget(JudgeBudget):
         return wait_s
 
     def take_answer(self, number: int, *granted: Any) -> None:
-        """Take the answer to a question, on another thread."""
+        """Receive the answer to a request; on another thread."""
         asked = self._asked.pop(number)
         if asked.set_running_or_notify_cancel():
             asked.set_result(granted)
-        elif granted[0]:  # no one waits for it any more
+        elif granted[0]:  # the request was cancelled
             self._send("settle", self._place, number, 0, 0, 0)
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
-        """Wait as long as the budget itself said last."""
+        """Wait as long as the budget's last answer said."""
         del estimated_tokens, estimated_output
         await asyncio.sleep(self._wait)
 
@@ -123,7 +123,7 @@ class RemoteBudget(JudgeBudget):
         output_tokens: int,
         cached_tokens: int = 0,
     ) -> None:
-        """Tell the budget itself."""
+        """Settle with the budget."""
         if isinstance(reservation, _NumberedReservation):
             took = (input_tokens, output_tokens, cached_tokens)
             self._send("settle", self._place, reservation.number, *took)

@@ -1,7 +1,7 @@
-"""Messages over a socket pair: how the meter's process and its worker talk.
+"""Exchange messages between the meter's process and its worker over a socket pair.
 
-Both ends use this.  A frame is four bytes of length and a pickle of that many bytes.  Sockets, not
-pipes: waiting for one has a time limit, and is cooperative where threads are greenlets.
+A frame is four bytes of length and a pickle of that many bytes. Sockets, not pipes: they support timeouts,
+and cooperate with greenlets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Channel", "ChannelClosedError"]
 HEADER = 4
 """Bytes of a frame's length, most significant first."""
 LOOK_UP_S = 1.0
-"""Seconds after which a waiting thread looks at its deadline."""
+"""Seconds after which a waiting thread checks its deadline."""
 CHUNK = 256 * 1024
 """Bytes read at a time."""
 
@@ -28,10 +28,10 @@ class ChannelClosedError(ConnectionError):
 
 
 class Channel:
-    """One end. Any thread may send; at most one receives.
+    """One end of the connection. Any thread may send; at most one receives.
 
     Args:
-        end: A connected stream socket; belongs to the channel from here on.
+        end: A connected stream socket, which the channel owns.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -41,16 +41,15 @@ class Channel:
         self._sending = threading.Lock()
 
     def __del__(self) -> None:
-        # Not before the last thread has let go of it: closed under a waiting thread, the socket's
-        # number could belong to another file the next moment.
+        # Only when no thread uses it: another file could get the number of a socket closed during a wait.
         self._socket.close()
 
     def send(self, message: object, timeout_s: float) -> None:
-        """Send a message; the channel is of no use any more when that fails.
+        """Send a message; after a failure the channel is unusable.
 
         Raises:
             ChannelClosedError: The other end is gone.
-            TimeoutError: It did not take the message in time.
+            TimeoutError: It did not read the message in time.
         """
         frame = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         left = memoryview(len(frame).to_bytes(HEADER, "big") + frame)
@@ -92,15 +91,15 @@ class Channel:
             self._received += chunk
 
     def finish(self) -> None:
-        """Say that nothing more will be sent from this end."""
+        """Signal the end of this end's messages."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """End the conversation for both ends; a thread that waits for a message wakes up."""
+        """Close the connection for both ends; a waiting thread wakes up."""
         with contextlib.suppress(OSError):  # the other end may have done it first
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def abandon(self) -> None:
-        """Close this process's copy after a fork; the parent's conversation goes on."""
+        """Close this process's copy after a fork; the parent's connection stays open."""
         self._socket.close()

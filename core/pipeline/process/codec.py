@@ -1,7 +1,7 @@
-"""How samples and scores cross between the two processes.
+"""Pickle samples and scores for the way between the two processes.
 
-Both are pickled as they are.  Samples each on its own: one that cannot be sent costs no other.  The
-scores of a frame together: what several requests share is sent, and read, once.
+Each sample is pickled on its own, so that one that fails costs no other; the scores of a frame together, so
+that shared values are sent once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ragmeter.metrics.errors import loggable
 __all__ = ["AttemptErrors", "Parcel", "pack_sample", "pack_scores", "unpack_scores"]
 
 _CANNOT = "the request cannot be sent to the worker process"
-_WHAT_IT_IS = ("name", "method", "definition", "target", "range", "direction")
+_IDENTITY = ("name", "method", "definition", "target", "range", "direction")
 
 
 class AttemptErrors(ErrorLog):
-    """Keeps what a guard contained, to be given as a reason."""
+    """Keeps the error that a guard contained, as a reason."""
 
     def __init__(self) -> None:
-        # Not as an `ErrorLog` is made: it counts nothing, and one is made for every request.
+        # Without `super().__init__`: it counts nothing, and every request makes one.
         self.failure: str | None = None
 
     def report(self, component: str, error: Exception) -> None:
@@ -34,10 +34,10 @@ class AttemptErrors(ErrorLog):
 
 
 class Parcel:
-    """A sample on its way to the worker, however often it is sent.
+    """A sample packed for the worker, for any number of attempts.
 
     Args:
-        sample: What to send.
+        sample: The sample.
         left_out: As for `pack_sample`.
     """
 
@@ -46,11 +46,11 @@ class Parcel:
         self._left_out = left_out
         self.packed = b""
         self.failure: str | None = None
-        """Why it cannot be sent, if so."""
+        """Why it cannot be sent, if it cannot."""
         self._pack("", plain=False)
 
     def unreadable(self, reason: str) -> None:
-        """Reduce it to what every process can read: a worker could not."""
+        """Reduce it to Python's own types, as the worker could not read it."""
         self._pack(reason, plain=True)
 
     def _pack(self, reason: str, *, plain: bool) -> None:
@@ -66,13 +66,13 @@ class Parcel:
 def pack_sample(
     sample: RagSample, left_out: Callable[[str], None], *, plain: bool = False
 ) -> bytes | str:
-    """Return a sample as bytes, or why it cannot be sent.
+    """Pickle a sample; return the reason as a string if that fails.
 
     Args:
-        sample: What to send.
-        left_out: Called with the type of each value that the sample goes without, of metadata or of
-            a field that a subclass added, as it cannot be sent.
-        plain: Send metadata made of Python's own types only: the worker could not read the rest.
+        sample: The sample.
+        left_out: Called with the type of each value (of metadata or of a subclass's field) that cannot be
+            sent and is dropped.
+        plain: Send only metadata of Python's own types, as the worker could not read the rest.
     """
     attempt = AttemptErrors()
     if not plain:
@@ -87,10 +87,10 @@ def pack_sample(
 def _reduce(
     value: Any, left_out: Callable[[str], None], known: dict[int, Any], *, plain: bool
 ) -> Any:
-    """Return a part of a sample without the metadata that cannot be sent, or read by all if `plain`.
+    """Return a part of a sample without metadata that cannot be sent, or not read by every process if `plain`.
 
-    Where something cannot be sent, a subclass's object becomes what it has of our own class: what it
-    adds is left out. A context that passed several stages is sent once: it is `known` then.
+    Instances of subclasses become instances of our classes, without added fields. `known` holds contexts
+    already reduced, so that one that passed several stages is sent once.
     """
     if id(value) in known:
         return known[id(value)]
@@ -123,7 +123,7 @@ def _reduce(
 
 
 def pack_scores(batch: Sequence[Sequence[Score]]) -> bytes:
-    """Return the scores of some requests as bytes; one that cannot be sent is replaced and says so."""
+    """Pickle the scores of some requests; one that cannot be sent is replaced by an error."""
     with Guard("a score", AttemptErrors()):
         return pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
     sendable = [[_sendable(score) for score in scores] for scores in batch]
@@ -135,7 +135,7 @@ def _sendable(score: Score) -> Score:
     with Guard("it cannot be sent to the meter's process", attempt):
         pickle.dumps(score, pickle.HIGHEST_PROTOCOL)
         return score
-    known: dict[str, Any] = {name: getattr(score, name) for name in _WHAT_IT_IS}
+    known: dict[str, Any] = {name: getattr(score, name) for name in _IDENTITY}
     return Score(
         value=None,
         status="metric_error",
@@ -146,6 +146,6 @@ def _sendable(score: Score) -> Score:
 
 
 def unpack_scores(packed: bytes) -> list[list[Score]]:
-    """Return the scores that `pack_scores` was given."""
+    """Unpickle the scores of `pack_scores`."""
     batch: list[list[Score]] = pickle.loads(packed)  # noqa: S301 -- from our own process at the other end
     return batch

@@ -1,8 +1,7 @@
-"""How the worker process is started: with which interpreter, arguments and environment.
+"""Choose the interpreter, arguments and environment of the worker process.
 
-`Worker` calls this.  The worker is a fresh interpreter, so that the application's main
-module is not run again, and an isolated one, so that nothing that instruments Python by an
-environment variable does so there.
+The worker is a fresh interpreter, so that the application's main module is not run again, and an isolated
+one, so that no environment variable instruments it.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*")
 
 
 def find_interpreter() -> str:
-    """Return the path of the Python that runs this process, also where something embeds it.
+    """Return the path of the Python that runs this process, also if it is embedded.
 
     Raises:
-        ConfigurationError: There is none to be found.
+        ConfigurationError: No interpreter was found.
     """
     if not hasattr(os, "fork"):  # Windows: sockets cannot be handed to a process as files are
         raise ConfigurationError(
@@ -55,7 +54,7 @@ def find_interpreter() -> str:
     folders = [sysconfig.get_path("scripts")]
     folders += [str(Path(prefix, "bin")) for prefix in (sys.exec_prefix, sys.base_exec_prefix)]
     for path in (sys.executable or "", *(str(Path(folder, name)) for folder in folders)):
-        # An application server that embeds Python, or a frozen program, names itself here.
+        # An application server that embeds Python, or a frozen program, has its own name here.
         if _PYTHON.fullmatch(Path(path).name) and os.access(path, os.X_OK):
             return path
     raise ConfigurationError(
@@ -75,5 +74,5 @@ def command(interpreter: str, channel: int, progress: int) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the worker's environment: the application's, with telemetry of its own switched off."""
+    """Return the application's environment with telemetry of the worker switched off."""
     return {**os.environ, "OTEL_SDK_DISABLED": "true", "RAGMETER_ENABLED": "false"}

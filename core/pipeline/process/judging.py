@@ -1,9 +1,8 @@
-"""Has requests judged by the worker process, for the meter's own `JudgeLoop`.
+"""Judge requests in the worker process, for the meter's own `JudgeLoop`.
 
-The loop decides how many are judged at the same time, what is dropped and what is too late, wherever
-they are judged.  Here each waits for a worker, and is judged again if that ends, for the metrics that
-had not answered; if one of those that were with it may be why it ended, one at a time, so that it
-alone scores ``judge_error``.
+The loop handles concurrency, drops and deadlines. Here each request waits for a worker, and is retried, for
+its remaining metrics, if the worker ends. Requests that may have ended it are retried one at a time, so that
+only the culprit scores ``judge_error``.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .worker import Worker
 __all__ = ["JudgesInWorker"]
 
 MAX_TRIES = 3
-"""Workers that may end with a request before it is a suspect, whatever else they were at."""
+"""Workers that may end with a request before it becomes a suspect in any case."""
 GRACE_S = 5.0
-"""Seconds after a request's deadline within which a worker has said so."""
+"""Seconds after a request's deadline for the worker to report the timeout."""
 POLL_S = 0.02
-"""Seconds between two looks whether there is a worker again."""
+"""Seconds between two checks for a worker."""
 
 
 @dataclass(eq=False)
@@ -40,30 +39,30 @@ class _JudgeRequest:
     job: JudgeJob
     parcel: Parcel
     open: list[Metric]
-    """The metrics that have not answered."""
+    """The metrics without scores yet."""
     deadline: float
     worker: Worker | None = None
     """The worker it is with."""
     answer: Future[tuple[str, Any]] = field(default_factory=Future)
-    """What came of it there."""
+    """The worker's result."""
     tries: int = 0
     """Workers that ended with it."""
     suspect: bool = False
-    """Whether it may be why: it is judged alone then."""
+    """Whether it may have ended a worker: then it is judged alone."""
 
     def resolve(self, kind: str, said: Any) -> None:
-        """Say what came of it; for the thread that listens to the worker."""
+        """Set the result; called by the thread that listens to the worker."""
         if not self.answer.done() and self.answer.set_running_or_notify_cancel():
             self.answer.set_result((kind, said))
 
 
 class JudgesInWorker:
-    """Has requests judged by the worker process that is running: a `ragmeter.pipeline.judging.Judges`.
+    """Judges requests in the running worker process: a `ragmeter.pipeline.judging.Judges`.
 
     Args:
-        running: Returns the running worker, if any; has one started else.
+        running: Returns the running worker, if any; else starts one.
         left_out: Called with the type of a value that cannot be sent.
-        guard: Contains our own errors.
+        guard: Contains internal errors.
     """
 
     def __init__(
@@ -74,15 +73,15 @@ class JudgesInWorker:
         self._guard = guard
         self._numbers = count()
         self._fresh()
-        fork.forget(self._fresh)  # in a child: the requests are the parent's
+        fork.forget(self._fresh)  # a forked child has no requests
 
     def _fresh(self) -> None:
-        # Changed on the judge's loop, looked at by the thread that listens to the worker, one step each.
+        # Changed on the judge's loop, read by the listening thread, in atomic steps.
         self._with_worker: dict[int, _JudgeRequest] = {}
         self._suspects = 0
 
     async def judge(self, job: JudgeJob, left_s: float) -> str | None:
-        """Measure a request; return None, or why it was not judged."""
+        """Judge a request; return None, or why it was not judged."""
         parcel = Parcel(job.sample, self._left_out)
         request = _JudgeRequest(job, parcel, list(job.metrics), time.monotonic() + left_s)
         try:
@@ -105,12 +104,12 @@ class JudgesInWorker:
         return None
 
     async def aclose(self) -> None:
-        """Do nothing: the judge is the worker's."""
+        """Do nothing: the worker owns the judge."""
 
     async def _turn(self, request: _JudgeRequest) -> Worker | None:
-        """Wait until there is a worker for a request; None: its time is over."""
+        """Wait for a worker; None: the deadline has passed."""
         while time.monotonic() < request.deadline:
-            # A suspect waits until nothing else is with the worker; the others wait for suspects.
+            # A suspect waits until the worker has no other request; the others wait for suspects.
             blocked = self._with_worker if request.suspect else self._suspects
             worker = None if blocked else self._running()
             if worker is not None:
@@ -133,8 +132,8 @@ class JudgesInWorker:
         try:
             left_s = request.deadline - time.monotonic()
             names = [metric.score_names for metric in request.open]
-            worker.tell(("judge", number, request.parcel.packed, names, left_s))
-            if worker.has_ended:  # perhaps before it was known what was with it
+            worker.send(("judge", number, request.parcel.packed, names, left_s))
+            if worker.has_ended:  # perhaps before the request was registered
                 return "ended", ""
             return await asyncio.wait_for(asyncio.wrap_future(request.answer), left_s + GRACE_S)
         except (TimeoutError, asyncio.TimeoutError):
@@ -145,7 +144,7 @@ class JudgesInWorker:
             del self._with_worker[number]
 
     def _fail(self, request: _JudgeRequest, metrics: Iterable[Metric], reason: str) -> None:
-        """Answer for metrics that cannot be measured."""
+        """Score metrics that cannot run as failed."""
         for metric in tuple(metrics):
             status: ScoreStatus = "judge_error" if metric.judged else "metric_error"
             with self._guard:
@@ -159,7 +158,7 @@ class JudgesInWorker:
             request.job.judged(scores)
 
     def take_event(self, kind: str, number: int, said: Any) -> None:
-        """Take an event of the worker: ``judged``, ``unreadable`` or ``done``; on another thread."""
+        """Handle an event of the worker: ``judged``, ``unreadable`` or ``done``; on another thread."""
         request = self._with_worker.get(number)
         if request is None:
             return
@@ -169,12 +168,12 @@ class JudgesInWorker:
             request.resolve(kind, said)
 
     def worker_ended(self, worker: Worker, reason: str, *, suspect: bool) -> None:
-        """Have what was with a worker judged again, or give up on it; on another thread.
+        """Retry the requests of an ended worker, or give up on them; on another thread.
 
         Args:
             worker: The worker that ended.
             reason: Why.
-            suspect: Whether nothing else but one of these requests can have ended it.
+            suspect: Whether one of these requests must have ended it.
         """
         for request in tuple(self._with_worker.values()):
             if request.worker is worker:

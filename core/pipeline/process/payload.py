@@ -1,9 +1,8 @@
-"""What the worker is sent once: its metrics and its judge, with every secret kept out of the pickles.
+"""Pickle the metrics and the judge for the worker, with every secret kept out of the pickles.
 
-The meter makes one when it is built, so that what cannot be sent is a misconfiguration then and not
-a surprise later.  Each metric is pickled on its own: one that the worker cannot load
-takes no other with it.  Keys of judges never stand in these pickles; budgets stay in the meter's process
-and are asked from the worker.
+The meter makes one at construction, so that an object that cannot be sent is a configuration error. Each
+metric is pickled on its own, so that one that the worker cannot load costs no other. Keys of judges are never
+in these pickles; budgets stay in the meter's process.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from ragmeter.metrics.judge.protocol import Judge
 __all__ = ["UNSENDABLE", "KeepsSecrets", "Payload", "Unpickler", "make_payload"]
 
 UNSENDABLE = (pickle.PickleError, AttributeError, TypeError, ValueError, RecursionError)
-"""What pickling raises when something cannot be pickled."""
+"""The errors of pickling an object that cannot be pickled."""
 
 
 @runtime_checkable
 class KeepsSecrets(Protocol):
-    """What can be made again of its settings and its secrets: `OpenAIJudge`, `OpenAIEmbedder`."""
+    """An object that can be rebuilt from settings and secrets: `OpenAIJudge`, `OpenAIEmbedder`."""
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return its arguments: those that may be pickled, and those that must not be."""
@@ -38,28 +37,27 @@ class KeepsSecrets(Protocol):
 
 @dataclass
 class Payload:
-    """The metrics and the judge, ready to be sent to any number of workers, one after another."""
+    """The pickled metrics and judge, for any number of workers."""
 
     metrics: dict[tuple[str, ...], bytes] = field(default_factory=dict)
     """A pickle of each metric, by the names of its scores."""
     judge: bytes = b""
     """A pickle of the judge, or of None."""
     secrets: list[dict[str, Any]] = field(default_factory=list)
-    """What was taken out of the pickles: secret arguments of judge and embedder, and what their
-    frameworks mark as secret."""
+    """Secrets removed from the pickles: secret arguments of judge and embedder, and values that frameworks
+    mark as secret."""
     budgets: list[JudgeBudget] = field(default_factory=list)
-    """The budgets that the pickles refer to by number."""
+    """Budgets, referenced by number in the pickles."""
 
     def __repr__(self) -> str:
         return f"<Payload of {len(self.metrics)} metrics>"
 
 
 def make_payload(metrics: Sequence[Metric], judge: Judge | None) -> Payload:
-    """Pickle what a worker needs.
+    """Build the payload of a worker.
 
     Raises:
-        ConfigurationError: A metric or the judge cannot be sent to another process; names it and
-            says what to do.
+        ConfigurationError: A metric or the judge cannot be pickled; names it and the fix.
     """
     payload = Payload()
     seen: dict[int, tuple[Any, ...]] = {}
@@ -84,7 +82,7 @@ def _pickle(thing: object, what: str, payload: Payload, seen: dict[int, tuple[An
 
 
 class _Pickler(pickle.Pickler):
-    """Puts secrets and budgets into the payload instead, and a reference into the pickle."""
+    """Moves secrets and budgets into the payload, and pickles references to them."""
 
     def __init__(
         self, buffer: io.BytesIO, payload: Payload, seen: dict[int, tuple[Any, ...]]
@@ -108,7 +106,7 @@ class _Pickler(pickle.Pickler):
         return self._seen.get(id(obj))
 
     def reducer_override(self, obj: object) -> Any:
-        # Pickle would send it by name, and the worker's main module is another one.
+        # Pickle sends it by name, but the worker's main module is another one.
         if isinstance(obj, (type, FunctionType)) and obj.__module__ == "__main__":
             raise pickle.PicklingError(f"{obj.__qualname__!r} is defined in the main module")
         return NotImplemented
@@ -120,8 +118,8 @@ class Unpickler(pickle.Unpickler):
     Args:
         pickled: The pickle.
         secrets: As in the payload.
-        budget: Makes what stands in the worker for a budget: its number and limits.
-        made: What was made for references so far: the same object for the same number.
+        budget: Makes the proxy of a budget from its number and limits.
+        made: Objects by reference: the same number gives the same object.
     """
 
     def __init__(
@@ -137,7 +135,7 @@ class Unpickler(pickle.Unpickler):
         self._made = made
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return what a reference stands for."""
+        """Return the object of a reference."""
         kind, number, *rest = pid
         if (kind, number) not in self._made:
             if kind == "judge":

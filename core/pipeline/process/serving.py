@@ -1,9 +1,9 @@
-"""The worker process itself: scores what it is sent, with the same classes as the meter would.
+"""The worker process: scores requests with the same classes as the meter.
 
-Started by `Worker` in a fresh interpreter; never imported by the application.  The main thread
-computes scores; one thread reads messages, one writes events, and the judge's loop runs beside them.
-It ends when the meter's process hangs up or is gone, and ignores the signals that stop the
-application: the last requests are still to be scored then.
+`Worker` starts it in a fresh interpreter; the application never imports it. The main thread computes scores;
+one thread reads messages, one writes events, and the judge's loop has its own. The process ends when the
+meter's process closes the channel or is gone, and ignores the signals that stop the application, as the last
+requests are still to be scored then.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from .payload import Unpickler
 __all__ = ["serve"]
 
 NICENESS = 5
-"""Scoring comes after the application where both want the processor."""
+"""Scoring yields the processor to the application."""
 SEND_S = 3600.0
-"""Seconds that the meter's process may leave a frame unread; if it is gone, sending fails anyhow."""
+"""Seconds that the meter's process may leave a frame unread; if it is gone, sending fails at once."""
 FINISH_S = 1.0
-"""Seconds for the last events to be taken."""
+"""Seconds to send the last events."""
 MAX_BATCH = 256
 """Events sent in one frame."""
 MAX_KNOWN = 512
-"""Scores without a value that are remembered."""
+"""Size of the cache of scores without a value."""
 MAX_LOG_LINES = 1000
-"""Log lines that may wait to be sent; more are dropped."""
+"""Most log lines waiting to be sent; more are dropped."""
 
 Event = tuple[Any, ...]
 
@@ -71,7 +71,7 @@ def serve(end: socket.socket, progress: int) -> None:
 
 
 class _Events:
-    """Events for the meter's process, sent by a thread of its own: nothing here waits for it."""
+    """Events for the meter's process, sent by a separate thread; `put` never waits."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -86,7 +86,7 @@ class _Events:
             self._queue.put(event)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until everything put so far is sent."""
+        """Wait until all events put so far are sent."""
         self._queue.put(())
         self._sent.wait(timeout_s)
 
@@ -115,7 +115,7 @@ class _LogLines(logging.Handler):
 
 
 class _WorkerErrorLog(ErrorLog):
-    """Lets the meter's process count and log what was contained here."""
+    """Sends contained errors to the meter's process, which counts and logs them."""
 
     def __init__(self, events: _Events) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class _WorkerErrorLog(ErrorLog):
 
 @dataclass(eq=False)
 class _Job:
-    """One request to judge, as the judge's loop sees it."""
+    """One request to judge: a `JudgeJob`."""
 
     number: int
     sample: RagSample
@@ -140,7 +140,7 @@ class _Job:
             self.owner.events.put("judged", self.number, pack_scores([scores]))
 
     def further(self) -> bool:
-        return False  # who sent it goes on
+        return False  # the meter's process goes on
 
     def done(self, skipped: str | None) -> None:
         self.owner.count_items()
@@ -164,11 +164,11 @@ class _Serving:
         self._judge: Judge | None = None
         self._judging: JudgeLoop | None = None
         self._items = (0, 0)
-        # One object for all equal scores that say nothing of a request: it is sent once a frame.
+        # One object for all equal scores without a value: pickled once a frame.
         self._shared: Callable[[Any], Score] = lru_cache(MAX_KNOWN)(_itself)
 
     def load(self) -> None:
-        """Take the metrics and the judge, and say what could not be loaded."""
+        """Load the metrics and the judge; report those that cannot be loaded."""
         secrets, metrics, judge, limits = self._receive()
         logging.getLogger().addHandler(_LogLines(self.events))
         logging.getLogger("ragmeter").setLevel(logging.INFO)
@@ -202,7 +202,7 @@ class _Serving:
                 metrics=self._set.awaited,
                 max_text_chars=max_text_chars,
             )
-            # The meter's process sends no more than are judged at once.
+            # The meter's process limits the number of requests.
             self._judging = JudgeLoop(judges, guard=self._guard, max_backlog=1_000_000, **limits)
             self._judging.start()
         self._channel.send(unloaded, SEND_S)
@@ -214,11 +214,11 @@ class _Serving:
         return RemoteBudget(number, limits, self.events.put)
 
     def run(self) -> None:
-        """Compute what comes, for ever."""
+        """Compute scores until the process ends."""
         while True:
             which, packed = self._frames.get()
             computed = [self._compute(which, one) for one in packed]
-            os.write(self._progress, b".")  # through with the last, too
+            os.write(self._progress, b".")  # the last one is done
             unreadable = [reason for reason, _ in computed]
             self.events.put("scores", unreadable, pack_scores([scores for _, scores in computed]))
 
@@ -245,7 +245,7 @@ class _Serving:
         return attempt.failure or ""
 
     def _receive(self) -> Any:
-        """Return the next message; leave when the meter's process is gone, even if its socket is open."""
+        """Return the next message; raise if the meter's process is gone, even if its socket is open."""
         while os.getppid() == self._parent:
             with contextlib.suppress(TimeoutError):
                 return self._channel.receive()
@@ -275,7 +275,7 @@ class _Serving:
         self._judging.submit(_Job(number, sample, metrics, self), left_s)
 
     def count_items(self) -> None:
-        """Report how many items the judge's cache has answered since the last report."""
+        """Report hits and misses of the judge's cache since the last report."""
         if self._judge is not None:
             stats = self._judge.stats
             hits, misses = self._items
@@ -284,7 +284,7 @@ class _Serving:
                 self.events.put("items", stats.cache_hits - hits, stats.cache_misses - misses)
 
     def leave(self) -> None:
-        """End the process: the judge's connections first, then everything."""
+        """Close the judge's connections and end the process."""
         if self._judging is not None:
             self._judging.close(0.0)
         self.events.finish(FINISH_S)

@@ -1,9 +1,8 @@
-"""Scoring in a worker process: the pipeline's view of it, and what starts it again when it ends.
+"""Run and supervise the worker process: restart it when it ends, and retry its requests.
 
-`ScoringProcess` computes as `MetricSet` does in the meter's own process, its `judges` judge as
-`JudgesHere` do, and a thread of its own starts the process with the first request, listens to it,
-and starts it again when it ends, less and less often if that does not help.  No request is lost to it:
-they wait meanwhile; only the one that a worker ended over is not tried again.
+`ScoringProcess` replaces `MetricSet` and `JudgesHere` of the meter's own process. A separate thread starts
+the worker with the first request, listens to it, and restarts it with backoff. Requests wait meanwhile and
+are not lost; only the one that ended a worker is not retried.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from .worker import Worker, WorkerEndedError, WorkerError
 __all__ = ["ScoringProcess"]
 
 COMPONENT = "worker"
-"""Where errors of the worker process are counted."""
+"""Component under which errors of the worker process are counted."""
 BATCH = 32
-"""Requests sent to the worker at a time, at most."""
+"""Most requests sent to the worker at a time."""
 STEADY_S = 60.0
-"""A worker that lived at least this many seconds was a good one: the next starts at once."""
+"""A worker that lived at least this many seconds is replaced at once."""
 LONGEST_PAUSE_S = 60.0
-"""Seconds between two starts, at most."""
+"""Longest pause between two starts, in seconds."""
 PATIENCE_S = 5.0
-"""Seconds that requests wait, at most, until a worker may be started again."""
+"""Longest wait of requests for the next start, in seconds."""
 END_S = 2.0
 """Seconds for the worker to close its judge's connections and end."""
 MAX_STARTS = 2
-"""Starts that may fail, one after another, before the scores of a waiting request are given up."""
+"""Consecutive failed starts after which the scores of a waiting request are given up."""
 MAX_TRIES = 3
-"""Workers that may end, without having begun with a request, before its scores are given up."""
+"""Workers that may end before they begin with a request until its scores are given up."""
 
 
 class ContainedInWorkerError(RuntimeError):
@@ -56,13 +55,13 @@ class ContainedInWorkerError(RuntimeError):
 
 
 class ScoringProcess:
-    """Computes free metrics in a process of its own, and has judged ones measured there.
+    """Computes free metrics, and runs judged ones, in a separate process.
 
     Args:
         metrics: The meter's metrics.
         judge: The judge used by judged metrics.
-        log: Where errors are counted, the worker's too.
-        concurrency: Requests judged at the same time.
+        log: Counts errors, including the worker's.
+        concurrency: Most requests judged at the same time.
         deadline_s: A request not judged within this many seconds gets ``timeout`` scores.
 
     Raises:
@@ -108,7 +107,7 @@ class ScoringProcess:
         self._not_before = 0.0
         self._why_down = ""
         self._thread: threading.Thread | None = None
-        # A child that is forked while a process starts would hold what the start waits to see closed.
+        # A child forked during a start would inherit the descriptors that the start waits to see closed.
         self._starting = fork.Gate()
         fork.pause(self._starting.before_fork, self._starting.after_fork_in_parent)
 
@@ -131,7 +130,7 @@ class ScoringProcess:
         return self._compute("compute", samples, self._metrics.computed_for)
 
     def compute_again(self, sample: RagSample) -> dict[str, Score]:
-        """Compute those free metrics that a reference makes possible."""
+        """Compute the free metrics that a reference makes possible."""
         return self._compute("compute_again", (sample,), lambda _: self._metrics.computed_again)[0]
 
     def _compute(
@@ -187,10 +186,10 @@ class ScoringProcess:
         )
 
     def _running(self) -> Worker:
-        """Return the worker, once it runs: requests wait in the queue meanwhile.
+        """Wait for the worker and return it; requests wait in the queue meanwhile.
 
         Raises:
-            WorkerError: It did not start, or is not to be started for a while.
+            WorkerError: It did not start, or the next start is too far off.
         """
         self.start()
         with self._changed:
@@ -215,7 +214,7 @@ class ScoringProcess:
         return None if worker is None or not worker.is_ready else worker
 
     def _running_worker(self) -> Worker | None:
-        """Return the worker, if it runs; have it started else."""
+        """Return the running worker, if any; else request a start."""
         worker = self._ready()
         if worker is None:
             self.start()
@@ -235,9 +234,7 @@ class ScoringProcess:
             with self._guard:
                 self._have_one_worker()
                 continue
-            self._not_before = (
-                time.monotonic() + PATIENCE_S
-            )  # ragmeter's own error: not again at once
+            self._not_before = time.monotonic() + PATIENCE_S  # internal error: do not retry at once
 
     def _have_one_worker(self) -> None:
         """Start a worker and listen to it until it ends."""
@@ -245,10 +242,10 @@ class ScoringProcess:
         try:
             with self._starting.lock:
                 worker.start(self._interpreter)
-                # Not before: where a process is started by `os.fork`, as under gevent, its child
-                # forgets the worker, too, and would close what it is about to be given.
+                # Only now: if a process is started by `os.fork`, as under gevent, its child forgets the
+                # worker and would close the descriptors it inherits.
                 self._worker = worker
-            if self._closed:  # before there was a process to end
+            if self._closed:  # closed before the process existed
                 worker.end(0.0)
             worker.load(self._payload, self._limits)
         except (WorkerError, *UNSENDABLE) as error:
@@ -275,19 +272,21 @@ class ScoringProcess:
         self._books.worker_ended()
         if not expected:
             self._count(worker, reason)
-        innocent = worker.is_at_scores  # whatever it judged: it ended over what it computed
+        innocent = (
+            worker.is_at_scores
+        )  # it ended while computing: its judged requests are not to blame
         worker.note_end(reason)
         self.judges.worker_ended(worker, reason, suspect=not innocent)
 
     def _count(self, worker: Worker, reason: str) -> None:
-        """Report the end of a worker, and decide when the next may be started."""
+        """Report the end of a worker, and set the time of the next start."""
         if self._closed:
             return
         now = time.monotonic()
         if now - worker.started_at > STEADY_S:
             self._short_lives = 0
         self._short_lives += 1
-        # A worker that ended had come up, and so will the next: requests can wait for that.
+        # A worker that was ready will probably be ready again: requests can wait for it.
         longest_s = PATIENCE_S if worker.is_ready else LONGEST_PAUSE_S
         doublings = self._short_lives - (2 if worker.is_ready else 1)
         self._not_before = now + (
@@ -308,7 +307,7 @@ class ScoringProcess:
         elif kind == "reserve":
             number, request, *tokens = rest
             granted = self._books.take(number, request, *tokens)
-            worker.tell(("reserved", number, request, *granted))
+            worker.send(("reserved", number, request, *granted))
         elif kind == "settle":
             self._books.settle(*rest)
         elif kind == "error":
@@ -319,18 +318,18 @@ class ScoringProcess:
             logging.getLogger(name).log(level, "%s", words)
 
     def close(self, timeout_s: float) -> None:
-        """End the worker process within `timeout_s` seconds; nothing is scored afterwards."""
-        # Before the look: a worker that is started meanwhile is ended by its thread.
+        """End the worker process within `timeout_s` seconds, for good."""
+        # Set first: a worker that is started meanwhile is ended by its thread.
         self._closed = True
         worker = self._worker
         if worker is not None:
             worker.end(min(END_S, timeout_s))
-        # Not here, where Ctrl-C could come right after the condition's lock was taken, and keep it.
+        # On another thread: here, Ctrl-C could hit right after the lock was taken, and keep it.
         if not start_elsewhere(self._wake):
             self._wake()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(min(END_S, timeout_s))  # what the worker said last is still taken
+            thread.join(min(END_S, timeout_s))  # the last events are still handled
 
     def _wake(self) -> None:
         with self._changed:
@@ -343,7 +342,7 @@ class ScoringProcess:
             worker.end(END_S)
 
     def _leave_to_parent(self) -> None:
-        # In a forked child: the worker is the parent's.
+        # In a forked child: the worker belongs to the parent.
         if self._worker is not None:
             self._worker.forget()
         self._fresh()
@@ -357,10 +356,10 @@ class _Request:
     metrics: Sequence[Metric]
     parcel: Parcel
     scores: dict[str, Score] | None = None
-    """None: it waits for them."""
+    """None: not computed yet."""
 
     def take(self, scores: Iterable[Score], unloaded: Mapping[tuple[str, ...], str]) -> None:
-        """Take what was computed; `unloaded` says of which metrics nothing was, and why."""
+        """Store computed scores; `unloaded` has the reasons of metrics that could not be loaded."""
         self.scores = {score.name: score for score in scores}
         for names, reason in unloaded.items():
             self.fail(reason, only=names)
@@ -368,7 +367,7 @@ class _Request:
     def fail(
         self, reason: str, status: ScoreStatus = "metric_error", only: tuple[str, ...] | None = None
     ) -> None:
-        """Note that its metrics, or one of them, could not be computed."""
+        """Store failed scores for all its metrics, or only for one."""
         self.scores = self.scores or {}
         for metric in self.metrics:
             if only is None or metric.score_names == only:

@@ -1,8 +1,7 @@
-"""One worker process: started, spoken to, and ended.
+"""Start one worker process, exchange messages with it, and end it.
 
-`ScoringProcess` holds one at a time and starts the next when one has ended.  The worker writes a
-byte into a pipe as it begins with a request; it is not read unless the worker ends or hangs, and
-then it tells which request it was at.
+`ScoringProcess` holds one at a time and starts the next when one has ended. The worker writes a byte into a
+pipe as it begins with a request; if it ends or hangs, the bytes show which request it was processing.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ from .payload import Payload
 __all__ = ["Reply", "Worker", "WorkerEndedError", "WorkerError"]
 
 START_S = 60.0
-"""Seconds within which a worker has loaded everything."""
+"""Seconds for a worker to load everything."""
 SCORE_S = 60.0
-"""Seconds after which a worker that computes one request's scores counts as hung."""
+"""Seconds on one request's scores after which a worker counts as hung."""
 SEND_S = 10.0
-"""Seconds within which a worker has taken a message, else it counts as hung."""
+"""Seconds to send a message after which a worker counts as hung."""
 
 Reply = tuple[list[str | None], bytes]
-"""Of each request why it could not be read, if so; and the scores of all."""
+"""For each request, why it could not be read, or None; and the scores of all."""
 
 
 class WorkerError(RuntimeError):
-    """The worker process cannot score: it did not start, or is not to be started yet."""
+    """The worker process did not start, or must not be started yet."""
 
 
 class WorkerEndedError(WorkerError):
     """The worker process ended, or hung and was ended, while it computed scores.
 
     Attributes:
-        begun: Requests that it had begun with by then; the last of them is why it ended. 0, or more
-            than it was sent: none is.
-        status: What the scores of that request get.
+        begun: Number of requests that it had begun with; the last one ended it. 0, or more than it was sent:
+            none did.
+        status: Status of that request's scores.
     """
 
     def __init__(self, message: str, begun: int, status: ScoreStatus) -> None:
@@ -63,7 +62,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._ours = ExitStack()
-        """Closes this process's ends of what the two hold."""
+        """Closes this process's ends of the connections."""
         self._process: subprocess.Popen[bytes] | None = None
         self._computing: Bell | None = None
         self._replies: list[Reply] = []
@@ -74,18 +73,18 @@ class Worker:
         self.is_ready = False
         """Whether it has loaded everything."""
         self.dismissed = False
-        """Whether it was asked to end."""
+        """Whether its end was requested."""
         self.unloaded: Mapping[tuple[str, ...], str] = {}
-        """Metrics that it could not load, or has no judge for, by the names of their scores, and why."""
+        """Why a metric could not be loaded, or has no judge, by the names of its scores."""
 
     def __del__(self) -> None:
         self._ours.close()
 
     def start(self, interpreter: str) -> None:
-        """Start the process; does not wait for it.
+        """Start the process without waiting for it.
 
         Raises:
-            WorkerError: The system refused.
+            WorkerError: The system refused to start it.
         """
         try:
             with ExitStack() as its:
@@ -98,8 +97,8 @@ class Worker:
                 its.callback(progress.close)
                 os.set_blocking(self._progress.fileno(), False)
                 numbers = (end.fileno(), progress.fileno())
-                # Its own session: Ctrl-C in the terminal is the application's. What metrics print
-                # goes to stderr: stdout may be the application's protocol.
+                # Its own session: Ctrl-C in the terminal is for the application. Output of metrics goes to
+                # stderr: stdout may carry the application's protocol.
                 self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter
                     command(interpreter, *numbers),
                     stdin=subprocess.DEVNULL,
@@ -113,10 +112,10 @@ class Worker:
             raise WorkerError(f"the worker process could not be started: {error}") from error
 
     def load(self, payload: Payload, limits: Mapping[str, Any]) -> None:
-        """Send what the worker needs and wait until it is ready.
+        """Send the payload and wait until the worker is ready.
 
         Raises:
-            WorkerError: It ended, failed or did not answer.
+            WorkerError: It ended, failed or did not respond.
         """
         deadline = time.monotonic() + START_S
         try:
@@ -128,14 +127,14 @@ class Worker:
                     self.hang_up(f"it did not answer for {START_S:g} s")
         except (ChannelClosedError, TimeoutError) as error:
             raise WorkerError(
-                f"the worker process did not start: {self.ending(error)}; its own words stand "
-                "on the standard error stream"
+                f"the worker process did not start: {self.ending(error)}; see the "
+                "standard error stream"
             ) from error
         self.unloaded = unloaded
         self.is_ready = True
 
     def compute(self, which: str, packed: Sequence[bytes]) -> Reply:
-        """Have the scores of some requests computed. For one thread, while another reads `events`.
+        """Compute the scores of some requests. For one thread, while another reads `events`.
 
         Raises:
             WorkerEndedError: The process ended meanwhile, or hung and was ended.
@@ -143,10 +142,10 @@ class Worker:
         self._look()
         self._begun = 0
         self._replies.clear()
-        # Made where it is waited for: a server may have turned threads into greenlets meanwhile.
+        # Made by the waiting thread: a server may have turned threads into greenlets meanwhile.
         computing = self._computing = Bell()
         if not self._ended:
-            self.tell((which, packed))
+            self.send((which, packed))
         seen = 1
         while not (self._replies or self._ended):
             if not computing.wait(SCORE_S):
@@ -162,13 +161,13 @@ class Worker:
         )
 
     def take_answer(self, *reply: Any) -> None:
-        """Take the scores of the requests that it was sent last."""
+        """Receive the scores of the last requests."""
         self._replies.append(reply)
         if self._computing is not None:
             self._computing.ring()
 
     def note_end(self, reason: str) -> None:
-        """Note that it has ended."""
+        """Record its end."""
         self._look()
         self._ended = reason
         if self._computing is not None:
@@ -181,16 +180,16 @@ class Worker:
 
     @property
     def is_at_scores(self) -> bool:
-        """Whether it has begun to compute scores that were not returned yet, as of its end."""
+        """Whether it was computing scores when it ended."""
         self._look()
         return self._computing is not None and self._begun > 0
 
     def _look(self) -> None:
-        """See how many requests it has begun with."""
+        """Update the number of requests it has begun with."""
         self._begun += len(self._progress.read(1 << 16) or b"")
 
-    def tell(self, message: tuple[Any, ...]) -> None:
-        """Send a message; where that fails the worker ends, as the thread that reads `events` finds."""
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Send a message; on failure the worker ends, which the thread that reads `events` notices."""
         try:
             self._channel.send(message, SEND_S)
         except ChannelClosedError:
@@ -199,32 +198,32 @@ class Worker:
             self.hang_up(f"the worker process hangs: {error}")
 
     def hang_up(self, reason: str) -> None:
-        """Give it up: the thread that reads `events` finds that it has ended."""
+        """Give it up; the thread that reads `events` notices its end."""
         self._hangs = reason
         self._channel.close()
 
     def events(self) -> Iterator[tuple[Any, ...]]:
-        """Yield what it says until it ends. For one thread."""
+        """Yield its events until it ends. For one thread."""
         with contextlib.suppress(ChannelClosedError):
             while True:
                 yield from self._receive() or ()
 
     def _receive(self) -> Any:
-        """Return the next message; None when there is none for a while."""
+        """Return the next message; None after a while without any."""
         try:
             return self._channel.receive()
         except TimeoutError:
-            # A process that it started may hold its socket open.
+            # A process that it started may keep its socket open.
             if self._process is None or self._process.poll() is not None:
                 raise ChannelClosedError("the worker process ended") from None
             return None
 
     def end(self, timeout_s: float) -> None:
-        """Have the process end: by itself within `timeout_s` seconds, else by force."""
+        """End the process: let it finish within `timeout_s` seconds, then kill it."""
         self.dismissed = True
         process = self._process
         if process is not None and process.returncode is None:
-            # It hears that nothing more comes, says what it still has to say, and leaves.
+            # It sees the end of messages, sends its last events, and exits.
             self._channel.finish()
             try:
                 process.wait(max(0.0, timeout_s))
@@ -234,10 +233,10 @@ class Worker:
                 self._channel.close()
 
     def ending(self, error: Exception | None = None) -> str:
-        """Make sure that it has ended, and say how.
+        """Ensure that it has ended, and describe how.
 
         Args:
-            error: What was noticed of it; None: that it had ended.
+            error: The error that showed it; None: the connection ended.
         """
         hung = self._hangs or (str(error) if isinstance(error, TimeoutError) else "")
         self.end(0.0 if hung else 2.0)
@@ -249,14 +248,14 @@ class Worker:
         return f"the worker process was ended by signal {-code}"
 
     def forget(self) -> None:
-        """Let go of it after a fork: it is the parent's."""
+        """Release it after a fork: it belongs to the parent."""
         self._ours.close()
         if self._process is not None:
-            self._process.returncode = 0  # not ours to wait for
+            self._process.returncode = 0  # the parent waits for it
 
 
 def _stderr() -> int:
-    """Return where the worker writes: our standard error stream, if we have one."""
+    """Return the worker's output stream: our standard error, if there is one."""
     try:
         os.fstat(2)
     except OSError:
