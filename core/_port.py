@@ -28,6 +28,7 @@ from .pipeline.sampling import Candidate, Chances
 from .pipeline.scoring import Offer, UnseenRetrieval
 from .quality.objectives import Objectives
 from .requests.by_hand import RunBuilder
+from .requests.lone_retrieval import LoneRetrieval
 from .requests.scope import RequestScope
 from .requests.size import weight_of_run, weight_of_scope
 
@@ -90,6 +91,7 @@ class MeterPort:
         trace_id: int | None = None,
         size_bytes: int = 0,
         scope: RequestScope | None = None,
+        alone: LoneRetrieval | None = None,
     ) -> None:
         """Take a finished request from an adapter. Never blocks, never raises.
 
@@ -99,6 +101,7 @@ class MeterPort:
             trace_id: The trace the request belongs to.
             size_bytes: Estimated size of the texts it holds.
             scope: What the surrounding code said about the request when it started.
+            alone: It is a retrieval that was called by itself: it waits for the call that shows its documents.
         """
         with self._offer_guard:
             if scope is not None:
@@ -121,7 +124,8 @@ class MeterPort:
                 self._begin_watch()
             # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
             capture = new_capture()
-            self.pipeline.put(Offer(build, candidate, capture, iter((True,))), size_bytes)
+            offer = Offer(build, candidate, capture, iter((True,)), alone, size_bytes)
+            self.pipeline.put(offer, size_bytes)
             self.counters.count_capture(capture)
 
     def _begin_watch(self) -> None:

@@ -23,6 +23,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
+from ragmeter.requests.lone_retrieval import UNKNOWN_SURROUNDINGS, taken, with_retrievals
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import RequestScope
 
@@ -32,10 +33,18 @@ from ._contexts import counted_retrievals, follow
 from ._results import note_shaped, note_unseen, read_results
 from ._state import Ending, OpenRequest, RetrievalNote
 
-__all__ = ["build_run", "has_retrieved"]
+__all__ = [
+    "CONVERSATION_KEYS",
+    "NOTHING_SAID",
+    "USER_KEYS",
+    "build_run",
+    "first_text",
+    "has_retrieved",
+]
 
-_NOTHING_SAID = RequestScope()
-_CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
+NOTHING_SAID = RequestScope()
+USER_KEYS = ("user_id",)
+CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def has_retrieved(request: OpenRequest) -> bool:
@@ -99,6 +108,7 @@ def _run_of(
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, notes, queries, calls)
     rule: ContextsBy = "runs"
+    began_with: list[RagRun] = []
     are_known = any(note.contexts is not None for note in notes)
     route = follow(
         request, notes if are_known else (), answering, answer, joins=not made_of_passages
@@ -115,6 +125,17 @@ def _run_of(
     elif request.handed and contexts is None and _was_asked(question, calls):
         contexts = _in_prompts(request, (), request.handed, question, answer) or None
         rule = "prompt"
+        if contexts is not None:
+            began_with = taken(
+                request.before,
+                UNKNOWN_SURROUNDINGS if request.alone is None else request.alone.around,
+                shown=lambda one: [
+                    item.text
+                    for item in _in_prompts(request, (), one.documents, question, answer) or ()
+                ],
+                was_asked=lambda query: stands_in(query, calls),
+                is_label=is_label(answer or ""),
+            )
     if contexts is None and not notes:
         name = _name(request) or ""
         contexts = lookout.documents_shown(calls, name, question, answer, request.filled) or None
@@ -130,7 +151,7 @@ def _run_of(
     elif status not in ("ok", "partial"):
         answer = None
     root = request.root
-    scope = request.scope or _NOTHING_SAID
+    scope = request.scope or NOTHING_SAID
     shared = SharedContexts(to_contexts)
     sample_contexts = None if contexts is None else shared.of(contexts)
     retrievals = tuple(_retrieval(note, ending, shared) for note in notes)
@@ -147,7 +168,7 @@ def _run_of(
         search_query=search_query_of(question, queries if len(queries) == len(notes) else ()),
     )
     metadata = request.metadata
-    return RagRun(
+    run = RagRun(
         sample=sample,
         run_id=str(root.run_id),
         framework="langchain",
@@ -156,19 +177,20 @@ def _run_of(
         retrievals=retrievals,
         parent=request.parent_span,
         target=request.target,
-        conversation_id=scope.conversation_id or _first_text(metadata, _CONVERSATION_KEYS),
+        conversation_id=scope.conversation_id or first_text(metadata, CONVERSATION_KEYS),
         response_id=response_id_of(calls, answer),
-        user_id=scope.user_id or _first_text(metadata, ("user_id",)),
+        user_id=scope.user_id or first_text(metadata, USER_KEYS),
         tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
         metadata=dict(scope.metadata),
         framework_metadata=metadata,
         error_type=error_type(ending.error),
     )
+    return with_retrievals(run, began_with)
 
 
 def _name(request: OpenRequest) -> str | None:
     root = request.root
-    named = (request.scope or _NOTHING_SAID).name or request.options.name
+    named = (request.scope or NOTHING_SAID).name or request.options.name
     return named or request_name(root.name, is_model=root.kind == "llm")
 
 
@@ -231,7 +253,8 @@ def _in_prompts(
 
     Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
     """
-    if request.options.strict or not (request.handed or any(note.contexts for note in notes)):
+    known = any(note.contexts for note in notes) if notes else bool(used)
+    if request.options.strict or not known:
         return None
     calls = steps_of(request, unfinished=True)
 
@@ -323,18 +346,18 @@ def _retrieval(
         contexts=shared.of(note.contexts or ()),
         query=note.query if isinstance(note.query, str) else None,
         name=note.run.name,
-        data_source_id=_first_text(metadata, ("data_source_id",))
+        data_source_id=first_text(metadata, ("data_source_id",))
         or note.source
-        or _first_text(metadata, ("ls_vector_store_provider",)),
+        or first_text(metadata, ("ls_vector_store_provider",)),
         top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
-        embedding_model=_first_text(metadata, ("embedding_model", "ls_embedding_model")),
+        embedding_model=first_text(metadata, ("embedding_model", "ls_embedding_model")),
         provider=_provider(metadata),
         error_type=failed,
         target=note.target,
     )
 
 
-def _first_text(metadata: object, keys: Sequence[str]) -> str | None:
+def first_text(metadata: object, keys: Sequence[str]) -> str | None:
     get = getattr(metadata, "get", None)
     if get is None:
         return None
@@ -359,4 +382,4 @@ _PROVIDERS: Mapping[str, str] = {
 
 def _provider(metadata: Mapping[str, Any]) -> str | None:
     """Return who embeds, by the name that the GenAI conventions have for it; None: they have none."""
-    return _PROVIDERS.get(_first_text(metadata, ("ls_embedding_provider",)) or "")
+    return _PROVIDERS.get(first_text(metadata, ("ls_embedding_provider",)) or "")

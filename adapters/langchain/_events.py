@@ -8,58 +8,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from ragmeter.adapters._open_requests import error_type, scope_around
+from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
-    captured,
     is_retrieval,
-    is_workflow,
     keeps_spans,
     openinference_span,
     span_context,
 )
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
-from ragmeter.adapters._unseen import context_in, may_show
-from ragmeter.adapters.reading.fields import Reader
+from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.scope import is_suppressed
-from ragmeter.requests.size import weight_of
 
-from ._answers import note_output
-from ._build import build_run, has_retrieved
 from ._callers import source_of_caller
 from ._calls import tool_arguments
 from ._passages import (
-    documents_beside_answer,
-    documents_given,
     enclosing_retriever,
     note_passage,
     note_paste,
     strings_of,
 )
 from ._payloads import (
-    Question,
     copied_lists,
     document_lists,
-    field_of,
-    find_question,
     is_control_flow,
     is_interrupt,
-    last_refusal,
     llm_refusal,
     llm_text,
     response_id,
     snapshot_documents,
 )
-from ._results import note_result, note_tool, note_unseen
+from ._requests import IGNORE_TAG, begin_request, end_request, holds_state, look_for_workflow
+from ._results import note_result, note_tool
 from ._state import (
     Attachment,
-    Ending,
     LlmNote,
     OpenRequest,
     Options,
@@ -68,7 +55,6 @@ from ._state import (
     RunKind,
     active_retriever,
     current_family,
-    last_found,
 )
 
 __all__ = [
@@ -87,14 +73,6 @@ try:
 except ImportError:  # not promised by LangChain: without it, fallbacks are requests of their own
     var_child_runnable_config = None  # type: ignore[assignment]
 
-
-IGNORE_TAG = "ragmeter:ignore"
-"""A request or retriever with this tag is not ours."""
-
-NOTE_KEY = "ragmeter"
-"""Key of the nested dictionary in a config's metadata."""
-
-_NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 
 COUNTED_FROM = 16 * 1024
 """Bytes of prompts from which on they count in the table of requests in flight at once, not at the end."""
@@ -143,7 +121,7 @@ def run_started(
         if _comes_too_late(run_id, parent_run_id):
             return
         request = tracker.open_request(run_id, kind, label, now, options)
-        _begin_request(attached, request, event, None if read else inputs)
+        begin_request(attached, request, event, None if read else inputs)
         run = request.root
     elif is_suppressed() and not parent.request.ignored:
         tracker.hide(run_id, parent)
@@ -158,7 +136,7 @@ def run_started(
         and request.target is None
         and ambient_context() is not request.context
     ):
-        _look_for_workflow(request)
+        look_for_workflow(request)
     rules = request.options.rules
     if rules is not None and kind in ("tool", "chain"):
         run.rule = rules.rule_for(label, is_tool=kind == "tool")
@@ -236,7 +214,7 @@ def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any
         run.nested.contexts = contexts = snapshot_documents(documents)
         attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
     if run is request.root:
-        _end_request(attached, request, now)
+        end_request(attached, request, now)
 
 
 def _new_bytes(request: OpenRequest, contexts: tuple[ContextSnapshot, ...]) -> int:
@@ -272,12 +250,12 @@ def chain_ended(
     is_watched = attached.lookout.looks or run.rule is not None
     if is_watched and run is not request.root and note_result(attached, run, outputs, now):
         return
-    if type(outputs) is not str and (run is not request.root or not _holds_state(request)):
+    if type(outputs) is not str and (run is not request.root or not holds_state(request)):
         note_passage(attached, run, outputs, event.get("inputs"), now)
     if run is not request.root and (request.retrievals or request.passages):
         note_paste(run, outputs, event.get("inputs"))
     if run is request.root:
-        _end_request(attached, request, now, outputs, None, event)
+        end_request(attached, request, now, outputs, None, event)
 
 
 def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
@@ -289,7 +267,7 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
     if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
         note_tool(attached, run, output, now)
     if run is request.root:
-        _end_request(attached, request, now)
+        end_request(attached, request, now)
 
 
 def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: Any) -> None:
@@ -319,7 +297,7 @@ def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) ->
         arguments = () if text else tool_arguments(response)
         request.llms.append(LlmNote(run, text, arguments, refusal, response_id(response)))
         if run is request.root:
-            _end_request(attached, request, now, text)
+            end_request(attached, request, now, text)
 
 
 def run_failed(
@@ -341,7 +319,7 @@ def run_failed(
     else:
         run.failed = True
     if run is request.root:
-        _end_request(attached, request, now, None, error, event)
+        end_request(attached, request, now, None, error, event)
 
 
 def _ambient_run_id() -> UUID | None:
@@ -387,21 +365,9 @@ def _ends(attached: Attachment, run: Run, run_id: UUID) -> bool:
     return False
 
 
-def _holds_state(request: OpenRequest) -> bool:
-    """Return whether a graph remembers: its state may hold documents of earlier turns."""
-    return "thread_id" in request.metadata
-
-
 def _may_show_span(request: OpenRequest) -> bool:
     """Return whether looking for another instrumentation's span can find any."""
     return ambient_context() is not request.context or keeps_spans()
-
-
-def _look_for_workflow(request: OpenRequest) -> None:
-    """Note the span another instrumentation made for the whole request, if it is current now."""
-    span = ambient_span()
-    if span is not None and span is not request.span and is_workflow(span):
-        request.target = span.get_span_context()
 
 
 def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:
@@ -421,161 +387,3 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
             note.target = openinference_span(note.run.run_id)
         if request.target is None:
             request.target = openinference_span(request.root.run_id)
-
-
-def _begin_request(
-    attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
-) -> None:
-    """Note what is known at a request's start: question, surroundings, what the code says about it."""
-    options = request.options
-    tags, metadata = event.get("tags"), event.get("metadata")
-    if is_suppressed() or (tags and IGNORE_TAG in tags):
-        request.ignored = True
-        return
-    if metadata:
-        # A copy: the application may reuse the dictionary. Only the root's counts.
-        request.metadata = dict(metadata)
-    request.tags = tuple(tags or ())
-    request.scope = scope_around(request.metadata.get(NOTE_KEY), attached.on_note)
-    request.context = context = ambient_context()
-    # Nothing was ever attached to an empty context: no span either.
-    span = ambient_span() if context else None
-    if span is not None:
-        request.span = span
-        request.parent_span = span.get_span_context()
-        if is_workflow(span):
-            request.target = request.parent_span
-    request.inputs = inputs
-    if request.root.kind in ("chain", "tool"):
-        request.question = find_question(inputs)
-        if type(inputs).__name__ == "Command":
-            request.resumes = True
-            paused = attached.paused.close(str(request.metadata.get("thread_id")))
-            request.question = paused or request.question
-        if options.question is not None:
-            with attached.on_override:
-                _override_question(request, options.question, inputs)
-
-
-def _end_request(
-    attached: Attachment,
-    request: OpenRequest,
-    ended_ns: int,
-    outputs: object = None,
-    error: BaseException | None = None,
-    event: Mapping[str, Any] = _NOTHING_MORE,
-) -> None:
-    """Take the request out and offer it to the meter, if it retrieved."""
-    streamed = "inputs" in event
-    if streamed:
-        _take_late_inputs(attached, request, event["inputs"])
-    ending = Ending(ended_ns, type(outputs), error, streamed, last_refusal(outputs))
-    run_id = request.root.run_id
-    size_bytes = attached.tracker.close_request(request)
-    if size_bytes is None:
-        return
-    annotation = attached.take_annotation(run_id)
-    options = request.options
-    given = output_contexts = None
-    if options.contexts is not None and error is None:
-        with attached.on_override:
-            read = _read(options.contexts, outputs)
-            given = None if read is None else snapshot_documents(read)
-    _remember(attached, request)
-    known = given is not None or request.handed or request.retrievals or has_retrieved(request)
-    if not (known or options.strict or _holds_state(request)):
-        output_contexts = documents_beside_answer(outputs, request.inputs)
-    if known or output_contexts is not None:
-        attached.lookout.count_retrieval()
-    elif options.strict or not may_show(note.run.sent for note in request.llms):
-        note_unseen(attached.lookout, request)
-        request.dissolve()
-        return
-    output = note_output(outputs, request.inputs)
-    if options.answer is not None and error is None:
-        with attached.on_override:
-            output = note_output(_read(options.answer, outputs))
-    if annotation is not None:
-        request.scope = annotation.merged_over(request.scope)
-    if request.question.text is None and request.root.kind == "chain":
-        request.question = _question_in_state(request, outputs)
-    if request.target is None:
-        if ambient_context() is not request.context:
-            _look_for_workflow(request)
-        if keeps_spans() and request.target is None:
-            with attached.on_span_lookup:
-                request.target = openinference_span(run_id)
-    _release(request)
-    meter = attached.meter
-    if meter is None:
-        request.dissolve()
-        return
-    span = request.target or request.parent_span
-    captured.note(request.target, request.parent_span, request.root.started_ns)
-    meter.port.offer(
-        lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
-        run_id=run_id,
-        trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes
-        + request.loose_bytes
-        + output.size_bytes
-        + weight_of(request.question.text),
-        scope=request.scope,
-    )
-
-
-def _remember(attached: Attachment, request: OpenRequest) -> None:
-    """Keep for a request to come what only this one knows, and take what an earlier one knew."""
-    if request.interrupted and "thread_id" in request.metadata:
-        attached.paused.open(str(request.metadata["thread_id"]), request.question)
-    if request.root.kind == "retriever":
-        last_found.set(tuple(item for note in request.retrievals for item in note.contexts or ()))
-    elif request.llms and not (request.retrievals or request.options.strict):
-        reader = request.reader
-        request.handed = (
-            last_found.get() if reader is None else documents_given(reader, request.inputs)
-        )
-        request.loose_bytes += bytes_of(request.handed)
-
-
-def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:
-    """Take the input a streamed run was really given; at its start it was empty."""
-    request.inputs = inputs
-    if request.root.kind != "chain":
-        return
-    found = find_question(inputs)
-    if found.text is not None or found.others:
-        request.question = found
-    if request.options.question is not None:
-        with attached.on_override:
-            _override_question(request, request.options.question, inputs)
-
-
-def _release(request: OpenRequest) -> None:
-    """Let go of the application's objects; what is needed of them has been copied."""
-    request.inputs = None
-    request.span = None
-    request.context = None
-    for note in request.retrievals:
-        note.documents = ()
-
-
-def _question_in_state(request: OpenRequest, outputs: object) -> Question:
-    """Look for the question of a resumed graph in the state it ends with."""
-    if request.question.others or not (request.resumes or request.inputs is None):
-        return request.question
-    messages = field_of(outputs, "messages")
-    if messages is not None:
-        return find_question(messages)
-    named = (field_of(outputs, key) for key in ("question", "query"))
-    return find_question(next((value for value in named if isinstance(value, str)), None))
-
-
-def _override_question(request: OpenRequest, reader: Reader, inputs: object) -> None:
-    value = _read(reader, inputs)
-    if value is not None:
-        request.question = find_question(value)
-
-
-def _read(reader: Reader, payload: object) -> Any:
-    return field_of(payload, reader) if isinstance(reader, str) else reader(payload)

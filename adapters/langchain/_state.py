@@ -32,6 +32,7 @@ from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.route import Passage, Paste
 from ragmeter.metrics._process import fork
+from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.scope import RequestScope, parse_scope
 
 from ._payloads import Question
@@ -53,7 +54,7 @@ __all__ = [
     "attachment_of",
     "current_family",
     "default_attachment",
-    "last_found",
+    "found_alone",
     "restore_handler",
 ]
 
@@ -68,10 +69,10 @@ active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever
 where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
 
-last_found: ContextVar[tuple[ContextSnapshot, ...]] = ContextVar(
+found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
     "ragmeter_langchain_found", default=()
 )
-"""What a retriever found that was called by itself: the next request in this context may be sent its text."""
+"""The calls of this context that may be lone retrievals: the next may be sent what they found."""
 
 _LONGEST_PAUSE_S = 24 * 3600.0
 _NOBODY = UUID(int=0)
@@ -259,6 +260,10 @@ class OpenRequest:
     """The function that was given documents last."""
     handed: tuple[ContextSnapshot, ...] = ()
     """Documents that it was given, or that were found just before, and not those that it retrieved."""
+    before: tuple[LoneRetrieval, ...] = ()
+    """The retrievals that were called by themselves before it began."""
+    alone: LoneRetrieval | None = None
+    """What a later request sees of it."""
     hidden: OpenRequest | None = None
     """Stands for all its parts that run under `ragmeter.suppress`."""
     root: Run
@@ -295,9 +300,9 @@ class OpenRequest:
         self.open_llms: dict[int, Run] = {}
         self.failed_llms: list[Run] = []
         self.known_texts: set[int] = set()
+        """Identities of the prompts' texts that were counted already."""
         self.filled: str | None = None
         """What a template was given as the context."""
-        """Identities of the prompts' texts that were counted already."""
 
     def unfinished(self) -> list[Run]:
         """Return the model calls that failed or are still going on."""

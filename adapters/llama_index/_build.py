@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._unseen import Lookout
-from ragmeter.adapters.reading.answer import choose_answer, heard
+from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
 from ragmeter.adapters.reading.prompt_documents import (
     asked_in,
@@ -22,14 +22,15 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
+from ragmeter.requests.lone_retrieval import LoneRetrieval, taken, with_retrievals
 from ragmeter.requests.scope import RequestScope
 
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
 from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
 from ._results import note_shaped, note_unseen, read_results
-from ._stages import Way
-from ._state import Earlier, Notes, RetrievalNote, StepNote
+from ._stages import Way, without_repetitions
+from ._state import Notes, RetrievalNote, StepNote
 
 __all__ = ["build_run"]
 
@@ -44,10 +45,10 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
     retrieved = note_shaped(ended, calls)
-    earlier = ended.earlier
-    if earlier is not None:
-        question = question or _asked_of_earlier(earlier, calls)
-    handed = () if earlier is None or question is None else earlier.nodes
+    found = without_repetitions([alone.documents for alone in ended.before])
+    if found and not retrieved:
+        question = question or _asked_of_earlier(ended.before, found, calls)
+    handed = () if question is None or retrieved else found
     if question is None and not retrieved:
         question = asked_in(calls)
     are_read = read_results(ended, lookout)
@@ -79,7 +80,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
     )
     stages = Way(ended.trail, nodes if by_prompt else None, left_out).stages
-    return RagRun(
+    run = RagRun(
         sample=RagSample(
             question=question,
             contexts=contexts,
@@ -107,13 +108,31 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         framework_metadata=ended.tags,
         error_type=ended.error_type,
     )
+    return with_retrievals(run, _taken(ended, calls, run.sample, nodes or ()))
 
 
-def _asked_of_earlier(earlier: Earlier, calls: Sequence[Step]) -> str | None:
+def _taken(
+    ended: Notes, calls: Sequence[Step], sample: RagSample, nodes: Sequence[NodeSnapshot]
+) -> list[RagRun]:
+    """Return the runs of the retrievals before it whose nodes it was given."""
+    ids = {item.id for item in nodes}
+    return taken(
+        () if ended.retrievals else ended.before,
+        ended.around,
+        shown=lambda alone: ids.intersection(item.id for item in alone.documents),
+        was_asked=lambda query: query == sample.question or stands_in(query, calls),
+        is_label=is_label(sample.answer or ""),
+    )
+
+
+def _asked_of_earlier(
+    before: Sequence[LoneRetrieval], nodes: Sequence[NodeSnapshot], calls: Sequence[Step]
+) -> str | None:
     """Return what was asked of a model that may have been sent what a retriever found before."""
-    texts = [text_in_prompts(item) for item in earlier.nodes]
-    query = earlier.query
-    return asked_in(calls, texts) or (query if query and stands_in(query, calls) else None)
+    queries = (alone.query for alone in reversed(before) if alone.query)
+    return asked_in(calls, [text_in_prompts(item) for item in nodes]) or next(
+        (query for query in queries if stands_in(query, calls)), None
+    )
 
 
 def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Retrieval:

@@ -28,6 +28,7 @@ from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.lone_retrieval import LoneRetrieval, after
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import is_suppressed
 from ragmeter.requests.size import weight_of
@@ -36,7 +37,7 @@ from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
 from ._build import build_run
 from ._callers import is_preparation
 from ._calls import is_flattened, messages_of
-from ._passages import begin_step, end_step
+from ._passages import begin_step, end_step, is_of_application, is_workflow_step
 from ._payloads import (
     NO_FACTS,
     ROOT_KINDS,
@@ -44,7 +45,6 @@ from ._payloads import (
     Nodes,
     TextMode,
     describe_tools,
-    is_a,
     is_combining,
     kind_of_span,
     node_ids,
@@ -59,14 +59,13 @@ from ._results import begin_result, end_result, note_given, note_unseen
 from ._state import (
     Attempt,
     CallNote,
-    Earlier,
     Frame,
     LlamaRequest,
     Output,
     Postprocessed,
     RetrievalNote,
     Synthesis,
-    last_found,
+    found_alone,
 )
 from ._streams import StreamedText, being_read, watch
 
@@ -85,10 +84,6 @@ _RUN_BY_APPLICATIONS: frozenset[str] = frozenset({"run", "step", "tool"})
 
 _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
 """Calls after whose failure a request may go on without what they found."""
-
-_AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
-"""Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
-
 
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
@@ -272,14 +267,15 @@ class SpanFollower:
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
         frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
-        frame.notes_steps = kind == "run" and _is_the_applications(instance)
+        frame.notes_steps = kind == "run" and is_of_application(instance)
         self._requests.open(id_, request)
         if kind == "retrieve":
             self._begin_retrieval(frame, arguments, instance)
-        elif kind == "synthesize":
+        else:
+            request.follow(after(found_alone.get(), self._lookout))
+        if kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         elif kind == "llm":  # no engine, agent or workflow made the call
-            request.follow(last_found.get())
             frame.call = CallNote(messages_of(arguments), None, None)
             request.begin_call(frame.call)
         self._frames[id_] = frame
@@ -296,7 +292,9 @@ class SpanFollower:
         frames = self._frames
         request = parent.request
         if kind is None:
-            is_step = parent.kind == "run" and parent.id == parent_id and _is_step(id_, instance)
+            is_step = (
+                parent.kind == "run" and parent.id == parent_id and is_workflow_step(id_, instance)
+            )
             frame = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
             if self._rules is not None and self._rules.functions and parent.result is None:
                 own = (
@@ -335,7 +333,7 @@ class SpanFollower:
             return
         if kind in _SCOPES:
             frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
-            frame.notes_steps = kind == "run" and _is_the_applications(instance)
+            frame.notes_steps = kind == "run" and is_of_application(instance)
             if kind == "tool":
                 frame.instance = instance
                 if self._rules is not None and parent.result is None:
@@ -434,9 +432,8 @@ class SpanFollower:
         request.root_left()
         if frame.kind == "retrieve":
             note = frame.retrieval
-            if note is not None and note.nodes:
-                last_found.set(Earlier(request.name, note.query, note.nodes))
-            self._finish(request, "retrieval_only", None, None)
+            alone = None if note is None else request.found_by_itself(note, self._lookout)
+            self._finish(request, "retrieval_only", None, None, alone)
             return
         if frame.kind == "run" and result is None:
             # Workflows 2 end a cancelled run like this, workflows 1 also a failed one.
@@ -452,7 +449,8 @@ class SpanFollower:
         if contexts is not None or answer.strings:
             self._note_output(request, arguments, result, answer, contexts)
         if frame.kind == "llm" and not (answer.text or answer.strings):  # it is streamed
-            request.earlier = None
+            request.leave()
+            request.before = ()
             self._finish(request, "ok", None, None)
         elif answer.stream is not None:
             self._await_stream(frame, answer)
@@ -532,30 +530,40 @@ class SpanFollower:
         self._finish(request, status, answer, text.error_type)
 
     def _finish(
-        self, request: LlamaRequest, status: SampleStatus, answer: str | None, error: str | None
+        self,
+        request: LlamaRequest,
+        status: SampleStatus,
+        answer: str | None,
+        error: str | None,
+        alone: LoneRetrieval | None = None,
     ) -> None:
         if not request.close():
             return
-        request.returned = True
-        self._requests.close(request.run_id)
-        self._frames.pop(request.run_id, None)
-        if not request.in_scope or not self._once.is_first(request.run_id):
-            return
-        if request.tried or request.may_have_retrieved:
-            self._lookout.count_retrieval()
-        elif not may_show(call.messages for call in request.calls):
-            note_unseen(self._lookout, request)
-            return
-        ended = request.ended(status, answer, error, time.time_ns())
-        span = ended.spans.target or ended.spans.parent
-        captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
-        self._meter.port.offer(
-            partial(build_run, ended, self._lookout),
-            run_id=request.run_id,
-            trace_id=None if span is None else span.trace_id,
-            size_bytes=request.size_bytes + weight_of(answer) + weight_of(ended.question),
-            scope=request.scope,
-        )
+        try:
+            request.returned = True
+            self._requests.close(request.run_id)
+            self._frames.pop(request.run_id, None)
+            if not request.in_scope or not self._once.is_first(request.run_id):
+                return
+            if request.tried or request.may_have_retrieved:
+                self._lookout.count_retrieval()
+            elif not may_show(call.messages for call in request.calls):
+                note_unseen(self._lookout, request)
+                return
+            ended = request.ended(status, answer, error, time.time_ns())
+            span = ended.spans.target or ended.spans.parent
+            captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
+            self._meter.port.offer(
+                partial(build_run, ended, self._lookout),
+                # Both or neither is sampled.
+                run_id=request.before[-1].run_id if request.before else request.run_id,
+                trace_id=None if span is None else span.trace_id,
+                size_bytes=request.size_bytes + weight_of(answer) + weight_of(ended.question),
+                scope=request.scope,
+                alone=alone,
+            )
+        finally:
+            request.leave()
 
     def _evict(self, _: str, request: LlamaRequest) -> None:
         if request.returned:  # its call has long returned: an answer that is not read to the end
@@ -583,15 +591,3 @@ def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: 
     name = type(instance).__name__
     frame.retrieval = RetrievalNote(parent.scope, name, None, NO_FACTS, parent.attempt, around)
     return frame
-
-
-def _is_the_applications(workflow: Any) -> bool:
-    """Return whether a workflow's steps were written by the application."""
-    return not any(is_a(type(workflow), name) for name in _AGENTS)
-
-
-def _is_step(id_: str, instance: Any) -> bool:
-    """Return whether a span below a run is a step: workflows 1 pass the workflow, 2 nothing."""
-    if instance is None:
-        return True
-    return is_a(type(instance), "Workflow") and not id_[:-37].endswith("._done")

@@ -11,10 +11,18 @@ from typing import Any
 
 from ragmeter.adapters.reading.fields import items_of, strings_in
 
-from ._payloads import TextMode, event_payload, is_event, nodes_in, result_class, snapshot_nodes
+from ._payloads import (
+    TextMode,
+    event_payload,
+    is_a,
+    is_event,
+    nodes_in,
+    result_class,
+    snapshot_nodes,
+)
 from ._state import Attempt, Frame, StepNote
 
-__all__ = ["begin_step", "end_step"]
+__all__ = ["begin_step", "end_step", "is_of_application", "is_workflow_step"]
 
 MAX_STEPS = 1_000
 """Workflow steps of one request that are noted: the first ones."""
@@ -52,3 +60,19 @@ def _handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
         return [], ()
     texts = [item.text for event in events for item in strings_in(event_payload(event))]
     return nodes_in(events), tuple(texts)
+
+
+def is_of_application(workflow: Any) -> bool:
+    """Return whether a workflow's steps were written by the application."""
+    return not any(is_a(type(workflow), name) for name in _AGENTS)
+
+
+def is_workflow_step(id_: str, instance: Any) -> bool:
+    """Return whether a span below a run is a step: workflows 1 pass the workflow, 2 nothing."""
+    if instance is None:
+        return True
+    return is_a(type(instance), "Workflow") and not id_[:-37].endswith("._done")
+
+
+_AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
+"""Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""

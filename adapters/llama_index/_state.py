@@ -23,6 +23,12 @@ from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.lone_retrieval import (
+    UNKNOWN_SURROUNDINGS,
+    LoneRetrieval,
+    Surroundings,
+    recent,
+)
 from ragmeter.requests.scope import RequestScope
 
 from ._calls import refusal_in, response_id_in, said_in
@@ -33,8 +39,8 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 __all__ = [
-    "NO_OUTPUT", "Attempt", "CallNote", "Earlier", "Frame", "LlamaRequest", "Notes", "Output",
-    "Passed", "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "last_found",
+    "NO_OUTPUT", "Attempt", "CallNote", "Frame", "LlamaRequest", "Notes", "Output", "Passed",
+    "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "found_alone",
 ]  # fmt: skip
 
 NO_SPANS = CallSpans(None, None)
@@ -202,16 +208,10 @@ class Output(NamedTuple):
 NO_OUTPUT = Output()
 
 
-class Earlier(NamedTuple):
-    """What a retriever found that was called by itself: the next call of a model may be sent its text."""
-
-    name: str
-    """What the request was called: the class of the retriever, where the user does not say."""
-    query: str | None
-    nodes: Nodes
-
-
-last_found: ContextVar[Earlier | None] = ContextVar("ragmeter_llama_index_found", default=None)
+found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
+    "ragmeter_llama_index_found", default=()
+)
+"""The retrievals of this context that were called by themselves: the next call may be sent what they found."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -244,8 +244,9 @@ class Notes:
     """What tools and steps gave out while nothing was retrieved."""
     shaped: list[RetrievalNote] = field(default_factory=list)
     """Tools that were not named, while nothing was retrieved: their results may show it."""
-    earlier: Earlier | None = None
-    """What a retriever found before, for a call of a model that nothing is around."""
+    before: tuple[LoneRetrieval, ...] = ()
+    """The retrievals that were called by themselves before it began."""
+    around: Surroundings = UNKNOWN_SURROUNDINGS
 
     @property
     def tried(self) -> bool:
@@ -357,21 +358,41 @@ class LlamaRequest(Notes):
         if note in self.retrievals:
             self.retrievals.remove(note)
 
-    def follow(self, earlier: Earlier | None) -> None:
-        """Note what a retriever found before it began."""
-        self.earlier = earlier
-        if earlier is not None:
-            self.name = earlier.name
-            self.hold_nodes(earlier.nodes)
+    def found_by_itself(self, note: RetrievalNote, owner: object) -> LoneRetrieval | None:
+        """Remember, for calls that come later in this context, what it found; None: nothing."""
+        alone = LoneRetrieval(
+            owner=owner, run_id=self.run_id, name=self.name, around=self.around
+        ).end(note.query, note.nodes or ())
+        if alone is not None:
+            found_alone.set((*recent(found_alone.get()), alone))
+        return alone
+
+    def follow(self, before: tuple[LoneRetrieval, ...]) -> None:
+        """Note the retrievals that were called by themselves before it began."""
+        self.before = before
+        for alone in before:
+            alone.follow(self.run_id)
+            self.hold_nodes(alone.documents)
+        if before:
+            self.name = self.name or before[-1].name
+
+    def leave(self) -> None:
+        """Note that it was offered to the meter, if it is a request at all."""
+        for alone in self.before:
+            alone.leave(self.run_id)
 
     def root_left(self) -> None:
         """Note the spans around the root's end."""
         self.spans = choose_spans(self._begun, seen_span())
+        seen, scope = self._begun, self.scope or RequestScope()
+        is_own = seen is None or seen.kind is not None or seen.context == self.spans.target
+        trace_id = None if seen is None or is_own else seen.context.trace_id
+        self.around = Surroundings(trace_id, scope.conversation_id, scope.user_id)
 
     @property
     def may_have_retrieved(self) -> bool:
         """Whether a tool gave out, or a retriever found before, what a model may have been sent."""
-        return bool((self.shaped and self.calls) or self.earlier)
+        return bool(self.calls and (self.shaped or self.before))
 
     def only_pasted(self, answer: str) -> bool:
         """Return whether `answer` is just the nodes' texts, put together without a model."""

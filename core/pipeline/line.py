@@ -31,6 +31,7 @@ from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
+from .lone_retrievals import LoneRetrievals
 from .provenance import Marking
 from .sampling import Candidate, Chances, Choice, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
@@ -151,13 +152,14 @@ class Pipeline:
             TailSampling() if sampling.keep == "worst" else None,
         )
         self._no_data = no_data
+        self._alone = LoneRetrievals(self._score, counters)
         self._queue: WorkerQueue[Offer | Amendment | UnseenRetrieval] = WorkerQueue(
             "ragmeter-scoring",
             self._work,
             guard=guard_for("meter.score"),
             on_drop=self._drop,
             on_start=leave_host,
-            tick=self._holding.release_due,
+            tick=self._look,
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
             max_batch=computes.batch,
@@ -206,12 +208,26 @@ class Pipeline:
             patience: Limits the wait without progress; None: until the deadline.
         """
         patience = patience or Patience(math.inf, self.signs)
-        done = self._queue.flush(remaining(deadline))
+        done = self._score_waiting(deadline)
         if self._judging is not None:
             done = patience.wait(self._judging.flush, deadline, JUDGE_SHARE, self._usual_s) and done
         if not done:
             self._holding.release_all()
         return patience.wait(self._write_out, deadline) and done and not self._gave_up
+
+    def _score_waiting(self, deadline: float) -> bool:
+        """Wait until all is scored that was put; return whether that came true."""
+        done = self._queue.flush(remaining(deadline))
+        return self._alone.end_all(self._queue, deadline) and done
+
+    def _look(self) -> float | None:
+        """Let out what has waited long enough; return the seconds until something else has."""
+        waits = [
+            wait_s
+            for wait_s in (self._holding.release_due(), self._alone.look(self._queue))
+            if wait_s is not None
+        ]
+        return min(waits, default=None)
 
     def _write_out(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -221,8 +237,9 @@ class Pipeline:
     def close(self, deadline: float) -> None:
         """Finish until `deadline` (monotonic), count the rest as dropped, and stop."""
         # Set before anything is dropped: a flush on another thread must not count that as done.
-        self._gave_up = not self._queue.flush(remaining(deadline))
+        self._gave_up = not self._score_waiting(deadline)
         self._queue.close(0.0)
+        self._alone.drop_all()
         # Reserve time for the exporters: scores that are not exported are lost.
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
@@ -272,7 +289,8 @@ class Pipeline:
         for item in batch:
             if isinstance(item, Offer):
                 self._counters.count_capture(item.capture)  # `offer` may not have counted it yet
-                offered.append(item)
+                if not self._alone.hold(item):
+                    offered.append(item)
                 continue
             self._score(offered)
             offered = []

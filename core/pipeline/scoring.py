@@ -31,6 +31,7 @@ from ragmeter.metrics.protocol import (
 )
 from ragmeter.quality.positions import POSITIONED, position_name
 from ragmeter.requests.by_hand import RunBuilder
+from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.references import ReferenceSource
 
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
@@ -91,6 +92,10 @@ class Offer(NamedTuple):
     capture: Capture
     leave: Iterator[bool]
     """Yields one True: a request is dropped once, even if an interrupt repeats its drop."""
+    alone: LoneRetrieval | None = None
+    """The retrieval was called by itself: a later call may belong to the same request."""
+    size_bytes: int = 0
+    """Bytes that it holds while it waits."""
 
 
 class UnseenRetrieval(NamedTuple):

@@ -233,22 +233,6 @@ def test_text_changed_in_place_is_what_the_model_saw(watch: Watch) -> None:
     assert watch.sample.answer == "saw doc-a-short,doc-b-short"
 
 
-def test_text_that_a_retriever_called_by_itself_found_is_seen_in_the_next_prompt(
-    watch: Watch,
-) -> None:
-    """Retrieved first, pasted by the caller, given to a chain; what was found is not looked for twice."""
-    fact = "Refunds take five working days and go back to the original card."
-    found = FixedRetriever(found=[Document(fact), *docs("b")]).invoke("refunds", watch.config)
-    chain = PROMPT | TellingModel() | StrOutputParser()
-    given = {"context": joined(found[:1]), "question": "How long do refunds take?"}
-    chain.invoke(given, config=watch.config)
-    chain.invoke({"context": "Nothing.", "question": "And why?"}, config=watch.config)
-
-    alone, answered = watch.samples
-    assert (alone.status, answered.status) == ("retrieval_only", "ok")
-    assert (answered.question, texts(answered)) == ("How long do refunds take?", [fact])
-
-
 def test_what_was_found_for_an_earlier_turn_makes_no_request_of_a_thank_you(watch: Watch) -> None:
     """In a later prompt it stands in the history, as what a tool or the user said."""
     fact = "Refunds take five working days and go back to the original card."

@@ -17,7 +17,6 @@ WAYS = {
 }
 REASONS = {
     "stream left": "no span says whether a stream was read to its end",
-    "two roots": "a handler reports a root when it ends; a trace shows that its documents were handed on",
     "rewritten nodes": "LlamaIndex's spans tell what a retriever found, not what a step or a template made of it",
     "stages of a failure": "LlamaIndex's handler does not say which stages documents passed before a model failed",
 }
@@ -38,7 +37,6 @@ class Difference(NamedTuple):
 SPANS = ("spans", "serve")
 DIFFERENCES = (
     Difference("langchain", "stream left", SPANS, ("answer", "status", "scores"), "stream left"),
-    Difference("langchain", "documents handed in", SPANS, ("requests",), "two roots"),
     Difference("llama_index", "cited", SPANS, ("contexts", "scores"), "rewritten nodes"),
     Difference("llama_index", "with metadata", SPANS, ("contexts", "scores"), "rewritten nodes"),
     Difference("llama_index", "model fails", SPANS, ("scores",), "stages of a failure"),

@@ -1,0 +1,289 @@
+"""A request's begin and end: what is known when it starts, and what is handed to the meter when it is over.
+
+On the request's own path, called by `_events` under its guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from ragmeter.adapters._open_requests import scope_around
+from ragmeter.adapters._other_spans import (
+    ambient_context,
+    ambient_span,
+    captured,
+    is_retrieval,
+    is_workflow,
+    keeps_spans,
+    openinference_span,
+)
+from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._unseen import may_show
+from ragmeter.adapters.reading.fields import Reader
+from ragmeter.adapters.reading.stages import joined
+from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, after, recent
+from ragmeter.requests.scope import is_suppressed
+from ragmeter.requests.size import weight_of
+
+from ._answers import note_output
+from ._build import (
+    CONVERSATION_KEYS,
+    NOTHING_SAID,
+    USER_KEYS,
+    build_run,
+    first_text,
+    has_retrieved,
+)
+from ._passages import (
+    documents_beside_answer,
+    documents_given,
+)
+from ._payloads import (
+    Question,
+    field_of,
+    find_question,
+    last_refusal,
+    snapshot_documents,
+)
+from ._results import note_unseen
+from ._state import (
+    Attachment,
+    Ending,
+    OpenRequest,
+    found_alone,
+)
+
+__all__ = ["IGNORE_TAG", "begin_request", "end_request", "holds_state", "look_for_workflow"]
+
+
+IGNORE_TAG = "ragmeter:ignore"
+"""A request or retriever with this tag is not ours."""
+
+NOTE_KEY = "ragmeter"
+"""Key of the nested dictionary in a config's metadata."""
+
+_NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
+
+
+def begin_request(
+    attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
+) -> None:
+    """Note what is known at a request's start: question, surroundings, what the code says about it."""
+    options = request.options
+    tags, metadata = event.get("tags"), event.get("metadata")
+    if is_suppressed() or (tags and IGNORE_TAG in tags):
+        request.ignored = True
+        return
+    if metadata:
+        # A copy: the application may reuse the dictionary. Only the root's counts.
+        request.metadata = dict(metadata)
+    request.tags = tuple(tags or ())
+    request.scope = scope_around(request.metadata.get(NOTE_KEY), attached.on_note)
+    request.context = context = ambient_context()
+    # Nothing was ever attached to an empty context: no span either.
+    span = ambient_span() if context else None
+    if span is not None:
+        request.span = span
+        request.parent_span = span.get_span_context()
+        if is_workflow(span):
+            request.target = request.parent_span
+    if not options.strict:
+        _look_back(attached, request, span)
+    request.inputs = inputs
+    if request.root.kind in ("chain", "tool"):
+        request.question = find_question(inputs)
+        if type(inputs).__name__ == "Command":
+            request.resumes = True
+            paused = attached.paused.close(str(request.metadata.get("thread_id")))
+            request.question = paused or request.question
+        if options.question is not None:
+            with attached.on_override:
+                _override_question(request, options.question, inputs)
+
+
+def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) -> None:
+    """Note the retrievals before a request, and that it may be one itself.
+
+    At its begin: LangChain reports an asynchronous call's end in another context.
+    """
+    scope, metadata, run_id = request.scope or NOTHING_SAID, request.metadata, request.root.run_id
+    is_own = span is None or is_workflow(span) or is_retrieval(span)
+    around = Surroundings(
+        None if is_own or request.parent_span is None else request.parent_span.trace_id,
+        scope.conversation_id or first_text(metadata, CONVERSATION_KEYS),
+        scope.user_id or first_text(metadata, USER_KEYS),
+    )
+    name = request.root.name or ""
+    request.alone = LoneRetrieval(owner=attached.lookout, run_id=run_id, name=name, around=around)
+    earlier = found_alone.get()
+    if request.root.kind in ("chain", "llm"):
+        request.before = after(earlier, attached.lookout)
+        for alone in request.before:
+            alone.follow(run_id)
+    if request.root.kind != "llm":
+        found_alone.set((*recent(earlier), request.alone))
+
+
+def end_request(
+    attached: Attachment,
+    request: OpenRequest,
+    ended_ns: int,
+    outputs: object = None,
+    error: BaseException | None = None,
+    event: Mapping[str, Any] = _NOTHING_MORE,
+) -> None:
+    """Take the request out and offer it to the meter, if it retrieved."""
+    try:
+        _offer_request(attached, request, ended_ns, outputs, error, event)
+    finally:
+        if request.alone is not None and not request.alone.is_over:
+            request.alone.end(None, ())
+        for alone in request.before:
+            alone.leave(request.root.run_id)
+
+
+def _offer_request(
+    attached: Attachment,
+    request: OpenRequest,
+    ended_ns: int,
+    outputs: object,
+    error: BaseException | None,
+    event: Mapping[str, Any],
+) -> None:
+    streamed = "inputs" in event
+    if streamed:
+        _take_late_inputs(attached, request, event["inputs"])
+    ending = Ending(ended_ns, type(outputs), error, streamed, last_refusal(outputs))
+    run_id = request.root.run_id
+    size_bytes = attached.tracker.close_request(request)
+    if size_bytes is None:
+        return
+    annotation = attached.take_annotation(run_id)
+    options = request.options
+    given = output_contexts = None
+    if options.contexts is not None and error is None:
+        with attached.on_override:
+            read = _read(options.contexts, outputs)
+            given = None if read is None else snapshot_documents(read)
+    _remember(attached, request)
+    known = given is not None or request.handed or request.retrievals or has_retrieved(request)
+    if not (known or options.strict or holds_state(request)):
+        output_contexts = documents_beside_answer(outputs, request.inputs)
+    if known or output_contexts is not None:
+        attached.lookout.count_retrieval()
+    elif options.strict or not may_show(note.run.sent for note in request.llms):
+        note_unseen(attached.lookout, request)
+        request.dissolve()
+        return
+    output = note_output(outputs, request.inputs)
+    if options.answer is not None and error is None:
+        with attached.on_override:
+            output = note_output(_read(options.answer, outputs))
+    if annotation is not None:
+        request.scope = annotation.merged_over(request.scope)
+    if request.question.text is None and request.root.kind == "chain":
+        request.question = _question_in_state(request, outputs)
+    if request.target is None:
+        if ambient_context() is not request.context:
+            look_for_workflow(request)
+        if keeps_spans() and request.target is None:
+            with attached.on_span_lookup:
+                request.target = openinference_span(run_id)
+    _release(request)
+    meter = attached.meter
+    if meter is None:
+        request.dissolve()
+        return
+    span = request.target or request.parent_span
+    captured.note(request.target, request.parent_span, request.root.started_ns)
+    alone: LoneRetrieval | None = None
+    if request.alone is not None and not request.llms:
+        asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
+        found = tuple([item for note in request.retrievals for item in note.contexts or ()])
+        alone = request.alone.end(asked[0] if asked else None, found)
+    meter.port.offer(
+        lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
+        run_id=request.before[-1].run_id
+        if request.before
+        else run_id,  # both or neither is sampled
+        trace_id=None if span is None else span.trace_id,
+        size_bytes=size_bytes
+        + request.loose_bytes
+        + output.size_bytes
+        + weight_of(request.question.text),
+        scope=request.scope,
+        alone=alone,
+    )
+
+
+def _remember(attached: Attachment, request: OpenRequest) -> None:
+    """Keep for a request to come what only this one knows, and take what an earlier one knew."""
+    if request.interrupted and "thread_id" in request.metadata:
+        attached.paused.open(str(request.metadata["thread_id"]), request.question)
+    if request.llms and not (request.retrievals or request.options.strict):
+        reader = request.reader
+        if reader is None:
+            found = [item for alone in request.before for item in alone.documents]
+            request.handed = joined([found], lambda item: item.text)
+        else:
+            request.handed = documents_given(reader, request.inputs)
+        request.loose_bytes += bytes_of(request.handed)
+
+
+def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:
+    """Take the input a streamed run was really given; at its start it was empty."""
+    request.inputs = inputs
+    if request.root.kind != "chain":
+        return
+    found = find_question(inputs)
+    if found.text is not None or found.others:
+        request.question = found
+    if request.options.question is not None:
+        with attached.on_override:
+            _override_question(request, request.options.question, inputs)
+
+
+def _release(request: OpenRequest) -> None:
+    """Let go of the application's objects; what is needed of them has been copied."""
+    request.inputs = None
+    request.span = None
+    request.context = None
+    for note in request.retrievals:
+        note.documents = ()
+
+
+def _question_in_state(request: OpenRequest, outputs: object) -> Question:
+    """Look for the question of a resumed graph in the state it ends with."""
+    if request.question.others or not (request.resumes or request.inputs is None):
+        return request.question
+    messages = field_of(outputs, "messages")
+    if messages is not None:
+        return find_question(messages)
+    named = (field_of(outputs, key) for key in ("question", "query"))
+    return find_question(next((value for value in named if isinstance(value, str)), None))
+
+
+def _override_question(request: OpenRequest, reader: Reader, inputs: object) -> None:
+    value = _read(reader, inputs)
+    if value is not None:
+        request.question = find_question(value)
+
+
+def _read(reader: Reader, payload: object) -> Any:
+    return field_of(payload, reader) if isinstance(reader, str) else reader(payload)
+
+
+def look_for_workflow(request: OpenRequest) -> None:
+    """Note the span another instrumentation made for the whole request, if it is current now."""
+    span = ambient_span()
+    if span is not None and span is not request.span and is_workflow(span):
+        request.target = span.get_span_context()
+
+
+def holds_state(request: OpenRequest) -> bool:
+    """Return whether a graph remembers: its state may hold documents of earlier turns."""
+    return "thread_id" in request.metadata

@@ -1,0 +1,204 @@
+"""A retrieval that the application called by itself: perhaps the first half of a request.
+
+``docs = retriever.invoke(question)`` and then ``chain.invoke({"context": docs, ...})`` are two calls of a
+framework, and one request of a user's.  An adapter offers the first as a `LoneRetrieval`, which waits on
+the meter's worker (`ragmeter.pipeline.lone_retrievals`).  A call that begins after it in the same context
+follows it, and takes it once its prompt, read on that worker, shows what was found.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragmeter.metrics.sample import search_query_of
+
+from ._grouping import joined_stages
+
+if TYPE_CHECKING:
+    from ragmeter.exporters.protocol import RagRun
+
+    from .by_hand import RunBuilder
+
+__all__ = [
+    "UNKNOWN_SURROUNDINGS",
+    "LoneRetrieval",
+    "Surroundings",
+    "after",
+    "recent",
+    "taken",
+    "with_retrievals",
+]
+
+WAIT_S = 5.0
+"""Seconds for which a lone retrieval waits for a call that follows it to begin."""
+LONGEST_S = 120.0
+"""Seconds for which it waits for those to end that have begun."""
+MOST_TOGETHER = 8
+"""Lone retrievals that one call can be given the documents of: the last ones."""
+
+
+class Surroundings(NamedTuple):
+    """Where a call was made, as far as it is known."""
+
+    trace_id: int | None = None
+    """The trace of the span around it, the one that an instrumentation made for the call itself aside."""
+    conversation_id: str | None = None
+    user_id: str | None = None
+
+    def suits(self, other: Surroundings) -> bool | None:
+        """Return whether both are one request's; None: nothing is known of both."""
+        known = [one == two for one, two in zip(self, other, strict=True) if one and two]
+        return all(known) if known else None
+
+
+UNKNOWN_SURROUNDINGS = Surroundings()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class LoneRetrieval:
+    """What the call that follows needs to know of such a retrieval, and whether it still waits.
+
+    It may be noted when a call begins, and turn out to be one, or not, when that ends.
+    """
+
+    owner: object
+    """What stands for the meter that it is offered to."""
+    run_id: Any
+    name: str
+    around: Surroundings
+    query: str | None = None
+    documents: tuple[Any, ...] = ()
+    """What it found, as its framework's adapter notes it."""
+    ended_s: float = math.inf
+    _followers: dict[Any, None] = field(default_factory=dict)
+    _build: RunBuilder | None = None
+
+    def end(self, query: str | None, documents: tuple[Any, ...]) -> LoneRetrieval | None:
+        """Note what it was asked and found; return it, if it is a retrieval."""
+        self.query, self.documents, self.ended_s = query, documents, time.monotonic()
+        return self if documents else None
+
+    def follow(self, run_id: object) -> None:
+        """Note a call that may have been given what it found."""
+        self._followers[run_id] = None
+
+    def leave(self, run_id: object) -> None:
+        """Note that such a call has ended and was offered to the meter, if it is a request at all."""
+        self._followers.pop(run_id, None)
+
+    def wait(self, build: RunBuilder) -> None:
+        """Begin to wait. Like all that follows, to be called on the meter's worker."""
+        self._build = build
+
+    def left_s(self, now: float) -> float:
+        """Return for how many seconds it is still to wait; 0 where another call has taken it."""
+        if self._build is None:
+            return 0.0
+        return max(0.0, self.ended_s + (LONGEST_S if self._followers else WAIT_S) - now)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has ended."""
+        return self.ended_s != math.inf
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a call that may have been given what it found is under way."""
+        return bool(self._followers)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it does not wait any more."""
+        return self._build is None
+
+    def take(self) -> RagRun | None:
+        """Return its run, if it still waits; it is no request of its own then."""
+        build, self._build = self._build, None
+        return None if build is None else build()
+
+
+def after(before: Sequence[LoneRetrieval], owner: object) -> tuple[LoneRetrieval, ...]:
+    """Return the retrievals of a context that a call of this owner may have been given the documents of."""
+    return tuple([one for one in recent(before) if one.documents and one.owner is owner])
+
+
+def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
+    """Return those that are not over for long, or are under way; at least the last one."""
+    if not before:
+        return ()
+    since = time.monotonic() - LONGEST_S
+    found = [one for one in before if one.ended_s > since and (one.documents or not one.is_over)]
+    return found[-MOST_TOGETHER:] or before[-1:]
+
+
+def taken(
+    before: Sequence[LoneRetrieval],
+    around: Surroundings,
+    *,
+    shown: Callable[[LoneRetrieval], Collection[Any]],
+    was_asked: Callable[[str], bool],
+    is_label: bool,
+) -> list[RagRun]:
+    """Return the runs of those lone retrievals with which a request began; they wait no longer.
+
+    Those that were asked what its model was sent come first; of the others those that found what these did not.
+    Threads may go on to another user's request in the same context: where nothing says that both calls are one
+    user's, a retrieval that was asked something else counts if all of its documents stand in the prompt.
+
+    Args:
+        before: The lone retrievals that it follows.
+        around: Where it was made.
+        shown: Returns those documents of one that its prompt shows.
+        was_asked: Returns whether its model was sent a query.
+        is_label: Its answer is one word: about a part of the documents, that grades them.
+    """
+    asked = [alone.query is not None and was_asked(alone.query) for alone in before]
+    explained = set[Any]()
+    found: list[tuple[int, RagRun]] = []
+    for place in sorted(range(len(before)), key=lambda place: not asked[place]):
+        alone = before[place]
+        seen = set() if alone.is_taken else set(shown(alone))
+        is_whole = len(seen) >= len(alone.documents)
+        if not seen or (is_label and not is_whole) or (seen <= explained and not asked[place]):
+            continue
+        suits = alone.around.suits(around)
+        if suits is None:
+            suits = is_whole or asked[place]
+        run = alone.take() if suits else None
+        if run is not None:
+            explained |= seen
+            found.append((place, run))
+    return [run for _, run in sorted(found, key=lambda item: item[0])]
+
+
+def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
+    """Return the run of a request with the runs of the retrievals that it began with."""
+    if not found:
+        return run
+    samples = [one.sample for one in found]
+    retrievals = (*(item for one in found for item in one.retrievals), *run.retrievals)
+    stages = joined_stages(sample.stages for sample in (*samples, run.sample))
+    known = {
+        (one.id, one.text, one.score): one for sample in samples for one in sample.contexts or ()
+    }
+    contexts = run.sample.contexts
+    return replace(
+        run,
+        started_ns=min(run.started_ns, *(one.started_ns for one in found)),
+        retrievals=retrievals,
+        sample=run.sample.model_copy(
+            update={
+                "stages": tuple(stages) or None,
+                "search_query": search_query_of(
+                    run.sample.question, [one.query for one in retrievals]
+                ),
+                "contexts": None
+                if contexts is None
+                else tuple(known.get((one.id, one.text, one.score), one) for one in contexts),
+            }
+        ),
+    )
