@@ -300,7 +300,7 @@ def test_odd_nodes_and_scores_are_captured() -> None:
         result[0].score = float("nan")
         query_engine = RetrieverQueryEngine.from_args(retriever, llm=llm(window=200_000))
         query_engine.synthesize(QueryBundle(QUESTION), nodes=result)
-        _, scored = capture.runs
+        scored = capture.only
 
     assert ids(scored) == ["ru", "zh", "big"]  # an empty text stands in no prompt
     assert (scored.sample.contexts or ())[0].score is None
