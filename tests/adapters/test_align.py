@@ -30,7 +30,7 @@ def test_what_stands_whole_has_no_text_of_its_own():
     assert _shown([passage], f"Context: > {passage.upper()}") == [(0, None)]
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None)
 @given(st.integers(5, 34), st.booleans(), st.integers(0, 1_000))
 def test_what_was_cut_at_an_end_is_shown_to_the_word(kept, at_the_end, seed):
     words = _text(40, random.Random(seed)).split()

@@ -339,7 +339,7 @@ JSONISH = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True)
 @given(
     JSONISH, st.lists(st.text(max_size=60), max_size=4), st.lists(st.text(max_size=30), max_size=3)
 )
@@ -357,7 +357,7 @@ def test_the_answer_is_a_string_of_the_output_or_of_a_call_and_nothing_is_change
         assert found not in copied
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(derandomize=True)
 @given(
     st.text(min_size=1, max_size=200), st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5)
 )

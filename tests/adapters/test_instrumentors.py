@@ -182,10 +182,8 @@ def test_an_unchanged_llama_index_application_is_scored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "variables",
     [
-        {"RAGMETER_ENABLED": "false"},
         {"RAGMETER_SAMPLE_RATE": "7"},
         {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "ragmeter_langchain"},
-        {"OTEL_SDK_DISABLED": "true"},
     ],
 )
 def test_the_application_runs_without_us(tmp_path: Path, variables: dict[str, str]) -> None:

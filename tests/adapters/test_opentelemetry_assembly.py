@@ -186,7 +186,7 @@ def test_our_own_spans_are_never_taken_in():
     assert assembler.stats().lost == {"own": 1}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)),

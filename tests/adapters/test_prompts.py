@@ -252,7 +252,7 @@ SENTENCES = st.lists(
 ).map("".join)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(range(len(TEXTS))), SENTENCES), max_size=6),
     st.lists(st.integers(0, 9), max_size=8),
@@ -291,7 +291,7 @@ def brute_force(candidates: Sequence[str], prompt: str) -> tuple[int, ...] | Non
     return tuple(next(waiting[text]) for _, text in sorted(found)) or None
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@settings(derandomize=True, deadline=None)
 @given(
     st.lists(st.text(st.sampled_from("ab"), min_size=24, max_size=31), min_size=1, max_size=5),
     st.lists(st.one_of(st.integers(0, 4), st.text(st.sampled_from("ab"), max_size=8)), max_size=12),
@@ -305,7 +305,7 @@ def test_claims_are_those_of_a_brute_force_search(
     assert seen_in_prompts(candidates, [Prompt([prompt])]) == brute_force(candidates, prompt)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None)
 @given(st.lists(SENTENCES, max_size=6), st.lists(SENTENCES, max_size=4), st.none() | SENTENCES)
 def test_copies_never_exceed_what_was_retrieved(
     candidates: list[str], texts: list[str], question: str | None

@@ -75,7 +75,7 @@ def test_perfect_agreement_of_few_is_no_proof():
     assert found.upper == pytest.approx(1.0)
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=40),
     st.sampled_from(["none", "linear", "quadratic"]),
@@ -94,7 +94,7 @@ def test_kappa_of_any_ratings(pairs, weights):
     assert same.value is None or same.value == pytest.approx(1.0)
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True)
 @given(
     st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=4), max_size=20),
     st.sampled_from(["nominal", "ordinal", "interval"]),

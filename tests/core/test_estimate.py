@@ -102,7 +102,7 @@ def test_from_sums_as_from_every_single_request():
     assert found.unscored == 0.0
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True)
 @given(st.integers(0, 2**32), st.integers(1, 200), st.lists(st.integers(0, 5), max_size=8))
 def test_sums_add_up_over_processes_and_times_in_any_order(seed, count, cuts):
     requests = _requests(count, seed, (1.0, 0.5))
@@ -121,7 +121,7 @@ def test_sums_add_up_over_processes_and_times_in_any_order(seed, count, cuts):
     assert (merged.mean is None) is (whole.mean is None)
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True)
 @given(st.lists(st.floats(0, 1), min_size=5, max_size=80), st.integers(0, 99))
 def test_with_everything_judged_it_is_the_plain_mean(values, seed):
     """Whatever is known for free; and a free score has the same mean."""
@@ -140,7 +140,7 @@ def test_with_everything_judged_it_is_the_plain_mean(values, seed):
     assert found.mean <= found.upper + 1e-9
 
 
-@settings(derandomize=True, max_examples=100)
+@settings(derandomize=True)
 @given(
     st.lists(
         st.tuples(

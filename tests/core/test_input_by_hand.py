@@ -74,7 +74,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(derandomize=True, deadline=None)
 @given(st.data())
 def test_anything_at_any_verb(data):
     def some():

@@ -35,7 +35,7 @@ def test_where_nothing_can_be_said_nothing_is(errors, k_eff, status):
     assert (found.share, found.lower, found.upper, found.status) == (None, 0.0, 1.0, status)
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(derandomize=True)
 @given(st.floats(0, 1), st.floats(1, 1e6), st.lists(st.integers(30, 300), min_size=4, max_size=4))
 def test_the_share_lies_in_its_interval(judge_good, k_eff, cells):
     found = transport_share(judge_good, k_eff, Confusion(*cells))

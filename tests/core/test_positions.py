@@ -41,7 +41,7 @@ def _place(positions, value, run=None, name=TOP, **changes):
     return found
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(derandomize=True)
 @given(
     st.integers(1, 20),
     st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0]), min_size=1, max_size=60),

@@ -25,7 +25,7 @@ from fakes_worker import (
     scorer_pid,
     workers_of,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
 
@@ -518,7 +518,6 @@ def no_complaint(kind):
 
 
 @given(any_sample, st.lists(any_score, max_size=3))
-@settings(max_examples=60)
 def test_samples_and_scores_arrive_as_they_were_sent(sample, scores):
     received = pickle.loads(pack_sample(sample, no_complaint))
     (back,) = unpack_scores(pack_scores([scores]))

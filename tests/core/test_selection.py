@@ -53,7 +53,7 @@ def _points(reader):
     }
 
 
-@pytest.mark.parametrize(("sample_rate", "judge_rate"), [(0.02, 1.0), (0.1, 0.2), (1.0, 0.02)])
+@pytest.mark.parametrize(("sample_rate", "judge_rate"), [(0.02, 1.0), (0.1, 0.2)])
 def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
     """The mean of all requests, of free scores exactly and of judged ones within their error."""
     reader = InMemoryMetricReader()
@@ -135,7 +135,7 @@ def test_the_worst_are_those_on_the_bad_side(direction, kept):
     assert [value for value in (0.0, 0.5, 1.0) if keeps(value)] == ([] if kept is None else [kept])
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True)
 @given(st.floats(0.05, 1), st.floats(0.05, 1), st.lists(st.booleans(), min_size=1, max_size=60))
 def test_a_request_is_chosen_with_the_probability_that_it_carries(sample_rate, judge_rate, bad):
     """Chances are the configured rates, and 1 for what is kept for being bad."""

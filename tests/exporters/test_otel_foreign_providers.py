@@ -7,7 +7,7 @@ import gc
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_value
@@ -149,7 +149,6 @@ def ask(meter, n):
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=60)
 @given(traits=st.lists(st.sampled_from(sorted(TRAITS)), max_size=4, unique=True))
 @example(traits=["unhashable"])
 @example(traits=["ids are read-only"])

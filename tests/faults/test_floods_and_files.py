@@ -30,7 +30,7 @@ from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.requests import references
 
 TESTS = Path(__file__).resolve().parent.parent
-FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 1_000
+FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 400
 """Requests of a flood, ten for each that can be scored meanwhile."""
 
 

@@ -164,7 +164,7 @@ samples = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     sample=samples,
     tags=st.lists(texts, max_size=2).map(tuple),

@@ -67,7 +67,7 @@ def test_nothing_that_others_write_breaks_a_promise(target):
     """See the target's own promise."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=checks)
+    @settings(deadline=None, suppress_health_check=checks)
     @given(INPUTS[target])
     def run(data):
         with within(data):

@@ -3,13 +3,32 @@
 The other columns of the table are in ``tests/services/test_acknowledged.py``.
 """
 
+from itertools import product
+
 import pytest
 from acknowledged import FAULTS, Setup, SpoolAlone, begins, holds, set_up
 
+SHORT = {
+    (Setup, holds): ("killed", "disk full", "refused for good"),
+    (Setup, begins): ("store read-only", "store locked"),
+    (SpoolAlone, holds): ("killed", "refused for a while"),
+    (SpoolAlone, begins): ("disk full",),
+}
+"""Each fault once; the whole table is slow."""
 
-@pytest.mark.parametrize("tried", [holds, begins])
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("kind", [Setup, SpoolAlone], ids=["default", "spool"])
+
+@pytest.mark.parametrize(
+    ("kind", "tried", "fault"),
+    [
+        pytest.param(
+            *cell,
+            fault,
+            id=f"{cell[0].__name__}-{cell[1].__name__}-{fault}",
+            marks=() if fault in SHORT[cell] else pytest.mark.slow,
+        )
+        for cell, fault in product(SHORT, FAULTS)
+    ],
+)
 def test_acknowledged_is_found_or_the_operator_is_told(kind, fault, tried, tmp_path):
     with set_up(kind, tmp_path) as setup:
         tried(setup, fault)

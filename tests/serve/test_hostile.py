@@ -80,7 +80,7 @@ def test_damaged_protobuf_is_taken_or_refused_and_adds_up():
     with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         total = {"spans": 0, 200: 0, 400: 0}
 
-        @settings(max_examples=60, deadline=None)
+        @settings(deadline=None)
         @given(body=st.one_of(damaged(), st.binary(max_size=300)))
         def check(body):
             answer = client.post(
@@ -148,7 +148,7 @@ def test_changed_json_is_taken_or_refused_and_adds_up():
     with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         total = {"spans": 0, 200: 0, 400: 0}
 
-        @settings(max_examples=60, deadline=None)
+        @settings(deadline=None)
         @given(body=st.one_of(changed_json(), VALUES.map(lambda value: json.dumps(value).encode())))
         def check(body):
             answer = client.post(

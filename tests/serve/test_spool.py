@@ -219,7 +219,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, seed):
     expected = {}
     chance = Random(seed)

@@ -204,7 +204,7 @@ SAID = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(SAID)
 def test_no_reply_gives_a_verdict_that_was_not_said_under_the_right_id(entries):
     """Any list of entries, with the right beginning of the ids or without it."""

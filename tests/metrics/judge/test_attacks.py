@@ -145,7 +145,7 @@ ECHOES = {
 def test_a_judge_that_repeats_what_it_was_told_gives_no_score(server, name):
     """Quotations are not answers, fenced or bare: no value at all."""
     server.script.extend([ECHOES[name]] * 2_000)
-    scores = all_scores(server, ATTACKS[:: len(ATTACKS) // 9])
+    scores = all_scores(server, ATTACKS[:: len(ATTACKS) // 4])
 
     assert {score.error_type for score in scores} <= {"unusable_reply", None}
     wrong = [(score.name, score.status, score.value) for score in scores if score.value is not None]

@@ -43,7 +43,7 @@ CALLS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(CALLS, st.floats(0.001, 0.05), st.sampled_from(["skip", "wait"]), st.integers(1, 16))
 def test_never_exceeded_by_more_than_one_call_is_wrong(calls, limit, when_exhausted, at_once):
     """Whatever calls take beside their estimates, and however many are under way."""

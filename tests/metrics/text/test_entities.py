@@ -102,7 +102,7 @@ LABELLED = [
 
 
 @given(TEXTS)
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, deadline=None)
 def test_what_is_extracted_stands_in_its_text(text):
     """An entity is a piece of the text, and the look-up finds it there."""
     for entity in named_entities(text):

@@ -5,7 +5,7 @@ import textwrap
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import (
@@ -114,7 +114,6 @@ def scored(question, contexts, answer, golden):
     return {name: (score.value, score.status) for name, score in scores.items()}
 
 
-@settings(max_examples=500)
 @given(SEEDS)
 def test_sentences_and_tokens_do_not_change_with_the_layout(seed):
     """Wrapped at any width, indented, quoted and with any line end: the same sentences."""

@@ -81,7 +81,7 @@ def test_a_claim_restates_its_text_or_not(claim, source, says_it):
     assert is_restatement(claim, source) is says_it
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(
     st.lists(st.sampled_from("a harbour lamp keeper oil burns 1846 Рига 塔".split()), min_size=1)
 )

@@ -28,7 +28,7 @@ def text(language, source, words):
     )
 
 
-@pytest.mark.parametrize("language", PARTS)
+@pytest.mark.parametrize("language", ["en", pytest.param("ru", marks=pytest.mark.slow), "zh"])
 def test_analyses_take_no_more_bytes_than_the_bound_says(language, monkeypatch):
     monkeypatch.setattr(analysis, "_memory", analysis._Memory(LIMIT))
     source = random.Random(7)
