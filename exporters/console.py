@@ -28,7 +28,7 @@ from ragmeter.metrics.verdict import scores_behind
 from ._annotations import shown_scores
 from ._format import missing_inputs
 from ._span_targets import KnowsSpans, delivers, recorded_spans
-from .protocol import RagRun, ScoredRun, WriteCount
+from .protocol import RagRun, ScoredRun, UnbufferedExporter, WriteCount
 
 __all__ = ["ConsoleExporter"]
 
@@ -54,7 +54,7 @@ _COLUMN = max(map(len, _COLOURS))
 _FAILED = ("judge_error", "timeout", "metric_error")
 
 
-class ConsoleExporter:
+class ConsoleExporter(UnbufferedExporter):
     """Writes one line per request: time, verdict, workflow, the scores behind it, why, trace id.
 
     Scores that come late are a second line, ``later``, with what was added and the verdict if it has
@@ -137,15 +137,6 @@ class ConsoleExporter:
                             atexit.register(_empty_standard_error)
                         raise
                     written.add()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Nothing is buffered."""
-        del timeout_s
-        return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Nothing to release: the stream belongs to the application."""
-        del timeout_s
 
     def _where(self, run: RagRun) -> str:
         """Return where a person finds the request: its trace, or its id."""

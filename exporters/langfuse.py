@@ -21,7 +21,7 @@ from ragmeter.metrics import ConfigurationError
 from ._foreign import attribute_of
 from ._http import Delivery, DeliveryCount, DeliveryError
 from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
-from .protocol import ScoredRun
+from .protocol import ScoredRun, UnbufferedExporter
 
 __all__ = ["LangfuseScores"]
 
@@ -31,7 +31,7 @@ BYTES_PER_REQUEST = 1_000_000
 """Bytes of them, at most; Langfuse refuses 3.5 MB."""
 
 
-class LangfuseScores:
+class LangfuseScores(UnbufferedExporter):
     """Writes verdicts and scores through Langfuse's public API. Needs the extra ``sinks`` (httpx).
 
     The verdict (``ragmeter.verdict``, a category whose comment has the reasons) goes to the trace, a score
@@ -178,11 +178,6 @@ class LangfuseScores:
     def delivers(self) -> bool:
         """Return whether there are spans to attach scores to."""
         return self._placement.delivers()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Return True: nothing is buffered, `export` returns when Langfuse has taken the scores."""
-        del timeout_s
-        return True
 
     def shutdown(self, timeout_s: float) -> None:
         """Give up what is being retried and close the connections."""

@@ -10,7 +10,7 @@ from ragmeter.metrics._display import html
 from ragmeter.metrics._display.summary import summarize
 from ragmeter.metrics._process import fork
 
-from .protocol import ScoredRun
+from .protocol import ScoredRun, UnbufferedExporter
 
 __all__ = ["InMemoryExporter", "Results"]
 
@@ -42,7 +42,7 @@ class Results(list[ScoredRun]):
         )
 
 
-class InMemoryExporter:
+class InMemoryExporter(UnbufferedExporter):
     """Keeps every `ScoredRun` in memory, for tests and notebooks. Thread-safe, unbounded."""
 
     def __init__(self) -> None:
@@ -71,12 +71,3 @@ class InMemoryExporter:
         with self._changed:
             self._results.extend(batch)
             self._changed.notify_all()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Nothing is buffered."""
-        del timeout_s
-        return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Nothing to release; `results` stay readable."""
-        del timeout_s

@@ -42,6 +42,7 @@ __all__ = [
     "RunsLostError",
     "ScoredRun",
     "TryLaterError",
+    "UnbufferedExporter",
     "WriteCount",
 ]
 
@@ -66,6 +67,19 @@ class Exporter(Protocol):
     def shutdown(self, timeout_s: float) -> None:
         """Release everything within `timeout_s` seconds. Called once."""
         ...
+
+
+class UnbufferedExporter:
+    """What exporters that hold nothing back have in common."""
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return True: nothing waits here."""
+        del timeout_s
+        return True
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Release nothing: what was kept can still be read."""
+        del timeout_s
 
 
 class RunsLostError(Exception):

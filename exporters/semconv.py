@@ -18,6 +18,7 @@ from ._terms import Instrument, InstrumentKind, Term
 
 __all__ = [
     "CHANGE_INSTRUMENTS",
+    "CONVERSATION_INSTRUMENTS",
     "FREE_SUMS",
     "INSTRUMENTS",
     "JUDGED_SUMS",
@@ -26,6 +27,7 @@ __all__ = [
     "QUALITY_INSTRUMENTS",
     "SCOPE",
     "SERVER_INSTRUMENTS",
+    "STORE_INSTRUMENTS",
     "Instrument",
     "Term",
     "terms",
@@ -200,6 +202,8 @@ SHADOW: Final = _own("ragmeter.shadow")
 """Name of another retriever that the same questions are asked of."""
 GAP: Final = _own("ragmeter.gap")
 """Which knowledge gap: eight hex digits, without any text."""
+CORPUS_LIST: Final = _own("ragmeter.corpus.list")
+"""Which list of chunks: ``bad``, ``unused``, ``conflicts`` or ``stale``."""
 COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
@@ -269,6 +273,15 @@ def _instrument(
         name=name if isinstance(name, Term) else _own(name), kind=kind, unit=unit,
         description=description, attributes=attributes, buckets=buckets,
     )  # fmt: skip
+
+
+def _with_ends(stem: str, middle: Instrument) -> tuple[Instrument, Instrument, Instrument]:
+    """Return a gauge, and those of the ends of its interval."""
+    lower, upper = (
+        replace(middle, name=_own(f"{stem}.{end.lower()}"), description=f"{end} end of its 95 % interval.")
+        for end in ("Lower", "Upper")
+    )  # fmt: skip
+    return middle, lower, upper
 
 
 EVALUATION_SCORE_HISTOGRAM: Final = _instrument(
@@ -504,6 +517,16 @@ GAP_REQUESTS: Final = _instrument(
     "ragmeter.gap.requests", "observable_gauge", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE,
     description="Bad requests of an open knowledge gap in two weeks; there are ten gaps at most.",
 )  # fmt: skip
+CORPUS_CHUNKS: Final = _instrument(
+    "ragmeter.corpus.chunks", "observable_gauge", "{chunk}", CORPUS_LIST,
+    description="Chunks on a list of the corpus, or pairs in conflict, in two weeks; 50 at most.",
+)  # fmt: skip
+CONVERSATION_INSTRUMENTS: Final = _with_ends("ragmeter.conversation.bad", _instrument(
+    "ragmeter.conversation.bad", "observable_gauge", "{share}",
+    description="Share of the last day's conversations with a verdict that have a bad turn.",
+))  # fmt: skip
+STORE_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
+"""Every instrument of what a server's store lists."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = _instrument(
@@ -514,31 +537,16 @@ CHANGE_ALARMS: Final = _instrument(
     "ragmeter.change.alarms", "counter", "{alarm}", *_CHANGE_ATTRIBUTES,
     description="Changes for the worse that were told.",
 )  # fmt: skip
-JUDGE_DRIFT: Final = _instrument(
+DRIFT_INSTRUMENTS: Final = _with_ends("ragmeter.judge.drift", _instrument(
     "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
     description="How much higher the judge scores a frozen set of requests than it did.",
-)  # fmt: skip
-JUDGE_DRIFT_LOWER: Final = replace(
-    JUDGE_DRIFT, name=_own("ragmeter.judge.drift.lower"), description="Lower end of its 95 % interval."
-)  # fmt: skip
-JUDGE_DRIFT_UPPER: Final = replace(
-    JUDGE_DRIFT, name=_own("ragmeter.judge.drift.upper"), description="Upper end of its 95 % interval."
-)  # fmt: skip
-SHADOW_DIFFERENCE: Final = _instrument(
+))  # fmt: skip
+SHADOW_INSTRUMENTS: Final = _with_ends("ragmeter.shadow", _instrument(
     "ragmeter.shadow.difference", "observable_gauge", "{score}", SHADOW, GEN_AI_EVALUATION_NAME,
     description="How much higher another retriever scores on the same requests, where lists can be compared.",
-)  # fmt: skip
-SHADOW_LOWER: Final = replace(
-    SHADOW_DIFFERENCE, name=_own("ragmeter.shadow.lower"), description="Lower end of its 95 % interval."
-)  # fmt: skip
-SHADOW_UPPER: Final = replace(
-    SHADOW_DIFFERENCE, name=_own("ragmeter.shadow.upper"), description="Upper end of its 95 % interval."
-)  # fmt: skip
-SHADOW_INSTRUMENTS: Final = (SHADOW_DIFFERENCE, SHADOW_LOWER, SHADOW_UPPER)
+))  # fmt: skip
 """Every instrument of another retriever, of which there is none unless asked for."""
-CHANGE_INSTRUMENTS: Final = (
-    CHANGE_EVIDENCE, CHANGE_ALARMS, JUDGE_DRIFT, JUDGE_DRIFT_LOWER, JUDGE_DRIFT_UPPER,
-)  # fmt: skip
+CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS, *DRIFT_INSTRUMENTS)
 """Every instrument of the watch over scores, which is off unless asked for."""
 
 

@@ -1,4 +1,4 @@
-"""Gauges of what the store holds: means of quality with intervals and objectives, and knowledge gaps.
+"""Gauges of what the store holds: means of quality, knowledge gaps, chunks and conversations that went badly.
 
 Whoever has no Prometheus to compute them from the sums, or looks at a backend of another kind, reads them here,
 and also those of scores that applications sent: the same numbers as the page and the API show of the last hour.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 
@@ -17,25 +17,35 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
+from ragmeter.quality.corpus.view import ChunkReport
 
 from .store import (
     GAPS_RANGE_S,
     CellKey,
+    ConversationPage,
     Filters,
     GapPage,
-    GapView,
     Mean,
     Reader,
     UnreadableStoreError,
 )
 
-__all__ = ["MAX_SERIES", "GapGauge", "QualityGauges", "publish_gauges"]
+__all__ = [
+    "LISTS_EVERY_S",
+    "MAX_SERIES",
+    "ListGauges",
+    "QualityGauges",
+    "conversation_points",
+    "corpus_points",
+    "gap_points",
+    "publish_gauges",
+]
 
 MAX_SERIES = 1_500
 """Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
 
-GAPS_EVERY_S = 600.0
-"""Seconds between two looks for gaps: one takes up to a second."""
+LISTS_EVERY_S = 600.0
+"""Seconds between two readings of a list: that of chunks takes some seconds."""
 
 Estimates = Callable[[], Mapping[CellKey, Mean]]
 
@@ -114,49 +124,84 @@ def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
     return {str(name): clean(value, 256) for name, value in named.items() if value}
 
 
-class GapGauge:
-    """Publishes the size of each gap that is open; a list has ten at most.
+Point = tuple[semconv.Instrument, float, Mapping[semconv.Term, str]]
+
+
+class ListGauges:
+    """Publishes what a list counts, which is read every `LISTS_EVERY_S`.
 
     Args:
-        gaps: Returns the gaps.
+        instruments: Those of the list.
+        points: Reads the list; returns values and attributes.
         guard: Contains our own errors.
         clock: Seconds that never go back.
     """
 
     def __init__(
         self,
-        gaps: Callable[[Filters], GapPage],
+        instruments: Sequence[semconv.Instrument],
+        points: Callable[[], Iterable[Point]],
         guard: AbstractContextManager[object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._gaps, self._guard, self._clock = gaps, guard, clock
-        self._latest: tuple[GapView, ...] = ()
+        self._instruments, self._points = instruments, points
+        self._guard, self._clock = guard, clock
+        self._latest: Sequence[Point] = ()
         self._next = clock()
 
     def publish(self, provider: MeterProvider) -> None:
-        """Register the instrument with a provider."""
-        gauge = semconv.GAP_REQUESTS
-        provider.get_meter(semconv.SCOPE).create_observable_gauge(
-            str(gauge.name), [self._observe], gauge.unit, gauge.description
-        )
+        """Register the instruments with a provider."""
+        for one in self._instruments:
+            provider.get_meter(semconv.SCOPE).create_observable_gauge(
+                str(one.name), [partial(self._observe, one)], one.unit, one.description
+            )
 
-    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+    def _observe(
+        self, instrument: semconv.Instrument, _options: CallbackOptions
+    ) -> Iterable[Observation]:
         if self._clock() >= self._next:
-            self._next, self._latest = self._clock() + GAPS_EVERY_S, ()
+            self._next, self._latest = self._clock() + LISTS_EVERY_S, ()
             with self._guard, suppress(UnreadableStoreError):
-                self._latest = self._gaps(Filters(range_s=GAPS_RANGE_S)).gaps
-        for one in self._latest:
-            if one.state == "open":
-                named = {
-                    semconv.GAP: one.id,
-                    semconv.DIAGNOSIS: one.diagnosis,
-                    semconv.LANGUAGE: one.language or "",
-                    semconv.SERVICE: one.service,
-                }
-                yield Observation(
-                    one.n_bad,
-                    {str(name): clean(value, 256) for name, value in named.items() if value},
-                )
+                self._latest = list(self._points())
+        for one, value, named in self._latest:
+            if one is instrument:
+                known = {str(name): clean(text, 256) for name, text in named.items() if text}
+                yield Observation(value, known)
+
+
+def gap_points(page: GapPage) -> Iterable[Point]:
+    """Yield the size of each gap that is open; a list has ten at most."""
+    for one in page.gaps:
+        if one.state == "open":
+            named = {
+                semconv.GAP: one.id,
+                semconv.DIAGNOSIS: one.diagnosis,
+                semconv.LANGUAGE: one.language or "",
+                semconv.SERVICE: one.service,
+            }
+            yield semconv.GAP_REQUESTS, one.n_bad, named
+
+
+def corpus_points(report: ChunkReport) -> Iterable[Point]:
+    """Yield the length of each list of chunks; of what nothing is known there is none."""
+    known = {
+        "bad": report.n_requests > 0,
+        "unused": report.n_chunks > 0,
+        "conflicts": report.n_compared > 0,
+        # Without a date or a hash a store cannot say that nothing is stale.
+        "stale": bool(report.stale) or min(report.undated or 0, report.unverified or 0) < 1,
+    }
+    for name, is_known in known.items():
+        if is_known and report.n_chunks:
+            yield semconv.CORPUS_CHUNKS, len(getattr(report, name)), {semconv.CORPUS_LIST: name}
+
+
+def conversation_points(page: ConversationPage) -> Iterable[Point]:
+    """Yield the share of conversations with a bad turn and its interval, where one has a verdict."""
+    values = (page.share, page.lower, page.upper)
+    for instrument, value in zip(semconv.CONVERSATION_INSTRUMENTS, values, strict=True):
+        if value is not None:
+            yield instrument, value, {}
 
 
 def publish_gauges(
@@ -164,4 +209,13 @@ def publish_gauges(
 ) -> None:
     """Register what a store holds with a provider."""
     QualityGauges(reader.estimates, guard).publish(provider)
-    GapGauge(reader.gaps, guard).publish(provider)
+    weeks, day = Filters(range_s=GAPS_RANGE_S), Filters(range_s=86_400.0)
+    for instruments, points in (
+        ((semconv.GAP_REQUESTS,), lambda: gap_points(reader.gaps(weeks))),
+        ((semconv.CORPUS_CHUNKS,), lambda: corpus_points(reader.chunks(weeks))),
+        (
+            semconv.CONVERSATION_INSTRUMENTS,
+            lambda: conversation_points(reader.conversations(day, limit=1)),
+        ),
+    ):
+        ListGauges(instruments, points, guard).publish(provider)

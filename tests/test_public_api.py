@@ -55,7 +55,7 @@ PUBLIC = {
         "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
         "MeasuresEveryRequest", "MeterStats", "ObservesGaps", "ObservesJudge",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun",
-        "TryLaterError", "WriteCount",
+        "TryLaterError", "UnbufferedExporter", "WriteCount",
     },
 }  # fmt: skip
 

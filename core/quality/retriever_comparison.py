@@ -109,16 +109,11 @@ class RetrieverComparison:
 
     def __init__(self, name: str, judge: Judge | None = None) -> None:
         self._name, self._judge = name, judge
-        self._words, self._judged = (
-            LexicalContextRelevance(),
-            LiveJudged(only=("judged_precision",)),
-        )
+        self._words = LexicalContextRelevance()
+        self._judged = LiveJudged(only=("judged_precision",))
         self._lock = threading.Lock()
-        self._sums, self._signs, self._failed = (
-            PairedSums(),
-            Counter[Word | Literal["same"]](),
-            Counter[str](),
-        )
+        self._sums, self._failed = PairedSums(), Counter[str]()
+        self._signs = Counter[Word | Literal["same"]]()
         self._mine, self._theirs = _Lists(), _Lists()
 
     async def add(self, sample: RagSample, found: Sequence[RetrievedContext]) -> None:
@@ -135,11 +130,10 @@ class RetrieverComparison:
 
     def add_by_words(self, sample: RagSample, found: Sequence[RetrievedContext]) -> None:
         """Count a request as `add` does without a judge: nothing is awaited."""
-        both = (
-            sample.model_copy(update={"contexts": tuple(one)})
+        first, second = (
+            self._words.value_of(sample.model_copy(update={"contexts": tuple(one)}))
             for one in (sample.contexts or (), found)
         )
-        first, second = (self._words.compute(one)[0].value for one in both)
         self._count(sample, found, None if first is None or second is None else (first, second))
 
     def _count(

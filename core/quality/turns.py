@@ -7,22 +7,23 @@ one, those that ask the one before again, where that is looked for, and a verdic
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.metrics import VerdictWord
 from ragmeter.metrics._process import fork
 
 from .asked_again import asks_again
 
-__all__ = ["Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
+__all__ = ["WORST", "Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
 
 MOST_CONVERSATIONS = 5_000
 """The one that was silent longest goes first."""
 MOST_TURNS = 200
 """The last ones of each."""
-_WORST = {"bad": 0, "suspect": 1}
+WORST: Mapping[str | None, int] = {"bad": 0, "suspect": 1}
+"""Which conversations come first, by their verdict; all others are 2."""
 
 
 def first_bad(words: Sequence[str | None]) -> int | None:
@@ -97,7 +98,7 @@ class Conversation:
         return f"{self.id}: {len(self.turns)} turns{bad}, verdict {self.verdict or 'unknown'}"
 
 
-class ConversationExporter:
+class ConversationExporter(UnbufferedExporter):
     """The exporter ``"conversations"``: keeps ids, times and verdicts of turns in this process, and no text.
 
     Args:
@@ -128,18 +129,7 @@ class ConversationExporter:
                 for name, (where, turns) in self._known.items()
                 if workflow in (None, where)
             ]
-        return tuple(
-            sorted(found, key=lambda one: (_WORST.get(one.verdict or "", 2), -one.turns[-1].at))
-        )
-
-    def flush(self, timeout_s: float) -> bool:
-        """Return True: nothing waits here."""
-        del timeout_s
-        return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Keep what there is: it can still be listed."""
-        del timeout_s
+        return tuple(sorted(found, key=lambda one: (WORST.get(one.verdict, 2), -one.turns[-1].at)))
 
     def _add(self, name: str, scored: ScoredRun) -> None:
         run = scored.run

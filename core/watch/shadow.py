@@ -17,7 +17,7 @@ from typing import Any
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue
 from ragmeter.exporters.changes import RetrieverDifference
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.quality.retriever_comparison import Comparison, RetrieverComparison
@@ -32,7 +32,7 @@ _METHODS = ("invoke", "retrieve")
 """Methods of LangChain's and LlamaIndex's retrievers."""
 
 
-class Shadow:
+class Shadow(UnbufferedExporter):
     """Runs another retriever on a share of the requests, and compares. Thread-safe.
 
     Args:
@@ -94,11 +94,6 @@ class Shadow:
             ):
                 self._worker.start()
                 self._worker.put(sample, 1_000 + sum(len(one.text) for one in sample.contexts))
-
-    def flush(self, timeout_s: float) -> bool:
-        """Return True: no flush waits for comparisons."""
-        del timeout_s
-        return True
 
     def shutdown(self, timeout_s: float) -> None:
         """Stop calling the retriever; the result stays readable."""

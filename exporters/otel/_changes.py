@@ -30,6 +30,7 @@ from ._sources import Reading, WeakSources
 
 __all__ = ["ChangeBoard", "ChangeWriter", "DriftBoard", "ShadowBoard", "change_attributes"]
 
+_ENDS = ("mean", "lower", "upper")
 _GOOD_NEWS = "recovered"
 _NS = 1_000_000_000
 
@@ -63,11 +64,9 @@ class DriftBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
         bound: Keeps the number of series below the SDK's limit.
     """
 
-    fields: ClassVar[Mapping[semconv.Instrument, str]] = {
-        semconv.JUDGE_DRIFT: "mean",
-        semconv.JUDGE_DRIFT_LOWER: "lower",
-        semconv.JUDGE_DRIFT_UPPER: "upper",
-    }
+    fields: ClassVar[Mapping[semconv.Instrument, str]] = dict(
+        zip(semconv.DRIFT_INSTRUMENTS, _ENDS, strict=True)
+    )
 
     def __init__(self, bound: SeriesBound) -> None:
         super().__init__()
@@ -85,11 +84,9 @@ class DriftBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
 class ShadowBoard(DriftBoard):
     """Likewise, how other retrievers do on the same requests."""
 
-    fields: ClassVar[Mapping[semconv.Instrument, str]] = {
-        semconv.SHADOW_DIFFERENCE: "mean",
-        semconv.SHADOW_LOWER: "lower",
-        semconv.SHADOW_UPPER: "upper",
-    }
+    fields: ClassVar[Mapping[semconv.Instrument, str]] = dict(
+        zip(semconv.SHADOW_INSTRUMENTS, _ENDS, strict=True)
+    )
 
 
 class ChangeWriter:

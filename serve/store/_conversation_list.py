@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.asked_again import asks_again
-from ragmeter.quality.turns import first_bad, verdict_of_turns
+from ragmeter.quality.turns import WORST, first_bad, verdict_of_turns
 
 from ._database import Database
 from ._lists import MAX_LIMIT, where_of
@@ -18,7 +18,6 @@ __all__ = ["conversations"]
 
 _MOST_TURNS = 20_000
 """Requests that are read."""
-_WORST: Mapping[str | None, int] = {"bad": 0, "suspect": 1}
 
 
 def conversations(
@@ -49,7 +48,7 @@ def conversations(
         again = bool(turns) and asks_again(question) if question else None
         turns.append(_Turn(number, verdict, at, again))
     found = [_Conversation(name, service, turns) for (service, name), turns in turns_of.items()]
-    found.sort(key=lambda one: (_WORST.get(one.verdict, 2), -one.turns[-1].at))
+    found.sort(key=lambda one: (WORST.get(one.verdict, 2), -one.turns[-1].at))
     judged = sum(any(turn.verdict for turn in one.turns) for one in found)
     shown = found[:limit]
     told = {

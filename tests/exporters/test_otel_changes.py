@@ -116,14 +116,11 @@ def test_how_a_judge_has_moved_is_three_gauges(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.observe_drift(lambda: [Drift("faithfulness", -0.1, -0.13, -0.07)])
     points = sdk.points()
-    found = [
-        _values(points[gauge.name])
-        for gauge in (semconv.JUDGE_DRIFT, semconv.JUDGE_DRIFT_LOWER, semconv.JUDGE_DRIFT_UPPER)
-    ]
+    found = [_values(points[gauge.name]) for gauge in semconv.DRIFT_INSTRUMENTS]
     assert [list(one.values()) for one in found] == [[-0.1], [-0.13], [-0.07]]
     assert "faithfulness" in str(list(found[0]))
     exporter.shutdown(60)
-    assert semconv.JUDGE_DRIFT.name not in sdk.points()
+    assert semconv.DRIFT_INSTRUMENTS[0].name not in sdk.points()
 
 
 @pytest.mark.parametrize(("events", "metrics"), [("off", True), ("log", False)])

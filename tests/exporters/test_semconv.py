@@ -6,7 +6,7 @@ from pathlib import Path
 from ragmeter.exporters import semconv
 
 ALL = (
-    *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, semconv.GAP_REQUESTS,
+    *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, *semconv.STORE_INSTRUMENTS,
     *semconv.SHADOW_INSTRUMENTS,
 )  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "exporters"
@@ -19,6 +19,7 @@ LOW_CARDINALITY = {
     "gen_ai.token.type",
     "gen_ai.workflow.name",
     "ragmeter.change.kind",
+    "ragmeter.corpus.list",
     "ragmeter.evaluation.direction",
     "ragmeter.diagnosis",
     "ragmeter.exporter",

@@ -1,12 +1,17 @@
 """The corpus as the server's store sees it: what a meter counts of the same requests."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from prometheus_client import REGISTRY
 from stored import scored, store
 
 from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext, Verdict
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
 from ragmeter.quality.gaps.memory import GapMemory
+from ragmeter.serve._gauges import publish_gauges
 from ragmeter.serve.store import Filters, Store
 
 NOW_S = 1_760_000_400.0
@@ -75,3 +80,36 @@ def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(
     ]
     assert view.evidence.answer[0].supporters == ((2, 1),)
     assert listed.n_chunks == 1, "it is no chunk that this request's search has found"
+
+
+def test_prometheus_has_the_lengths_of_the_lists_and_the_share_of_conversations():
+    requests = [
+        replace(one, run=replace(one.run, conversation_id=f"talk {number // 6}"))
+        for number, one in enumerate(map(_request, range(120)))
+    ]
+    kept = Store(clock=lambda: NOW_S)
+    kept.export(requests)
+    provider = MeterProvider([PrometheusMetricReader()])
+    try:
+        publish_gauges(provider, kept.reader(), nullcontext())
+        page = {
+            (sample.name, sample.labels.get("ragmeter_corpus_list")): sample.value
+            for metric in REGISTRY.collect()
+            for sample in metric.samples
+            if sample.name.startswith(("ragmeter_corpus", "ragmeter_conversation"))
+        }
+        talks = kept.reader().conversations(Filters(range_s=86_400), limit=1)
+    finally:
+        provider.shutdown()
+        kept.close()
+
+    assert page == {
+        ("ragmeter_corpus_chunks", "bad"): 1,
+        ("ragmeter_corpus_chunks", "unused"): 2,
+        ("ragmeter_corpus_chunks", "conflicts"): 1,
+        ("ragmeter_corpus_chunks", "stale"): 1,
+        ("ragmeter_conversation_bad", None): talks.share,
+        ("ragmeter_conversation_bad_lower", None): talks.lower,
+        ("ragmeter_conversation_bad_upper", None): talks.upper,
+    }
+    assert talks.share == talks.with_bad / 20

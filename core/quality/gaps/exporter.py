@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.quality.corpus.memory import USE, CorpusMemory, used_places
 from ragmeter.quality.corpus.view import ChunkReport
 
@@ -20,7 +20,7 @@ _MOST_KNOWN = 200
 """Announced gaps that are remembered; the oldest is forgotten first."""
 
 
-class GapExporter:
+class GapExporter(UnbufferedExporter):
     """Keeps what scored requests tell of knowledge gaps, in this process; nothing leaves it.
 
     Args:
@@ -63,11 +63,6 @@ class GapExporter:
         self._is_fresh = True
         if self._clock() >= self._next_look:
             self._announce()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Return True: nothing waits here."""
-        del timeout_s
-        return True
 
     def shutdown(self, timeout_s: float) -> None:
         """Look for new gaps a last time, where there is time; what was kept can still be listed."""

@@ -114,8 +114,7 @@ class GapMemory:
                 for side in chain.from_iterable(self._days.values()):
                     side.shrink()
                 here = self._days[day] = (Sample(self._requests), Sample(self._requests))
-                for old in [one for one in self._days if one <= day - DAYS]:
-                    del self._days[old]
+                self._forget_before(day - DAYS)
             for earlier in filter(None, [side.discard(asked.rank) for side in here]):
                 # Late results bring the late scores alone.
                 if asked.relevance is None:
@@ -162,14 +161,13 @@ class GapMemory:
         with self._lock:
             for day, sides in theirs.items():
                 own = self._days.get(day, (Sample[Asked](REQUESTS), Sample[Asked](REQUESTS)))
-                self._days[day] = (
-                    Sample.union((own[0], sides[0]), REQUESTS),
-                    Sample.union((own[1], sides[1]), REQUESTS),
-                )
-            newest = max(self._days, default=0)
-            for old in [one for one in self._days if one <= newest - DAYS]:
-                del self._days[old]
+                bad, good = (Sample.union(both, REQUESTS) for both in zip(own, sides, strict=True))
+                self._days[day] = bad, good
+            self._forget_before(max(self._days, default=0) - DAYS)
             self._chunks = Sample.union((self._chunks, chunks), CHUNKS)
+
+    def _forget_before(self, day: int) -> None:
+        self._days = {one: sides for one, sides in self._days.items() if one > day}
 
     def gaps(
         self, *, workflow: str | None = None, since: float = -math.inf, until: float = math.inf
