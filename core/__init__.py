@@ -1,16 +1,16 @@
 """ragmeter: live retrieval-quality scores for RAG chains, as OpenTelemetry.
 
-The front door: the meter, what surrounding code says about a request, the vocabulary and every error.
-Names are loaded on first use, so that ``import ragmeter.metrics`` loads neither the meter nor the
-exporters, and ``import ragmeter`` loads no framework.  `instrument` stands on the floor above, the
-adapters; nothing of the meter imports it, and this module only by its name, when it is asked for.
+The public names: the meter, functions about a request, the vocabulary and every error. They are loaded on
+first use, so that ``import ragmeter.metrics`` loads neither the meter nor the exporters, and ``import
+ragmeter`` loads no framework. `instrument` belongs to the adapters, a layer above, and is imported by name on
+first use.
 """
 
 import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if os.environ.get("RAGMETER_DOCTOR"):  # by its name: it stands on the topmost floor
+if os.environ.get("RAGMETER_DOCTOR"):  # by name: it is in the topmost layer
     import_module("ragmeter.cli._examination").begin()
 
 if TYPE_CHECKING:

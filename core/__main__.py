@@ -1,4 +1,4 @@
-"""``python -m ragmeter``: the command line, where the command itself is not on the path."""
+"""``python -m ragmeter``: the command line, if the command is not on the path."""
 
 from ragmeter.cli.main import run
 

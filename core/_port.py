@@ -1,7 +1,7 @@
-"""`RagMeter.port`: what adapters, servers and the end of the process need of a meter, beside its verbs.
+"""`RagMeter.port`: the meter's interface for adapters, servers and the exit of the process.
 
-On the request's own path there is one call, `MeterPort.offer`: a sampling decision and one
-non-blocking put.  Nothing here raises into, blocks or slows the host.
+A request's path has one call, `MeterPort.offer`: a sampling decision and one non-blocking put. Nothing here
+raises into, blocks or slows the host.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ __all__ = ["MeterPort"]
 examined: dict[object, Sequence[Exporter]] | None = (
     {} if os.environ.get("RAGMETER_DOCTOR") else None
 )
-"""Every meter of this process with its exporters, while it is examined by ``ragmeter doctor``."""
+"""All meters of this process with their exporters, during ``ragmeter doctor``."""
 
 
 class MeterPort:
-    """The `port` of a `ragmeter.RagMeter`: it takes requests from adapters and counts what is lost.
+    """The `port` of a `ragmeter.RagMeter`: accepts requests from adapters and counts lost ones.
 
     Args:
-        sample_rate: Probability that an offered request is scored; None: that is decided later.
-        shutdown_timeout_s: Seconds that the exit of the process may be held up; None: as `PipelineEnding` does.
+        sample_rate: Probability that an offered request is scored; None: decided later.
+        shutdown_timeout_s: Longest delay of the process's exit in seconds; None: that of `PipelineEnding`.
     """
 
     pipeline: Pipeline
     alarming: Alarming | None = None
-    """What watches the scores, if anything does."""
+    """The watch over the scores, if alarms are on."""
     objectives: Objectives
-    """How good scores are to be."""
+    """The objectives of scores."""
 
     def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate
@@ -74,7 +74,7 @@ class MeterPort:
         self._drains: list[WeakMethod[Callable[[float], bool]]] = []
 
     def serve(self, pipeline: Pipeline) -> None:
-        """Hand requests to `pipeline` from now on."""
+        """Send requests to `pipeline`."""
         self.pipeline = pipeline
         fork.pause(self._before_fork, pipeline.after_fork_in_parent)
         fork.forget(self._begin_child)
@@ -96,12 +96,12 @@ class MeterPort:
         """Take a finished request from an adapter. Never blocks, never raises.
 
         Args:
-            build: Makes the run, later, on the worker; returns None when there is nothing to report.
-            run_id: The request's id; decides about sampling when there is no trace.
+            build: Makes the run, later, on the worker; returns None if there is no request.
+            run_id: The request's id; sampled by it without a trace.
             trace_id: The trace the request belongs to.
             size_bytes: Estimated size of the texts it holds.
-            scope: What the surrounding code said about the request when it started.
-            alone: It is a retrieval that was called by itself: it waits for the call that shows its documents.
+            scope: The scope in which the request started.
+            alone: It is a retrieval without a model call: it waits for the call that uses its documents.
         """
         with self._offer_guard:
             if scope is not None:
@@ -122,7 +122,8 @@ class MeterPort:
                 return
             if not self._watched:
                 self._begin_watch()
-            # Ctrl-C may come between any two steps: what waits is counted, here or by who takes it out.
+            # Ctrl-C may hit between any two steps: the request is counted here or by the thread that takes it
+            # out.
             capture = new_capture()
             offer = Offer(build, candidate, capture, iter((True,)), alone, size_bytes)
             self.pipeline.put(offer, size_bytes)
@@ -134,11 +135,11 @@ class MeterPort:
         start_elsewhere(self.pipeline.start)
 
     def take_over(self, sent: ScoredRun) -> None:
-        """Take a request that another process has captured and chosen. Never blocks, never raises.
+        """Accept a request captured and sampled by another process. Never blocks, never raises.
 
         Args:
-            sent: The request, with how it was chosen and without scores. ``late``: a reference has come
-                since it was first sent, and ``revision`` says which.
+            sent: The request with its sampling and without scores. ``late``: it has a new reference since it
+                was first sent, numbered by ``revision``.
         """
         with self._offer_guard:
             run = sent.run
@@ -150,7 +151,7 @@ class MeterPort:
                 chances = Chances(
                     sent.sample_rate, sent.judge_sample_rate, sent.selection, sent.selection
                 )
-                # As the adapter did: the request's own span is no reason to place it elsewhere.
+                # As the adapter did: sampled by the parent's trace, not by the request's own span.
                 trace_id = None if run.parent is None else run.parent.trace_id
                 candidate = Candidate(run.run_id, trace_id, chances)
                 item = Offer(lambda: run, candidate, capture, iter((True,)))
@@ -159,17 +160,17 @@ class MeterPort:
                 self.counters.count_capture(capture)
 
     def count_lost(self, reason: str, count: int = 1) -> None:
-        """Count requests that an adapter saw begin and had to give up, e.g. ``evicted``."""
+        """Count requests that an adapter saw begin but lost, e.g. ``evicted``."""
         with self._offer_guard:
             self.counters.count_lost(str(reason), int(count))
 
     def retrieval_unseen(self, framework: str, reason: str, look: Callable[[], Suspects]) -> None:
-        """Count a request whose retrieval an adapter has not seen. Never blocks, never raises.
+        """Count a request without a seen retrieval. Never blocks, never raises.
 
         Args:
             framework: The adapter.
             reason: ``no_retrieval`` or ``unreadable_result``.
-            look: Finds out who may have retrieved; called later, on the worker.
+            look: Returns possible retrievers; called later, on the worker.
         """
         with self._offer_guard:
             self.counters.retrieval_unseen(reason)
@@ -179,12 +180,12 @@ class MeterPort:
                 self.pipeline.put(UnseenRetrieval(framework, reason, look))
 
     def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
-        """Note that an adapter waits for requests; if none comes for long, a warning says so.
+        """Register an adapter that waits for requests; if none comes for long, a warning is logged.
 
         Args:
             adapter: Its name.
-            drain: Where requests wait in it: offers them, until a moment (monotonic), and returns whether all
-                of them were. Held weakly.
+            drain: Offers requests waiting in the adapter, until a time (monotonic); returns whether all were
+                offered. Held weakly.
         """
         with self._offer_guard:
             self.no_data.expect_requests(str(adapter))
@@ -193,13 +194,13 @@ class MeterPort:
                 self._drains.append(WeakMethod(drain))
 
     def drain(self, deadline: float) -> bool:
-        """Have adapters offer what waits in them; return whether all of it was offered."""
+        """Drain all adapters; return whether all their requests were offered."""
         drained = [drain(deadline) for one in self._drains if (drain := one()) is not None]
         return all(drained)
 
     def end_once(self, deadline: float) -> None:
-        """Offer what waits, and close the pipeline, unless that was done or another is at it."""
-        # A signal handler on top of it must not wait for it, and where Ctrl-C ends it the next goes on.
+        """Drain the adapters and close the pipeline, once."""
+        # A signal handler during this call must not wait for it; after Ctrl-C the next call goes on.
         held = deque[bool]()
         try:
             held.extend(taking(self._ending_turn))
@@ -214,18 +215,18 @@ class MeterPort:
 
     @property
     def adapters(self) -> tuple[str, ...]:
-        """The adapters that hand it requests, or wait for some."""
+        """The adapters that send it requests, or wait for some."""
         return self.no_data.adapters
 
     def flush_at_exit(self) -> None:
-        """Flush because the interpreter is about to exit; called by ragmeter itself."""
+        """Flush before the interpreter exits; called by ragmeter itself."""
         with self._exit_guard:
             if not self._shut_down:
                 self._ending.flush(self.pipeline)
-                self.no_data.tell_unseen(self.counters.n_captured)
+                self.no_data.warn_unseen(self.counters.n_captured)
 
     def end_at_exit(self) -> None:
-        """End what outlives threads, as the interpreter is exiting; called by ragmeter itself."""
+        """Stop the worker process at exit; called by ragmeter itself."""
         with self._exit_guard:
             self.pipeline.depart()
 

@@ -1,6 +1,6 @@
-"""What a user says of how good is good enough, and asks about changes: verbs of `ragmeter.RagMeter`.
+"""Methods of `ragmeter.RagMeter` about objectives, changes, gaps and conversations.
 
-`objective` is for what must be, the others for what changes; none is on a request's path.
+None is on a request's path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ G = TypeVar("G", bound="Callable[[Gap], object]")
 
 
 class QualityVerbs:
-    """The side of a `ragmeter.RagMeter` that objectives and changes are seen from."""
+    """Base class of `ragmeter.RagMeter` with its methods about quality."""
 
     _objectives: Objectives
     _alarming: Alarming | None
@@ -43,27 +43,27 @@ class QualityVerbs:
     _conversations: ConversationExporter | None
 
     def gaps(self, workflow: str | None = None) -> GapList:
-        """Return the knowledge gaps of the last 14 days: topics whose questions go badly more than others.
+        """Return the knowledge gaps of the last 14 days: topics whose requests fail more often than others.
 
-        Found by words and counts, without a language model; see ``docs/improve.md``. It takes up to a second,
-        so call it where no one waits. What has not left the queue yet is missing: `flush` first.
+        Found by words and counts, without a language model; see ``docs/improve.md``. Takes up to a second: do
+        not call it on a request's path. Requests still in the queue are missing: `flush` first.
 
         Args:
-            workflow: Of this workflow; None: of all.
+            workflow: Only of this workflow; None: all.
 
         Raises:
-            ConfigurationError: The meter keeps nothing for it.
+            ConfigurationError: The meter does not store what this needs.
         """
         return self._gap_exporter("gaps").gap_memory.gaps(workflow=workflow)
 
     def on_gap(self, callback: G) -> G:
-        """Call `callback` once with each new `Gap` from now on; may be a decorator.
+        """Call `callback` once with each new `Gap`; usable as a decorator.
 
-        Looked for every ten minutes while requests come, and at `shutdown`, on ragmeter's own thread; what it
-        raises is contained and logged. A new process announces again what it sees.
+        Checked every ten minutes while requests come, and at `shutdown`, on ragmeter's own thread; errors of
+        `callback` are contained and logged. A new process reports known gaps again.
 
         Raises:
-            ConfigurationError: The meter keeps nothing for it, or this is no function.
+            ConfigurationError: The meter does not store what this needs, or `callback` is not a function.
         """
         if not callable(callback):
             raise ConfigurationError(
@@ -79,24 +79,25 @@ class QualityVerbs:
         updated_at: Mapping[str, object] | None = None,
         older_than_s: float | None = None,
     ) -> ChunkReport:
-        """Return what traffic says of the corpus since the process began: lists of chunks to look at.
+        """Return lists of chunks to check, from the traffic since the process began.
 
-        Those that lead requests that go badly, that no answer used, that contradict each other in numbers or
-        months, and that are stale; see ``docs/improve.md``. It takes up to a second, so call it where no one
-        waits. What has not left the queue yet is missing: `flush` first.
+        Chunks that rank first in bad requests, that no answer used, that contradict each other in numbers or
+        months, or that are stale; see ``docs/improve.md``. Takes up to a second: do not call it on a
+        request's path. Requests still in the queue are missing: `flush` first.
 
-        Args say what the corpus has now, so that what is stale is listed. They are remembered, in place of
-        those of the call before; without any, these stand.
+        The arguments describe the current corpus, to find stale chunks. They are remembered until a call with
+        new ones.
 
         Args:
-            current: By id of a chunk, ``sha256:`` and the hash of its text in hex, or what its metadata has as
-                ``version``, ``etag``, ``hash``, ``content_hash`` or ``revision``.
-            updated_at: By id, when it was changed: ISO 8601, a `datetime` or seconds; else the metadata's
-                ``updated_at`` or ``last_modified`` counts.
-            older_than_s: Age in seconds from which on a chunk is stale; None: none is too old.
+            current: By chunk id, ``sha256:`` and the hex hash of its text, or its metadata's ``version``,
+                ``etag``, ``hash``, ``content_hash`` or ``revision``.
+            updated_at: By chunk id, its last change: ISO 8601, a `datetime` or seconds; default: the
+                metadata's ``updated_at`` or ``last_modified``.
+            older_than_s: Age in seconds from which a chunk is stale; None: no limit.
 
         Raises:
-            ConfigurationError: The meter keeps nothing for it, or a value is no version, date or age.
+            ConfigurationError: The meter does not store what this needs, or a value is not a version, date or
+                age.
         """
         exporter = self._gap_exporter("chunks")
         if (current, updated_at, older_than_s) != (None, None, None):
@@ -120,15 +121,15 @@ class QualityVerbs:
         return guard_call
 
     def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
-        """Return the last conversations with their turns in order, those that went badly first.
+        """Return recent conversations with their turns in order, bad ones first.
 
-        What has not left the queue yet is missing: `flush` first.
+        Requests still in the queue are missing: `flush` first.
 
         Args:
-            workflow: Of this workflow; None: of all.
+            workflow: Only of this workflow; None: all.
 
         Raises:
-            ConfigurationError: The meter keeps nothing for it.
+            ConfigurationError: The meter does not store what this needs.
         """
         if self._conversations is None:
             raise ConfigurationError(
@@ -138,17 +139,18 @@ class QualityVerbs:
         return self._conversations.conversations(workflow)
 
     def look(self, question: str, contexts: Iterable[Any]) -> Look | None:
-        """Look at what was retrieved before the answer is written, at once, by words alone. Never raises.
+        """Check retrieved contexts before the answer is generated, by words alone. Never raises.
 
-        It blocks for about a millisecond, more for long chunks, and errs as `lexical_context_relevance` does:
-        no gate. How often requests like it go badly is known from `Scoring`'s ``labels``, or not at all.
+        Blocks for about a millisecond, more for long chunks, and errs as `lexical_context_relevance` does: do
+        not gate on it. The share of bad requests like it comes from `Scoring`'s ``labels``, else it is
+        unknown.
 
         Args:
-            question: What is searched for: the condensed question, where a turn was condensed.
-            contexts: Texts, or documents of LangChain or LlamaIndex, as the model will see them.
+            question: The search query: the condensed question, if a turn was condensed.
+            contexts: Texts, or documents of LangChain or LlamaIndex, as the model will see them, in order.
 
         Returns:
-            What is known; None: it failed, which is counted in `stats`.
+            The result; None: it failed, which is counted in `stats`.
         """
         with self.port.guard("meter.look"):
             if self._retrieval_look is None:
@@ -167,23 +169,24 @@ class QualityVerbs:
         share: float = DEFAULT_SHARE,
         workflow: str | None = None,
     ) -> Objective:
-        """Say how good a score is to be, and for which share of requests; best before the first one.
+        """Set an objective: the target of a score, and the share of requests to reach it.
 
-        Requests on the bad side are counted from now on, in `ragmeter.quality.low`; the shipped Prometheus
-        rules compare their share with the budget, 1 - share, and call out when it is used up too fast.
+        Best called before the first request. Requests that miss it are counted in `ragmeter.quality.low`; the
+        shipped Prometheus rules compare their share with the error budget, 1 - share, and alert if it burns
+        too fast.
 
         Args:
             score: Name of the score.
             at_least: The lowest good value, on the score's own scale.
             at_most: The highest good value, where lower is better; exactly one of the two.
-            share: Share of the requests with a value that are to be good; above 0, below 1.
-            workflow: Name of the chain, engine or workflow; None: of each that has none of its own.
+            share: Target share of good requests among those with a value; above 0, below 1.
+            workflow: Name of the chain, engine or workflow; None: each without its own objective.
 
         Returns:
             The objective; its text is what ``RAGMETER_OBJECTIVES`` and ``--objective`` take.
 
         Raises:
-            ConfigurationError: It makes no sense, or the score has another one in this workflow.
+            ConfigurationError: A value is invalid, or the score has another objective in this workflow.
         """
         made = Objective(
             score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow
@@ -192,13 +195,13 @@ class QualityVerbs:
         return made
 
     def on_change(self, callback: C) -> C:
-        """Call `callback` with every `ragmeter.Change` of quality from now on; may be a decorator.
+        """Call `callback` with every `ragmeter.Change` of quality; usable as a decorator.
 
-        It is called on ragmeter's own thread, one change at a time; what it raises is contained and logged.
+        Called on ragmeter's own thread, one change at a time; its errors are contained and logged.
         Needs ``RagMeter(alarms=True)``.
 
         Raises:
-            ConfigurationError: The meter does not watch, or this is no function.
+            ConfigurationError: The meter has no alarms, or `callback` is not a function.
         """
         if not callable(callback):
             raise ConfigurationError(
@@ -209,10 +212,10 @@ class QualityVerbs:
 
     @property
     def watch(self) -> Watch:
-        """The watch over the scores: `changes` that it saw, how each score stands (`series`), `accept`, `mark`.
+        """The watch over the scores: detected `changes`, the state of each score (`series`), `accept`, `mark`.
 
         Raises:
-            ConfigurationError: The meter does not watch.
+            ConfigurationError: The meter has no alarms.
         """
         return self._watching("watch").watch
 

@@ -1,7 +1,7 @@
-"""`RagMeter`: the verbs a user calls; what adapters call is its `port`, a `MeterPort`.
+"""`RagMeter`, the class that users call; adapters call its `port`, a `MeterPort`.
 
-What comes in is scored by the `Pipeline`, on worker threads.  Nothing here may raise into, block or slow
-the host: only a wrong argument raises, at construction.
+The `Pipeline` scores requests on worker threads. Nothing here may raise into, block or slow the host: only
+invalid arguments raise, at construction.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ __all__ = ["RagMeter"]
 
 
 DEFAULT_WINDOW_S = 3600.0
-"""Seconds that an estimate looks back on, unless given."""
+"""Default window of an estimate in seconds."""
 
 
 def _as_embedder(given: object) -> Embedder:
@@ -93,7 +93,7 @@ def _with_detector(
 
 
 def _default_exporters() -> tuple[str, ...]:
-    """Return the names of the exporters where none are chosen in code; settings load only where they do."""
+    """Return the default exporters; settings are loaded only if a variable is set."""
     if not any(os.environ.get(pre + name) for pre in PREFIXES for name in ("CONSOLE", "EXPORTERS")):
         return ("otel",)
     from .settings.config import read_settings  # noqa: PLC0415 -- see above
@@ -103,45 +103,42 @@ def _default_exporters() -> tuple[str, ...]:
 
 
 class RagMeter(QualityVerbs):
-    """Scores live RAG requests in the background and hands the scores to exporters.
+    """Scores live RAG requests in the background and passes the scores to exporters.
 
     Args:
-        metrics: A preset: ``"live"``, the few that need no reference, ``"golden"``, those and all that
-            read one, or ``"all"``; or names of metrics and presets and `Metric` objects, in order.
-            Presets bring judged metrics once a `judge` is given: to ``"live"`` one call, `live_judged`.
-            Default: the live ones, and the golden ones for requests that have a reference or, once
-            `references` are given, for all.
-        judge: Who gives verdicts, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
+        metrics: A preset: ``"live"`` (few metrics, without a reference), ``"golden"`` (also all that read a
+            reference) or ``"all"``; or names of metrics and presets and `Metric` objects, in order. With a
+            `judge`, presets include judged metrics: ``"live"`` one call, `live_judged`. Default: ``"live"``,
+            and ``"golden"`` for requests with a reference or, if `references` is set, for all.
+        judge: The judge, e.g. ``ragmeter.metrics.judge.OpenAIJudge(model=...)``.
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to reference, or a
-            callable. A reference that a request brings along wins.
+            callable. A request's own reference wins.
         exporters: Where results go: ``"console"``, one line per request on standard error; ``"otel"``,
             `ragmeter.exporters.otel.OpenTelemetryExporter`, which writes spans, events and metrics through
-            the global providers; ``"phoenix"`` or ``"langfuse"``, which bring ``"otel"`` along and whose
-            addresses and keys stand in their own variables; ``"gaps"`` and ``"conversations"``, which keep what
-            `gaps` and `conversations` list; or a
-            list of those and of exporters. Default:
-            what ``RAGMETER_EXPORTERS`` names, else ``"otel"``, and ``"console"`` where ``RAGMETER_CONSOLE``
-            is set.
+            the global providers; ``"phoenix"`` or ``"langfuse"``, which include ``"otel"`` and read addresses
+            and keys from their own variables; ``"gaps"`` and ``"conversations"``, which store what `gaps` and
+            `conversations` list; or a list of names and exporters. Default: those in ``RAGMETER_EXPORTERS``,
+            else ``"otel"``, and ``"console"`` if ``RAGMETER_CONSOLE`` is set.
         sample_rate: Probability, by a hash of the trace id, that a request is scored.
         judge_sample_rate: Probability that a scored request is judged, too; a judge's budget lowers it.
-        embedder: What turns texts into vectors for `semantic_context_relevance`: a LangChain
-            ``Embeddings``, a LlamaIndex embedding, a function from texts to vectors, or an
-            ``OpenAIEmbedder`` of ``ragmeter.metrics.embedder``. Sampled and asked as the judge is, off the
-            request's path. None: no such score.
-        detector: What finds unsupported spans in an answer, for `span_support`: a function of question,
-            contexts and answer, an ``HttpSpanDetector`` or an ``OnnxSpanDetector`` of
+        embedder: Embeds texts for `semantic_context_relevance`: a LangChain ``Embeddings``, a LlamaIndex
+            embedding, a function from texts to vectors, or an ``OpenAIEmbedder`` of
+            ``ragmeter.metrics.embedder``. Sampled and called as the judge is, off the request's path. None:
+            no such score.
+        detector: Finds unsupported spans in an answer, for `span_support`: a function of question, contexts
+            and answer, an ``HttpSpanDetector`` or an ``OnnxSpanDetector`` of
             ``ragmeter.metrics.detector``.
-        segments: Parts of a workflow's requests that have means of quality of their own, too: ``"language"`` of
-            the question, ``"retriever"``, what was searched, ``"metadata.tenant"`` or any other name of
-            metadata, of the resource's attributes, or of what adapters know; see ``docs/quality.md``.
-        scoring: Where requests are scored, ``"thread"``, ``"process"`` or ``"queue"``; or a `Scoring`, which
-            says, too, what is redacted and what is good.
-        sampling: Which bad requests escape `sample_rate`, and which ones the judge is spared: `Sampling`.
-        limits: How much waits, for how long, and how much is done at a time: `Limits`.
-        alarms: Watch the scores for changes and tell of them; an `Alarms` says how.
+        segments: Parts of a workflow's requests with their own means of quality: ``"language"`` of the
+            question, ``"retriever"`` (what was searched), ``"metadata.tenant"`` or any other name of
+            metadata, resource attributes, or adapters' metadata; see ``docs/quality.md``.
+        scoring: Where requests are scored, ``"thread"``, ``"process"`` or ``"queue"``; or a `Scoring`, also
+            with redaction, verdict rules and objectives.
+        sampling: Which bad requests bypass `sample_rate`, and which skip the judge: `Sampling`.
+        limits: Limits on waiting, memory and concurrency: `Limits`.
+        alarms: Watch the scores for changes and notify of them; an `Alarms` configures it.
 
     Raises:
-        ConfigurationError: An argument is wrong; the message says what is allowed.
+        ConfigurationError: An argument is invalid; the message names the allowed values.
     """
 
     def __init__(
@@ -219,8 +216,8 @@ class RagMeter(QualityVerbs):
 
             judge = as_judge(judge)
         self._objectives = port.objectives = Objectives(parse_objectives(how.objectives or ()))
-        told_apart = Segments(() if segments is None else segments)
-        self._quality = QualityTable(objectives=self._objectives, segments=told_apart)
+        by_segment = Segments(() if segments is None else segments)
+        self._quality = QualityTable(objectives=self._objectives, segments=by_segment)
         self._unscored = UnscoredWarning(
             partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment="")
         )
@@ -251,7 +248,7 @@ class RagMeter(QualityVerbs):
             no_data=port.no_data,
             guard_for=port.guard,
             alarming=self._alarming,
-            marking=Marking(told_apart, judge, alarms=watched is not None),
+            marking=Marking(by_segment, judge, alarms=watched is not None),
             cascade=check_cascade(chances.cascade, self._metrics.awaited),
         )
         port.serve(pipeline)
@@ -266,7 +263,7 @@ class RagMeter(QualityVerbs):
             for name in ("gap_exporter", "conversation_memory")
         )
         for exporter in chosen:
-            with port.guard("exporter.observe"):  # the application's own meter may refuse
+            with port.guard("exporter.observe"):  # the application's OpenTelemetry meter may raise
                 if isinstance(exporter, ObservesMeter):
                     exporter.observe_meter(self.stats)
                 if isinstance(exporter, ObservesQuality):
@@ -342,10 +339,10 @@ class RagMeter(QualityVerbs):
         return cls(**meter_arguments())
 
     def submit(self, sample: RagSample) -> None:
-        """Score a finished sample. It belongs to the span that is current here, if any.
+        """Score a finished sample, linked to the current span, if any.
 
-        A sample without a reference gets that of the `ragmeter.reference` block it is in. Never
-        blocks, never raises: anything but a sample is counted as lost and logged.
+        A sample without a reference gets that of the surrounding `ragmeter.reference` block. Never blocks,
+        never raises: anything but a sample is counted as lost and logged.
         """
         with self._submit_guard:
             if not isinstance(sample, RagSample):
@@ -380,8 +377,8 @@ class RagMeter(QualityVerbs):
         """Record a request manually: ``with meter.request(question) as request: ...``.
 
         Args:
-            question: What the user asked.
-            reference: What should be said and found: a `Reference`, its fields, or the answer.
+            question: The user's question.
+            reference: The expected answer and contexts: a `Reference`, its fields, or the answer.
             name: Name of the workflow; low cardinality.
             session_id: Session, thread or conversation id.
             user_id: The user's id.
@@ -402,11 +399,10 @@ class RagMeter(QualityVerbs):
     def attach_reference(
         self, run_or_trace_id: str | int, reference: Reference | Mapping[str, Any] | str
     ) -> None:
-        """Say, after the fact, what should have been said and found for a request.
+        """Add a reference to a request after it was scored.
 
-        The metrics that need a reference are measured again and their scores exported as late
-        ones. Never blocks, never raises; a request that is not remembered any more is counted in
-        ``stats().amendments``.
+        The metrics that need a reference run again and their scores are exported as late ones. Never blocks,
+        never raises; a request that is no longer remembered is counted in ``stats().amendments``.
 
         Args:
             run_or_trace_id: The run id, or the trace id as a number or 32 hexadecimal digits.
@@ -426,14 +422,14 @@ class RagMeter(QualityVerbs):
         explanation: str | None = None,
         direction: ScoreDirection = "higher",
     ) -> None:
-        """Note, after the fact, what a user thought of a request. Never blocks, never raises.
+        """Add a user's feedback to a request. Never blocks, never raises.
 
         Args:
             run_or_trace_id: The run id, or the trace id as a number or 32 hexadecimal digits.
             name: Name of the score, snake case, e.g. ``thumbs_up``.
-            value: The score; between 0.0 and 1.0 if it is to appear in the score histogram.
+            value: The score; only values from 0.0 to 1.0 appear in the score histogram.
             label: A low-cardinality word for it.
-            explanation: A comment. Content: leaves only when content capture is on.
+            explanation: A comment. Content: exported only if content capture is on.
             direction: Which way is better.
         """
         with self._amend_guard:
@@ -441,8 +437,8 @@ class RagMeter(QualityVerbs):
             self.port.pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
 
     def stats(self) -> MeterStats:
-        """Return the meter's own counters as of now."""
-        with self._stats_guard:  # it logs, and the host's logging may raise
+        """Return the meter's own counters."""
+        with self._stats_guard:  # the host's logging may raise
             self.port.no_data.check(self.port.counters.n_captured)
             self._unscored.check()
         budget = self._judge_budget
@@ -483,19 +479,18 @@ class RagMeter(QualityVerbs):
         service: str | None = None,
         window_s: float = 3600.0,
     ) -> Estimate | Estimates:
-        """Return the mean of a score over the last while, with its 95 % interval.
+        """Return the mean of a score over a recent window, with its 95 % interval.
 
-        Judged scores of a few requests speak for all requests: see `docs/quality.md` for what
-        may be concluded. Only what this process has seen counts. Never raises; a window that is no number
-        of seconds is counted as ragmeter's own error and not used. Printed, what is returned is a table.
+        Judged scores of a sample estimate all requests: see `docs/quality.md` for what may be concluded.
+        Covers only requests of this process. Never raises; an invalid window is counted as an internal error
+        and not used. The result prints as a table.
 
         Args:
-            score: Name of the score; None: all of them, by score, workflow and segment.
-            workflow: Name of the chain, engine or workflow; None: all of them, together if `score`
-                is named.
-            segment: A part of the requests, e.g. ``"language:zh"``; empty: all requests; None: all requests
-                and, unless `score` is named, each part beside.
-            service: ``service.name`` of requests that ran in other processes; None: all of them, together.
+            score: Name of the score; None: all, by score, workflow and segment.
+            workflow: Name of the chain, engine or workflow; None: all, together if `score` is named.
+            segment: A segment, e.g. ``"language:zh"``; empty: all requests; None: all requests and, unless
+                `score` is named, also each segment.
+            service: ``service.name`` of requests of other processes; None: all, together.
             window_s: Seconds, rounded up to whole five minutes and, beyond three hours, to whole hours;
                 at most a day.
         """
@@ -518,24 +513,24 @@ class RagMeter(QualityVerbs):
         calls_per_hour: int = 1_000,
         judge: Judge | None = None,
     ) -> Shadow:
-        """Ask another retriever the questions of some requests, after the answer, and compare both lists.
+        """Run another retriever on the questions of some requests, after the answer, and compare both lists.
 
-        In the background, on a thread of its own: a retriever that fails or hangs costs the comparison, and
-        nothing else.  Its ``result()`` says *worse* or *nothing seen*, and *better* with a judge alone;
-        ``docs/improve.md`` has what words cannot tell.
+        In the background, on a separate thread: a retriever that fails or hangs affects only the comparison.
+        Its ``result()`` says *worse* or *nothing seen*, and *better* only with a judge; ``docs/improve.md``
+        has the limits of words.
 
         Args:
             retriever: A function from question to documents, also an ``async`` one, or a retriever of LangChain
                 or LlamaIndex.
-            rate: Probability, by a hash of the trace id, that it is asked about a scored request.
-            name: What to call it; None: its own name.
-            workflow: Only requests of this workflow; None: of all.
-            calls_per_hour: Most questions to it.
-            judge: Says which chunks of both lists are relevant, in one call a question; none where the lists
-                are equal. None: words do.
+            rate: Probability, by a hash of the trace id, that it runs for a scored request.
+            name: Its name; None: that of the function or class.
+            workflow: Only requests of this workflow; None: all.
+            calls_per_hour: Most calls of it.
+            judge: Judges the relevance of the chunks of both lists, in one call per question; none if the
+                lists are equal. None: words decide.
 
         Raises:
-            ConfigurationError: It is nothing that retrieves, or a number is out of range.
+            ConfigurationError: `retriever` cannot retrieve, or a number is out of range.
         """
         from ragmeter.metrics.judge.counting import as_judge  # noqa: PLC0415 -- if asked for
 
@@ -558,12 +553,12 @@ class RagMeter(QualityVerbs):
         return made
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until all that came so far, to span processors too, is scored, judged and exported.
+        """Wait until all requests so far, also those in span processors, are scored, judged and exported.
 
         Returns:
-            Whether that came true within `timeout_s` seconds: nothing of it waits any more, and nothing was
-            given up for want of time. What an exporter refused for good is counted in `stats` (``dropped``,
-            ``export_errors``); what it may take later (`TryLaterError`) waits, and this is False.
+            Whether this finished within `timeout_s` seconds, without giving up any for lack of time. Requests
+            that an exporter refused for good are counted in `stats` (``dropped``, ``export_errors``); those
+            that it may accept later (`TryLaterError`) wait, and this is False.
         """
         with self._flush_guard:
             drained = self.port.drain(deadline := self._deadline(timeout_s))
@@ -571,7 +566,7 @@ class RagMeter(QualityVerbs):
         return False
 
     def _deadline(self, timeout_s: float) -> float:
-        """Return when a time limit is over, on the monotonic clock; nonsense is counted and not used."""
+        """Return the end of a time limit on the monotonic clock; an invalid one is counted and not used."""
         seconds = self._shutdown_timeout_s
         with self._flush_guard:
             seconds = seconds_of(timeout_s)
@@ -580,8 +575,8 @@ class RagMeter(QualityVerbs):
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """Flush, then stop all threads and exporters, within `timeout_s` seconds. Idempotent.
 
-        Requests offered afterwards are dropped and counted; requests not scored by then likewise;
-        requests scored but not judged by then are exported without judged scores.
+        Requests offered afterwards, or not scored by then, are dropped and counted; scored requests are
+        exported without missing judged scores.
         """
         with self._flush_guard:
             self.port.end_once(self._deadline(timeout_s))

@@ -1,8 +1,8 @@
-"""Scores many samples with one set of metrics: the function that a worker, an archive and your own job call.
+"""Score batches of samples with one set of metrics, for workers, archives and your own jobs.
 
-A `Scorer` is built once and used for batch after batch.  It captures, exports and writes nothing: samples
-go in, scores come out, the same as a live request's.  Judge and embedder are asked on one background event
-loop, which lasts from the first batch to `Scorer.close`, and with it their connections.
+A `Scorer` is built once and used for many batches. It captures, exports and writes nothing: samples go in,
+and the scores of live requests come out. Judge and embedder run on one background event loop, which keeps
+their connections from the first batch to `Scorer.close`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ from .settings.arguments import at_least, check_askable, more_than_0, verdict_ru
 __all__ = ["Scorer"]
 
 CLOSE_S = 5.0
-"""Seconds that `Scorer.close` waits for connections to be closed, at most."""
+"""Longest wait of `Scorer.close` for connections to close, in seconds."""
 
 
 class Scorer:
-    """Scores samples as a `RagMeter` scores requests, one batch after the other.
+    """Scores batches of samples as a `RagMeter` scores requests.
 
-    For any thread, and for several at a time. In a forked child it starts afresh; one that was pickled
-    arrives as it was built. Judge and metrics must then be picklable.
+    Thread-safe. A forked child starts its own loop. It can be pickled if judge and metrics can.
 
     Args:
-        metrics: What is measured, as of `RagMeter`: a preset, or names and `Metric` objects. None: the
-            golden ones for a sample with a reference, the live ones for the others.
-        judge: Whom judged metrics ask. With one, presets bring them.
-        embedder: What semantic metrics ask; with one, presets bring them.
-        fused: Ask for precision, recall and relevancy in one call, where presets bring them.
-        verdict: The rules of the verdict; None: with their usual thresholds.
-        concurrency: Metrics that ask judge or embedder at a time, over all batches; at least 1.
-        deadline_s: Seconds that one of them has, else its scores are ``timeout``; None: no limit.
-        max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``; None:
-            no limit.
+        metrics: As for `RagMeter`: a preset, or names and `Metric` objects. None: the golden ones for a
+            sample with a reference, the live ones for the others.
+        judge: The judge; with one, presets include judged metrics.
+        embedder: The embedder; with one, presets include semantic metrics.
+        fused: Judge precision, recall and relevancy of presets in one call.
+        verdict: The rules of the verdict; None: the default ones.
+        concurrency: Most metrics that call judge or embedder at a time, over all batches; at least 1.
+        deadline_s: Seconds for each of them, else its scores are ``timeout``; None: no limit.
+        max_text_chars: Metrics skip longer texts (``skipped``); None: no limit.
 
     Raises:
         ConfigurationError: A metric is unknown or lacks judge or embedder, or an argument is out of range.
@@ -97,30 +95,30 @@ class Scorer:
         self._running: _Loop | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it was built from: loop and thread stay here."""
+        """Return what it was built from, without loop and thread."""
         return {"_measuring": self._measuring, "_concurrency": self._concurrency}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Build it again, in another process."""
+        """Restore it in another process."""
         self.__dict__.update(state)
         self._begin()
 
     def _begin(self) -> None:
         self._fresh()
-        fork.forget(self._fresh)  # in a child: the loop and its thread are the parent's
+        fork.forget(self._fresh)  # a forked child has no loop and no thread
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What is measured, in the order of the scores."""
+        """The metrics, in the order of the scores."""
         return self._measuring.metrics
 
     @property
     def measurements(self) -> dict[str, str]:
-        """By what each score is measured, e.g. ``faithfulness@3 gpt-4o-mini``: another judge is another."""
+        """The definition and judge of each score, e.g. ``faithfulness@3 gpt-4o-mini``."""
         return self._measuring.measurements()
 
     def metrics_of(self, sample: RagSample) -> list[Metric]:
-        """Return what is measured of a sample: with metrics of its own choice it spares some of them."""
+        """Return the metrics for a sample: the default ones depend on its inputs."""
         return self._measuring.metrics_of(sample)
 
     def score(
@@ -130,14 +128,14 @@ class Scorer:
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
     ) -> Evaluation:
-        """Score samples; waits for judge and embedder. Works inside a running event loop, and blocks it.
+        """Score samples; waits for judge and embedder. Blocks a running event loop.
 
         Args:
-            samples: What to score: `RagSample` objects, rows as dictionaries with the columns of a data set, a
-                frame or table (pandas, polars, pyarrow, datasets), or the path of a data set.
-            only: Which of the metrics, e.g. `ragmeter.metrics.protocol.reads_reference`; None: all.
-            unjudged: For each sample why judge and embedder are not asked (a short word, e.g.
-                ``sampled_out``), or None where they are; None: they are asked for all.
+            samples: `RagSample` objects, rows as dictionaries with the columns of a data set, a frame or
+                table (pandas, polars, pyarrow, datasets), or the path of a data set.
+            only: Filter of the metrics, e.g. `ragmeter.metrics.protocol.reads_reference`; None: all.
+            unjudged: For each sample why judge and embedder are not called (a short word, e.g.
+                ``sampled_out``), or None if they are; None: they are called for all.
 
         Returns:
             A list with a summary, as `ragmeter.metrics.evaluate` returns: one mapping per sample, in order,
@@ -152,7 +150,7 @@ class Scorer:
         try:
             return job.result()
         except BaseException:
-            job.cancel()  # an interrupt: what is under way would be paid for, and read by no one
+            job.cancel()  # an interrupt: running calls would cost money for nothing
             raise
 
     async def ascore(
@@ -162,7 +160,7 @@ class Scorer:
         only: Callable[[Metric], bool] | None = None,
         unjudged: Sequence[str | None] | None = None,
     ) -> Evaluation:
-        """Do the same as `score`, and leave the running event loop to others."""
+        """Do the same as `score`, without blocking the running event loop."""
         listed = samples_of(samples)
         if not self._measuring.awaits:
             found = Evaluation()
@@ -183,7 +181,7 @@ class Scorer:
             running.close(self._measuring.aclose)
 
     def __enter__(self) -> Scorer:
-        """Return it; `close` is called at the end of the block."""
+        """Return it; the end of the block calls `close`."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -215,7 +213,7 @@ class Scorer:
 
 
 class _Loop:
-    """An event loop on a daemon thread of its own, out of the host's traces."""
+    """An event loop on its own daemon thread, outside the host's traces."""
 
     def __init__(self, concurrency: int) -> None:
         self.places = asyncio.Semaphore(concurrency)

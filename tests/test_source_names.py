@@ -41,7 +41,7 @@ DIALECT = re.compile(
     re.IGNORECASE,
 )
 MOST_DIALECT = {  # the aim is 0, but for a person who tells another
-    "core": 54,
+    "core": 34,
     "cli": 91,
     "serve": 537,
     "fleet": 52,

@@ -1,1 +1,1 @@
-"""Being a guest in the application's process: errors contained, counts kept, nothing lost at exit."""
+"""Run inside the application's process: contain errors, keep counts, lose nothing at exit."""

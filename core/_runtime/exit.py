@@ -1,11 +1,9 @@
-"""Flushes every living meter when the interpreter is about to exit.
+"""Flush every living meter when the interpreter is about to exit.
 
-The order at exit matters: exit handlers run in reverse order of registration, and
-a telemetry provider configured after the meter would be gone before it.  So meters are flushed
-before any exit handler runs, where Python waits for non-daemon threads: it offers a hook there, which
-its own thread pools use.  No thread waits for the main thread: where threads are greenlets, waiting
-for it stops the whole process.  A meter never holds the exit up for longer than
-`ragmeter.pipeline.ending` says.
+Exit handlers run in reverse order of registration, so a telemetry provider configured after the meter would
+shut down before it. Meters are therefore flushed before any exit handler, where Python waits for non-daemon
+threads, by the hook that its own thread pools use. No thread waits for the main thread, which would block the
+process under greenlets. `ragmeter.pipeline.ending` limits the delay of the exit.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ __all__ = ["Flushable", "keep_watch"]
 
 
 class Flushable(Protocol):
-    """What is flushed at exit."""
+    """An object to flush at exit."""
 
     def flush_at_exit(self) -> None:
         """Flush within the configured deadline. Must not raise."""
         ...
 
     def end_at_exit(self) -> None:
-        """End what would outlive this process's threads. Called last. Must not raise."""
+        """Stop what would outlive this process's threads. Called last. Must not raise."""
         ...
 
 
@@ -56,8 +54,8 @@ def _end() -> None:
         meter.end_at_exit()
 
 
-# Python's own, without a public name: it runs these when the main thread has ended, before it waits
-# for the others. Too late for it when the process is ending already.
+# Private to Python: run when the main thread has ended, before waiting for the others. It refuses once the
+# process is already ending.
 with suppress(AttributeError, RuntimeError):
     threading._register_atexit(_flush)  # type: ignore[attr-defined]  # noqa: SLF001
 # For what was captured after the main thread ended, by threads that outlive it.

@@ -1,15 +1,13 @@
 """The one place where ragmeter swallows an exception.
 
-Everything of ragmeter that runs inside the host application, on our worker threads
-or at exit runs under a `Guard`: callbacks, scoring, exporters, shutdown.  A
-guard contains `Exception` only, counts it by component and logs it at most once per component
-and minute.  `BaseException` (KeyboardInterrupt, SystemExit, CancelledError)
-passes through: stopping the process is the host's decision, not ours.  So does whatever a signal
-handler of the host raises while our own code happens to run: a task queue's time limit is an
-`Exception`, and not our own.
+All ragmeter code that runs inside the host application, on our worker threads or at exit runs under a
+`Guard`: callbacks, scoring, exporters, shutdown. A guard contains `Exception` only, counts it by component
+and logs it at most once per component and minute. `BaseException` (KeyboardInterrupt, SystemExit,
+CancelledError) passes through: stopping the process is the host's decision. So does an exception of the
+host's signal handler that hits while our code runs, such as a task queue's time limit.
 
-What is logged of an error never is its text, unless the error is ragmeter's own: what a user's hook or
-a framework raises may quote the very text it was given.
+The text of an error is logged only if the error is ragmeter's own: errors of a user's hook or a framework may
+quote the text of a request.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ _observers: list[Callable[[str, Exception], None]] = []
 
 @contextmanager
 def observed_errors(observer: Callable[[str, Exception], None]) -> Iterator[None]:
-    """Tell `observer` about every contained error within the block; ragmeter's own tests use it."""
+    """Pass every contained error within the block to `observer`; for ragmeter's own tests."""
     _observers.append(observer)
     try:
         yield
@@ -106,9 +104,9 @@ class Guard:
     """Contains any `Exception` raised in the block and reports it. Reusable and reentrant.
 
     Args:
-        component: The callback or step at work, e.g. ``"langchain.on_retriever_end"``; a constant,
-            as it becomes a metric attribute.
-        log: Where the contained error is counted and logged.
+        component: Name of the callback or step, e.g. ``"langchain.on_retriever_end"``; a constant, as it
+            becomes a metric attribute.
+        log: Counts and logs the contained errors.
     """
 
     __slots__ = ("_component", "_log")
@@ -124,10 +122,10 @@ class Guard:
         return isinstance(error, Exception) and self.contains(error)
 
     def contains(self, error: Exception) -> bool:
-        """Report `error` and return True, unless it is the host's: then it is to be raised again.
+        """Report `error` and return True; return False for the host's, which the caller must raise again.
 
-        For what runs many times in a request: entering and leaving a block are two calls, and
-        ``except Exception as error: if not guard.contains(error): raise`` is none.
+        For code that runs many times in a request: a ``with`` block costs two calls, and ``except Exception
+        as error: if not guard.contains(error): raise`` none.
         """
         if is_hosts(error):
             return False
@@ -136,7 +134,7 @@ class Guard:
 
 
 class _FrontDoor(ErrorLog):
-    """Takes errors of code that has no meter at hand, for the meter that was built last, if any."""
+    """Reports errors of code without a meter to the meter built last, if any."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +145,7 @@ class _FrontDoor(ErrorLog):
         self._meters = [known for known in self._meters if known() is not None] + [ref(log)]
 
     def report(self, component: str, error: Exception) -> None:
-        """Count and log `error` where it can be seen, once."""
+        """Report `error` to the latest living meter, else here."""
         alive = [log for log in (known() for known in reversed(self._meters)) if log is not None]
         if alive:
             alive[0].report(component, error)
@@ -159,10 +157,10 @@ front_door = _FrontDoor()
 
 
 def is_hosts(error: BaseException | None) -> bool:
-    """Return whether a signal handler raised `error`, in the middle of whatever was running.
+    """Return whether a signal handler of the host raised `error` during other code.
 
-    Python calls a handler between two instructions, with the signal's number and the frame it
-    interrupts, which is the frame below the handler's own: no other function is called so.
+    Python calls a handler with the signal's number and the interrupted frame, which is the frame below the
+    handler's own: no other function is called like that.
     """
     step = None if error is None else error.__traceback__
     below: FrameType | None = None

@@ -1,15 +1,14 @@
 """An event loop that still works while the program is ending.
 
-asyncio sends name look-ups and other blocking calls to a thread pool that closes as soon as the main thread
-has ended, and the judge has calls to make then, those for a script's very last requests.
+asyncio runs name look-ups and other blocking calls in a thread pool that closes when the main thread ends,
+but the judge still has calls to make for a script's last requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-# Whatever the judge's client imports first while the program ends must find this one loaded: it
-# registers with the interpreter, which is refused by then.
+# Imported early: it registers with the interpreter, which refuses that while the program ends.
 import concurrent.futures.thread
 import queue
 import selectors
@@ -21,9 +20,9 @@ __all__ = ["LastingLoop"]
 
 
 class LastingLoop(asyncio.SelectorEventLoop):
-    """A selector loop that can run blocking calls until the very end. Make it in good time."""
+    """A selector loop that can run blocking calls until the end of the program. Create it before that."""
 
-    # Until `__init__` has come to an end: what could not be made is not to be closed either.
+    # Until `__init__` is done: a loop that could not be made must not be closed.
     _closed = True
 
     def __init__(self) -> None:
@@ -43,7 +42,7 @@ class LastingLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # typeshed ties func to args
         self, executor: concurrent.futures.Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run a blocking call in the pool; once that is closed, on the loop's own thread."""
+        """Run a blocking call in the pool, or on the loop's own thread if the pool is closed."""
         try:
             return super().run_in_executor(executor, func, *args)
         except RuntimeError:

@@ -1,10 +1,9 @@
 """A bounded queue, drained by one worker thread.
 
-The meter has one for scoring and one per exporter, so that a hanging exporter holds up
-nothing else.  Putting never blocks: when a queue is full, by number or by bytes, the oldest item
-is dropped and reported.  A queue starts its thread with
-its first item, survives fork, and closes within a deadline.  When no thread can be started any more,
-because the main thread has ended, the thread that puts an item does the work.
+The meter has one for scoring and one per exporter, so that a hanging exporter blocks nothing else. Putting
+never blocks: if a queue is full, by number or by bytes, the oldest item is dropped and reported. A queue
+starts its thread with its first item, survives fork, and closes within a deadline. If no thread can be
+started, because the main thread has ended, the thread that puts an item does the work.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ __all__ = ["Errand", "WorkerQueue"]
 T = TypeVar("T")
 
 LOOK_S = 1.0
-"""Seconds between two looks of a thread that waits for a queue to be idle."""
+"""Seconds between two checks of a thread that waits for an idle queue."""
 
 
 class Errand:
-    """What a worker does once it has worked off what had come.
+    """A task for a worker after the items put before it.
 
     Args:
-        task: It.
-        until: How many items are to be gone before.
+        task: The task.
+        until: Number of items to finish first.
     """
 
     __slots__ = ("begun", "task", "until")
@@ -54,14 +53,14 @@ class WorkerQueue(Generic[T]):
         name: Name of the thread.
         work: Receives up to `max_batch` items at a time, on the worker thread.
         guard: Contains what `work` raises.
-        on_drop: Called with each item that was dropped and why: ``queue_full`` or ``shutdown``. Called
-            outside the lock, and again for the same item where an interrupt came in between.
+        on_drop: Called with each dropped item and the reason: ``queue_full`` or ``shutdown``. Called outside
+            the lock, and again for the same item after an interrupt.
         on_start: Called once on a new worker thread, before its first item.
-        tick: Called on the worker whenever it has nothing to do and between batches; returns the
-            seconds after which it wants to be called again, or None.
-        max_items: How many items may wait.
-        max_bytes: How many bytes may wait, as given to `put`; one item is always accepted.
-        max_batch: Items per call of `work`.
+        tick: Called on the worker between batches and when idle; returns the seconds until its next call, or
+            None.
+        max_items: Most waiting items.
+        max_bytes: Most waiting bytes, as given to `put`; one item is always accepted.
+        max_batch: Most items per call of `work`.
     """
 
     def __init__(
@@ -88,25 +87,25 @@ class WorkerQueue(Generic[T]):
         self._max_batch = max_batch
         self._closed = False
         self._fresh()
-        fork.forget(self._fresh)  # in a child: no thread, no items; they are the parent's
+        fork.forget(self._fresh)  # a forked child has no thread and no items
 
     def _fresh(self) -> None:
-        # No lock guards what waits: a garbage collection may end a stream, and so put, on a thread
-        # that holds any lock, and a signal handler may flush on top of a put. What is done to it is
-        # one step each; only numbers of bytes may be off by a little for a moment.
+        # No lock guards the items: a garbage collection may end a stream, and so put, on a thread that holds
+        # any lock, and a signal handler may flush during a put. Each change is atomic; only byte counts may
+        # be slightly off for a moment.
         self._items: deque[tuple[T, int]] = deque()
         self._errands: deque[Errand] = deque()
         self._bytes = 0
         self._gone = 0
-        self._through = 0
-        """How many had gone when the last batch was through."""
+        self._done_up_to = 0
+        """Number of items taken out when the last batch was done."""
         self._working = 0
-        # Who takes out what is in it may drop what is too much; the others leave it to them.
+        # The thread that takes its item drops the excess; others leave it to that thread.
         self._turn = deque([True])
         self._bell = Bell()
         self._waiting = False
         self._flushing: list[Bell] = []
-        # Held for as long as there is a worker.
+        # Held while there is a worker.
         self._manned = threading.Lock()
         # Held by the worker while it works, and by a thread that forks.
         self._gate = fork.Gate()
@@ -117,12 +116,12 @@ class WorkerQueue(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that wait, as given to `put`."""
+        """Waiting bytes, as given to `put`."""
         return self._bytes if self._items else 0
 
     @property
     def working(self) -> int:
-        """Items that are being worked on."""
+        """Items in the current batch."""
         return self._working
 
     @property
@@ -131,9 +130,9 @@ class WorkerQueue(Generic[T]):
         return self._manned.locked()
 
     def put(self, item: T, size_bytes: int = 0) -> None:
-        """Add an item; drop the oldest if that makes too many. Never blocks, never raises.
+        """Add an item; drop the oldest if there are too many. Never blocks, never raises.
 
-        It may be called from anywhere: a finalizer, a signal handler, below any lock.
+        May be called from anywhere: a finalizer, a signal handler, under any lock.
         """
         if self._closed:
             self._on_drop(item, "shutdown")
@@ -143,14 +142,14 @@ class WorkerQueue(Generic[T]):
         if self._is_too_much():
             self._drop_oldest()
         if self._closed:
-            self._drop_all()  # closed this very moment
+            self._drop_all()  # closed meanwhile
         elif self._waiting:
             self._bell.ring()
         elif not self._manned.locked():
             self._engage()
 
     def start(self) -> None:
-        """Start the worker, if there is none. To be called below no lock; see `start_elsewhere`."""
+        """Start the worker, if there is none. The caller must hold no lock; see `start_elsewhere`."""
         manned = self._manned
         if self._closed or not manned.acquire(blocking=False):
             return
@@ -158,42 +157,42 @@ class WorkerQueue(Generic[T]):
         try:
             thread.start()
         except RuntimeError:
-            # Too many threads, or too late in the interpreter's life: the items stay and are counted.
+            # Too many threads, or the interpreter is ending: the items stay and are counted.
             manned.release()
 
     def errand(self, task: Callable[[], None]) -> Errand | None:
-        """Have the worker do `task` once what has come by now is worked off; None: there is no worker."""
+        """Queue `task` behind the items put so far; None: there is no worker."""
         if not self._manned.locked():
             self._engage()
         if self._closed or not self._manned.locked():
             return None
-        errand = Errand(task, self._come())
+        errand = Errand(task, self._number_put())
         self._errands.append(errand)
         self._bell.ring()
         return errand
 
     def postpone(self, errand: Errand) -> bool:
-        """Have an errand done after what has come by now, too; return False where it has begun."""
-        errand.until = self._come()  # before the look: the worker looks the other way round
+        """Move an errand behind the items put so far; return False if it has begun."""
+        errand.until = self._number_put()  # before the check: the worker checks in reverse order
         return not errand.begun
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until what has come by now is worked off; return whether that came true.
+        """Wait until the items put so far are done; return whether they are.
 
-        What comes meanwhile is not waited for, or a queue that is never empty would never be flushed.
+        Does not wait for later items: a queue that is never empty would never be flushed.
         """
         deadline = time.monotonic() + timeout_s
-        until = self._come()
+        until = self._number_put()
         bell = Bell()
         try:
             self._flushing.append(bell)
-            while self._through < until and not self._is_idle():
+            while self._done_up_to < until and not self._is_idle():
                 if not self._manned.locked():
                     self._engage()
                     if self._is_idle():
                         break
                 if self._waiting:
-                    self._bell.ring()  # who put the last may have been interrupted before
+                    self._bell.ring()  # the last `put` may have been interrupted before this
                 left_s = remaining(deadline)
                 if not left_s:
                     return False
@@ -204,38 +203,38 @@ class WorkerQueue(Generic[T]):
                 self._flushing.remove(bell)
 
     def refuse(self) -> None:
-        """Take no more items, and let the worker end when it is through with what is there."""
+        """Refuse new items; the worker ends after the waiting ones."""
         self._closed = True
         self._bell.ring()
 
     def close(self, timeout_s: float) -> bool:
-        """Refuse new items, work off the rest within `timeout_s`, drop what is left then."""
+        """Refuse new items, finish the rest within `timeout_s`, and drop what is left."""
         done = self.flush(timeout_s)
         self.refuse()
         self._drop_all()
         return done
 
     def before_fork(self, deadline: float) -> None:
-        """Wait until the worker is between two batches, until `deadline` (monotonic); keep it there.
+        """Pause the worker between two batches, or until `deadline` (monotonic).
 
-        A worker caught in the middle of a batch may hold any lock: one of a module it imports just
-        then, of a library, of a user's metric. The child would wait for it for ever.
+        A worker forked during a batch may hold any lock, of an import, a library or a user's metric, for
+        which the child would wait for ever.
         """
         if self.is_alive:
             self._gate.before_fork(remaining(deadline))
 
     def after_fork_in_parent(self) -> None:
-        """Let the worker go on."""
+        """Resume the worker."""
         self._gate.after_fork_in_parent()
 
-    def _come(self) -> int:
-        """Return how many have come, or a few more."""
-        # In this order: what is taken out in between is counted twice rather than not at all. One may be on its
-        # way out, and in neither.
+    def _number_put(self) -> int:
+        """Return the number of items put so far, or a few more."""
+        # In this order: an item taken out in between counts twice rather than not at all. One more may be in
+        # neither.
         return len(self._items) + self._gone + (1 if self._working else 0)
 
     def _is_idle(self) -> bool:
-        # In the order in which an item passes them: it cannot slip by.
+        # In the order in which an item passes them, so that none is missed.
         return not self._items and not self._working
 
     def _is_too_much(self) -> bool:
@@ -247,14 +246,14 @@ class WorkerQueue(Generic[T]):
         turn: deque[bool] = deque()
         try:
             try:
-                # Again after giving it back: another thread may have put something and left it to us.
+                # Again after releasing it: another thread may have put an item and left the excess to us.
                 while self._is_too_much() and _move_first(self._turn, turn):
                     while self._is_too_much() and self._pop_into(dropped):
                         pass
                     _move_first(turn, self._turn)
             finally:
                 self._give_up(dropped, "queue_full", turn)
-        finally:  # Ctrl-C may come at any step, within that clause, too
+        finally:  # Ctrl-C may hit at any step, also within that clause
             self._give_up(dropped, "queue_full", turn)
 
     def _drop_all(self) -> None:
@@ -268,7 +267,7 @@ class WorkerQueue(Generic[T]):
     def _give_up(
         self, dropped: deque[tuple[T, int]], reason: str, turn: deque[bool] | None = None
     ) -> None:
-        """Give the turn back, and tell of what was dropped."""
+        """Release the turn, and report the dropped items."""
         if turn:
             _move_first(turn, self._turn)
         while dropped:
@@ -276,7 +275,7 @@ class WorkerQueue(Generic[T]):
             dropped.popleft()
 
     def _pop_into(self, items: deque[tuple[T, int]]) -> bool:
-        """Take the oldest item out; return whether there was one."""
+        """Take out the oldest item; return whether there was one."""
         if not _move_first(self._items, items):
             self._bytes = 0
             return False
@@ -285,7 +284,7 @@ class WorkerQueue(Generic[T]):
         return True
 
     def _engage(self) -> None:
-        """See to it that there is a worker; work here and now when there can be none any more."""
+        """Ensure that there is a worker; work on this thread if there can be none."""
         if not self._closed and not start_elsewhere(self.start) and is_ending():
             manned, held = self._manned, deque[bool]()
             try:
@@ -302,28 +301,28 @@ class WorkerQueue(Generic[T]):
             while self._work_once(wait=True):
                 pass
         finally:
-            # Also when something took this thread down (SystemExit in a metric): what waits must
-            # not wait for the next item, whose `put` may still have seen this thread alive.
+            # Also if an exception ended this thread (SystemExit in a metric): waiting items must not depend
+            # on the next `put`, which may still have seen this thread alive.
             manned.release()
             if self._items and not self._closed:
                 self.start()
 
     def _work_off(self) -> None:
-        """Work until nothing waits, on a thread that is not ours."""
+        """Work until the queue is empty, on a thread of the application."""
         self._begin()
         while not self._is_idle() and self._work_once(wait=False):
             pass
 
     def _begin(self) -> None:
-        # Made again where it is waited for: a server may have turned threads into greenlets since
-        # the queue was made, and a lock from before would stop all of them.
+        # Made by the waiting thread: a server may have turned threads into greenlets since the queue was
+        # made, and an older lock would block all of them.
         self._bell = Bell()
         if self._on_start is not None:
             with self._busy, self._guard:
                 self._on_start()
 
     def _work_once(self, *, wait: bool) -> bool:
-        """Work one batch off; return whether there may be more to do."""
+        """Work on one batch; return whether there may be more."""
         busy = self._busy
         with busy:
             wait_s = self._idle()
@@ -338,7 +337,7 @@ class WorkerQueue(Generic[T]):
                     self._work(batch)
         finally:
             del batch
-            self._through = self._gone
+            self._done_up_to = self._gone
             self._working = 0
             for bell in self._flushing.copy():
                 bell.ring()
@@ -349,7 +348,7 @@ class WorkerQueue(Generic[T]):
         while self._errands and self._is_due(self._errands[0]):
             errand = self._errands.popleft()
             errand.begun = True
-            if not self._is_due(errand):  # postponed just now
+            if not self._is_due(errand):  # postponed meanwhile
                 errand.begun = False
                 self._errands.append(errand)
                 continue
@@ -364,14 +363,14 @@ class WorkerQueue(Generic[T]):
         return errand.until <= self._gone or not len(self)
 
     def _await(self, wait_s: float | None) -> None:
-        self._waiting = True  # before the look: a thread that puts something now rings
+        self._waiting = True  # before the check: a thread that puts an item now rings
         if not (self._items or self._errands or self._closed):
             self._bell.wait(wait_s)
         self._waiting = False
 
     def _take(self) -> list[T] | None:
         taken: deque[tuple[T, int]] = deque()
-        self._working = 1  # before anything is taken out: `_is_idle` looks at this last
+        self._working = 1  # before taking items out: `_is_idle` checks this last
         while len(taken) < self._max_batch and self._pop_into(taken):
             pass
         self._working = len(taken)
@@ -379,9 +378,9 @@ class WorkerQueue(Generic[T]):
 
 
 def _move_first(source: deque[Any], to: deque[Any]) -> bool:
-    """Move the first to the end of another; return whether there was one.
+    """Move the first item to the end of another deque; return whether there was one.
 
-    It is one step of the interpreter's: an interrupt (Ctrl-C) finds it in one of the two.
+    Atomic: an interrupt (Ctrl-C) finds it in one of the two.
     """
     try:
         to.extend(islice(iter(source.popleft, None), 1))

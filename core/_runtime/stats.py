@@ -1,8 +1,8 @@
-"""What the meter counts, and what it says in the log about itself and about one request.
+"""Count requests, and log about the meter itself and about single requests.
 
 `Counters` always reconcile: ``captured = exported + every drop + in flight`` at any moment, because each
-method moves a request from one column to another in one piece.  They may be called from anywhere, see
-`Tally`.  `NoDataWarning` speaks up when nothing arrives; `explain` says why a metric has no score.
+method moves a request between columns atomically. They may be called from anywhere, see `Tally`.
+`NoDataWarning` warns if nothing arrives; `explain` describes the scores of one request.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ _MAX_KINDS = 256
 
 _Changes: TypeAlias = list[tuple[Hashable, int]]
 Capture: TypeAlias = Iterator[_Changes]
-"""The note that a request was captured: the one that takes it out first has counted it."""
+"""A one-time note that a request was captured: the first reader counts it."""
 _CAPTURED = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
 
 
 def new_capture() -> Capture:
-    """Return the note of one request."""
+    """Return a note for one request."""
     notes: list[_Changes] = [[_CAPTURED]]
     return iter(notes)
 
 
 class OncePerMinute:
-    """Says what may be logged: each kind at most once a minute. Thread-safe, bounded, without a lock."""
+    """Limits logging to once a minute per kind. Thread-safe, bounded, without a lock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._logged: dict[Hashable, tuple[float, object]] = {}
 
     def allows(self, kind: Hashable) -> bool:
-        """Return whether something of this kind may be logged now, and if so, remember it."""
+        """Return whether to log this kind now; if so, remember it."""
         now = self._clock()
         last = self._logged.get(kind)
         if last is not None:
@@ -76,11 +76,11 @@ class OncePerMinute:
         elif len(self._logged) >= _MAX_KINDS:
             self._logged.clear()
         mine = (now, object())
-        return self._logged.setdefault(kind, mine) is mine  # of two at once, one
+        return self._logged.setdefault(kind, mine) is mine  # only one of two threads wins
 
 
 class Counters:
-    """The tallies behind `MeterStats`. Thread-safe; nothing here waits for a lock."""
+    """The counters of `MeterStats`. Thread-safe; never waits for a lock."""
 
     def __init__(self) -> None:
         self._tally = Tally()
@@ -88,15 +88,15 @@ class Counters:
         fork.forget(self._leave_to_parent)
 
     def count_capture(self, capture: Capture) -> None:
-        """Count a request that waits to be scored, if no one has: who put it there, or who takes it out."""
+        """Count a waiting request once, by the thread that puts it or the one that takes it out."""
         self._tally.note(capture)
 
     def withdraw(self) -> None:
-        """Take back a capture: there was no request to report after all."""
+        """Undo a capture: there was no request after all."""
         self._tally.add((("captured", ""), -1))
 
     def count_export(self) -> None:
-        """Count a captured request that an exporter has taken."""
+        """Count a captured request that was exported."""
         self._tally.add(_EXPORTED)
 
     def count_drop(
@@ -106,34 +106,34 @@ class Counters:
         capture: Capture | None = None,
         once: Iterator[bool] = repeat(True),  # noqa: B008 -- it is never at its end
     ) -> None:
-        """Count captured requests that were given up.
+        """Count dropped requests.
 
         Args:
             reason: Why.
-            count: How many.
-            capture: In one step with that it is counted that one was captured.
-            once: Gives True as often as this may be counted, also if it is called again after an interrupt.
+            count: Number of requests.
+            capture: The note of the request's capture, counted in the same step.
+            once: Yields True as often as this may count, also if called again after an interrupt.
         """
         note: _Changes = [(("dropped", reason), count)]
         self._tally.take(chain(capture or (), compress([note], once)))
-        self._tell(reason, "requests are not scored")
+        self._warn(reason, "requests are not scored")
 
     def count_lost(self, reason: str, count: int = 1) -> None:
         """Count requests that never reached the meter: captured and dropped at once."""
         self._tally.add((("captured", ""), count), (("dropped", reason), count))
-        self._tell(reason, "requests are not scored")
+        self._warn(reason, "requests are not scored")
 
     def judge_skipped(self, reason: str) -> None:
         """Count a request that is exported without some or all of its judged scores."""
         self._tally.add((("judge_skipped", reason), 1))
-        self._tell(reason, "requests are not judged")
+        self._warn(reason, "requests are not judged")
 
     def retrieval_unseen(self, reason: str) -> None:
         """Count a request whose retrieval was not seen."""
         self._tally.add((("unseen", reason), 1))
 
     def count_amendment(self, outcome: str) -> None:
-        """Count a reference or feedback that came after the fact: ``applied`` or ``unknown``."""
+        """Count a late reference or feedback: ``applied`` or ``unknown``."""
         self._tally.add((("amendments", outcome), 1))
 
     def export_failed(self, exporter: str, count: int = 1) -> None:
@@ -141,7 +141,7 @@ class Counters:
         self._tally.add((("export_errors", exporter), count))
 
     def judge_called(self, call: JudgeCall) -> None:
-        """Count one call to the judge, or one answer from its cache."""
+        """Count one call to the judge, or one cache hit."""
         if call.cached:
             self._tally.add((("judge_cache_hits", ""), 1))
             return
@@ -162,7 +162,7 @@ class Counters:
         return _in_flight(self._tally.counts())
 
     def snapshot(self, **others: Any) -> MeterStats:
-        """Return all counters as of now; `others`: the fields that are not counted here."""
+        """Return all counters; `others` are the fields not counted here."""
         counts = self._tally.counts()
         return MeterStats(
             captured=counts["captured", ""],
@@ -180,8 +180,8 @@ class Counters:
             **others,
         )
 
-    def _tell(self, reason: str, consequence: str) -> None:
-        # Sampling is what was asked for, and a missing provider has a message of its own.
+    def _warn(self, reason: str, consequence: str) -> None:
+        # Sampling is intended, and a missing provider has its own message.
         if reason not in _EXPECTED and self._may_log.allows((reason, consequence)):
             logger.warning(
                 "ragmeter: %s (%s); counted in RagMeter.stats() and ragmeter.dropped. "
@@ -192,7 +192,7 @@ class Counters:
             )
 
     def _leave_to_parent(self) -> None:
-        # In a forked child: what was in flight is the parent's to export.
+        # In a forked child: the parent exports the requests in flight.
         inherited = self.in_flight
         self._tally.clear()
         if inherited > 0:
@@ -213,84 +213,84 @@ def _in_flight(counts: Mapping[Hashable, int]) -> int:
 
 
 PATIENCE_S = 0.05
-"""Seconds that a reader waits for a thread that works changes in. It may have interrupted that thread."""
+"""Seconds that a reader waits for a thread that applies changes, which it may have interrupted."""
 
 
 class Tally:
-    """Whole numbers by key. What is added in one call is seen in one piece.
+    """Integer counters by key; all changes of one call become visible together.
 
-    They may be added to from anywhere: any thread, a finalizer, a signal handler. The garbage collector
-    ends abandoned streams on the thread it happens to run on, under the locks that thread holds, and
-    ending one is counted. So adding waits for no lock: it notes the change, and the next caller that
-    gets the lock without waiting works it in.
+    `add` may be called from anywhere: any thread, a finalizer, a signal handler. The garbage collector ends
+    abandoned streams on any thread, under the locks that thread holds, and each end is counted. So adding
+    never waits for a lock: it notes the change, and the next caller that gets the lock without waiting
+    applies it.
 
-    An interrupt (Ctrl-C) may come between any two steps of the main thread, and that thread may just be working
-    in what others noted. So what was worked in, and up to which note, changes in one step.
+    An interrupt (Ctrl-C) may hit the main thread while it applies the notes of others. So the counts and the
+    last applied note change in one step.
     """
 
     def __init__(self) -> None:
         self._lock = fork.lock()
         self._noted: deque[_Changes] = deque()
-        self._worked_in: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
+        self._applied: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
 
     def add(self, *changes: tuple[Hashable, int]) -> None:
         """Add to some keys at once. Never waits."""
         self.take([[*changes]] if changes else ())
 
     def note(self, notes: Iterable[_Changes]) -> None:
-        """Note what is to be added by the next who adds or reads: a request's own thread does no more.
+        """Note changes for the next `add` or `counts` to apply; cheap enough for a request's path.
 
-        Each note is a list of its own: it is known again by its identity. Taking them out of an iterator of
-        Python's own and noting them is one step.
+        Each note is a separate list, recognised by identity. Reading them from a builtin iterator and noting
+        them is one step.
         """
         self._noted.extend(notes)
 
     def take(self, notes: Iterable[_Changes]) -> None:
-        """Add what some notes say."""
+        """Note some changes, and apply what is noted."""
         self._noted.extend(notes)
-        # Again after letting go: another thread may have noted a change and found the lock taken.
+        # Again after releasing the lock: another thread may have noted a change meanwhile.
         while self._noted and self._take_turn():
             pass
 
     def counts(self) -> Counter[Hashable]:
-        """Return everything that was added before."""
-        known = self._worked_in[0] if self._take_turn(PATIENCE_S) else self._sum_up()[0]
+        """Return the counts of everything added before."""
+        known = self._applied[0] if self._take_turn(PATIENCE_S) else self._sum_up()[0]
         self.add()
         return Counter(known)
 
     def clear(self) -> None:
-        """Start again at nothing, in a child process: no other thread adds."""
+        """Reset all counts, in a child process without other threads."""
         self._noted.clear()
-        self._worked_in = ({}, None)
+        self._applied = ({}, None)
 
     def _take_turn(self, left_s: float = 0.0) -> bool:
-        """Work in what is noted, unless another does; return whether it was done."""
+        """Apply the notes, unless another thread does; return whether this one did."""
         held = deque[bool]()
         try:
             held.extend(taking(self._lock, left_s))
             if held:
-                self._work_in()
+                self._apply()
             return bool(held)
         finally:
             if held:
                 self._lock.release()
 
-    def _work_in(self) -> None:
-        counts, last = self._worked_in = self._sum_up()
+    def _apply(self) -> None:
+        counts, last = self._applied = self._sum_up()
         if last is not None:
             _drop_up_to(last, self._noted)
-            self._worked_in = counts, None
+            self._applied = counts, None
 
     def _sum_up(self) -> tuple[dict[Hashable, int], _Changes | None]:
-        """Return the counts with all that is noted by now, and the last note among that."""
+        """Return the counts with all notes so far, and the last note."""
         while True:
-            known = self._worked_in
+            known = self._applied
             noted = self._noted.copy()
-            if known is self._worked_in:  # else another thread has worked something in meanwhile
+            if known is self._applied:  # else another thread has applied notes meanwhile
                 break
         counts, last = known
         if last is not None:
-            _drop_up_to(last, noted)  # worked in, and still there: whoever did it was interrupted
+            _drop_up_to(last, noted)  # applied but still noted: that thread was interrupted
         counts = counts.copy()
         for changes in noted:
             for key, change in changes:
@@ -307,7 +307,7 @@ def _drop_up_to(last: _Changes, noted: deque[_Changes]) -> None:
 
 
 SOME = 3
-"""Requests without a retrieval after which that is said; before, at the end of the process."""
+"""Requests without a retrieval until a warning; with fewer, at the end of the process."""
 _MAX_SUSPECTS = 10
 
 QUIET_S = 300.0
@@ -325,9 +325,9 @@ THREE_LINES = "\n".join(
         "trace.set_tracer_provider(provider)",
     )
 )
-"""What gives a process somewhere to send spans to, and the imports for it."""
+"""Lines that set up an SDK provider for spans."""
 
-# With its own lines in the template: what is given beside it is written on one line.
+# These lines are in the template, as arguments are logged on one line.
 _NOWHERE = (
     "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
     "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
@@ -339,10 +339,9 @@ _NOWHERE = (
 
 
 class NoDataWarning:
-    """Warns once when adapters wait and nothing is captured, or nothing can be delivered.
+    """Warns once if adapters wait and nothing is captured, or nothing can be delivered.
 
-    The meter looks here when its counters are read, as a metrics exporter does every minute: no thread,
-    no timer.
+    Checked when the meter's counters are read, as a metrics exporter does every minute: no thread, no timer.
 
     Args:
         clock: Monotonic seconds.
@@ -355,8 +354,8 @@ class NoDataWarning:
         self._warned_undelivered = False
         self._unseen = 0
         self._lines: dict[str, tuple[set[str], set[str]]] = {}
-        self._told: set[tuple[str, str]] = set()
-        self._told_unnamed = False
+        self._warned_names: set[tuple[str, str]] = set()
+        self._warned_unnamed = False
 
     def expect_requests(self, adapter: str) -> None:
         """Note that an adapter waits for requests."""
@@ -364,11 +363,11 @@ class NoDataWarning:
 
     @property
     def adapters(self) -> tuple[str, ...]:
-        """The adapters that wait."""
+        """The waiting adapters."""
         return tuple(sorted(self._since))
 
     def check(self, captured: int) -> None:
-        """Warn, once, when adapters have waited for long and nothing was captured."""
+        """Warn, once, if adapters have waited for long and nothing was captured."""
         if captured or self._warned or not self._since:
             return
         waited = self._clock() - min(self._since.values())
@@ -383,11 +382,11 @@ class NoDataWarning:
             )
 
     def retrieval_unseen(self, reason: str, suspects: Suspects, captured: int) -> None:
-        """Note a request whose retrieval was not seen; after some of them, say so and what mends it.
+        """Note a request without a seen retrieval; after some of them, warn with the fix.
 
         Args:
             reason: ``no_retrieval`` or ``unreadable_result``.
-            suspects: Who may have retrieved in it.
+            suspects: Possible retrievers of the request.
             captured: Requests captured so far.
         """
         if reason == "unreadable_result":
@@ -395,7 +394,7 @@ class NoDataWarning:
                 logger.warning(
                     "ragmeter: what %s returned is neither a text nor documents, though it is named as "
                     "retrieving: contexts of such requests are unknown. Have it return texts, or "
-                    "mappings with `text` and `id`, or say where they stand: contexts=... (said once)",
+                    "mappings with `text` and `id`, or name their place: contexts=... (logged once)",
                     _quote_all((*suspects.tools, *suspects.functions)),
                 )
             return
@@ -405,13 +404,13 @@ class NoDataWarning:
             if len(known) < _MAX_SUSPECTS:
                 known.update(names)
         if self._unseen >= SOME:
-            self.tell_unseen(captured)
+            self.warn_unseen(captured)
 
-    def tell_unseen(self, captured: int) -> None:
-        """Say what is known of requests whose retrieval was not seen, unless it was said before.
+    def warn_unseen(self, captured: int) -> None:
+        """Warn of requests without a seen retrieval, unless logged before.
 
         Args:
-            captured: Requests that were captured; where none was, it is said that nothing is.
+            captured: Number of captured requests; 0: warn also without suspects.
         """
         for line, (tools, functions) in self._lines.items():
             options = [
@@ -422,11 +421,11 @@ class NoDataWarning:
                 )
                 if names
             ]
-            if not options and (captured or self._told_unnamed):
+            if not options and (captured or self._warned_unnamed):
                 continue
             if options and not self._is_new("no_retrieval", (*tools, *functions)):
                 continue
-            self._told_unnamed = True
+            self._warned_unnamed = True
             who = " and ".join(
                 f"the {kind} {_quote_all(names) if names - {''} else 'without a name (give it one)'}"
                 for kind, names in (("tool", tools), ("function", functions))
@@ -434,7 +433,7 @@ class NoDataWarning:
             )
             logger.warning(
                 "ragmeter: %d requests called a model, and no retrieval was seen in them: they are not "
-                "scored. %s; counted in RagMeter.stats().unseen_retrievals and ragmeter.requests. (said "
+                "scored. %s; counted in RagMeter.stats().unseen_retrievals and ragmeter.requests. (logged "
                 "once)",
                 self._unseen,
                 f"What {who} gave out stood in the model's prompt: if that was retrieved, say "
@@ -446,13 +445,13 @@ class NoDataWarning:
             )
 
     def _is_new(self, reason: str, names: Sequence[str]) -> bool:
-        new = {(reason, name) for name in names} - self._told
-        if len(self._told) < _MAX_KINDS:
-            self._told |= new
-        return bool(new) and len(self._told) < _MAX_KINDS
+        new = {(reason, name) for name in names} - self._warned_names
+        if len(self._warned_names) < _MAX_KINDS:
+            self._warned_names |= new
+        return bool(new) and len(self._warned_names) < _MAX_KINDS
 
     def warn_undelivered(self, exporters: Sequence[str]) -> None:
-        """Say, once and loudly, that these exporters have nowhere to write to."""
+        """Log an error, once, that these exporters have nowhere to write to."""
         if self._warned_undelivered:
             return
         self._warned_undelivered = True
@@ -468,11 +467,11 @@ def _quote_all(names: Iterable[str]) -> str:
 
 
 explanations = logging.getLogger("ragmeter.explain")
-"""Where the pipeline logs what `explain` says of every request, when it is enabled for DEBUG."""
+"""The pipeline logs the `explain` text of every request here at DEBUG."""
 
 
 def explain(result: ScoredRun) -> str:
-    """Return a few lines about a result: what was captured, and each score or why there is none, the verdict.
+    """Return a few lines about a result: what was captured, each score or why it is missing, the verdict.
 
     They quote no question, context or answer.
     """
@@ -490,7 +489,7 @@ def explain(result: ScoredRun) -> str:
     ]
     for score in result.scores.values():
         value = "no value" if score.value is None else f"{score.value:.4g}"
-        # The explanation of a score with a value may quote content; that of one without is ours.
+        # The explanation of a score with a value may quote content; one without a value has our own text.
         why = f": {score.explanation}" if score.value is None and score.explanation else ""
         if score.status == "partial":
             why = f": some verdicts are unknown, {score.lower:.4g} to {score.upper:.4g}"

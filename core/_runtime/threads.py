@@ -1,9 +1,8 @@
-"""Starts threads where no lock is held and no garbage collection runs.
+"""Start threads without deadlocks from finalizers and under locks.
 
-`threading` has locks of its own, and starting a thread waits until it runs.  A request may end
-in a finalizer, on a thread that holds any lock just then, `threading`'s included: started from there,
-a thread and its starter could wait for each other for ever.  So a bare thread, which holds nothing,
-does the starting, and the request waits for a moment at most.
+`threading` has its own locks, and starting a thread waits until it runs. A request may end in a finalizer, on
+a thread that holds any lock, including `threading`'s: a thread started there and its starter could wait for
+each other for ever. So a bare thread without locks starts it, and the request waits for a moment at most.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from collections.abc import Callable, Iterator
 __all__ = ["Bell", "is_ending", "start_elsewhere", "taking"]
 
 PATIENCE_S = 0.25
-"""Seconds that a request waits for its meter's threads, at most. Usually it is a fifth of a millisecond."""
+"""Longest wait of a request for its meter's threads, in seconds; usually 0.2 ms."""
 
 
 class Bell:
-    """Wakes one thread up. Ringing never waits, so that a finalizer or a signal handler may do it."""
+    """Wakes up one thread. `ring` never waits, so that a finalizer or a signal handler may call it."""
 
     __slots__ = ("_lock",)
 
@@ -29,11 +28,11 @@ class Bell:
         self._lock.acquire()
 
     def ring(self) -> None:
-        """Wake up the thread that waits, or the next to wait."""
+        """Wake up the waiting thread, or the next one to wait."""
         try:
             self._lock.release()
         except RuntimeError:
-            return  # it rings already
+            return  # already ringing
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it rings or `timeout_s` seconds have passed; return whether it rang."""
@@ -42,10 +41,10 @@ class Bell:
 
 
 def taking(lock: threading.Lock | threading.RLock, left_s: float = 0.0) -> Iterator[bool]:
-    """Return what acquires a lock as it is read, and then says so; empty where that takes too long.
+    """Return an iterator that acquires a lock as it is read and yields True; empty after a timeout.
 
-    Ctrl-C may come right after `acquire`, when no one knows of it yet, and the lock would be held for good.
-    Read into a deque, acquiring and knowing are one step of the interpreter's, as in `with lock`::
+    Ctrl-C may hit right after `acquire`, before its result is stored, and the lock would be held for good.
+    Reading this into a deque acquires and stores in one step, as `with lock` does::
 
         held = deque()
         try:
@@ -66,12 +65,12 @@ def taking(lock: threading.Lock | threading.RLock, left_s: float = 0.0) -> Itera
 def start_elsewhere(start: Callable[[], None]) -> bool:
     """Call `start`, which starts threads and must not raise, on a bare thread, and wait a moment for it.
 
-    The wait is for scripts whose main thread ends right after the request. On an event loop, which
-    must never be blocked, there is none: a loop that runs is not about to end.
+    The wait is for scripts whose main thread ends right after the request. On an event loop, which must not
+    be blocked and is not about to end, there is no wait.
 
     Returns:
-        Whether there was a thread for it: there is none at the process's limit, nor, since Python
-        3.12, once the main thread has ended.
+        Whether a thread could be started: not at the process's limit, nor, since Python 3.12, after the main
+        thread has ended.
     """
     started = Bell()
 
@@ -91,11 +90,11 @@ def start_elsewhere(start: Callable[[], None]) -> bool:
 
 
 def _on_event_loop() -> bool:
-    """Return whether an asyncio loop runs on this thread; loads nothing to find out."""
+    """Return whether an asyncio loop runs on this thread, without importing asyncio."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 -- get_running_loop raises
 
 
 def is_ending() -> bool:
-    """Return whether the main thread has ended, and the process is about to."""
+    """Return whether the main thread has ended and the process is ending."""
     return not threading.main_thread().is_alive()

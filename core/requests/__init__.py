@@ -1,4 +1,4 @@
-"""What a request is, described by code: the scope around it, a request recorded by hand, its inputs and size.
+"""Describe a request in code: the scope around it, recording by hand, its inputs and size.
 
-The folder's name is a plural because ``ragmeter.request`` is a public function.
+The folder's name is plural because ``ragmeter.request`` is a public function.
 """

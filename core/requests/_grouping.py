@@ -1,6 +1,6 @@
-"""What the parts of one request say together: each is a sample that a framework's run gave.
+"""Combine the parts of one request, each a sample of a framework's run.
 
-`Request` calls it on the meter's worker, when it puts its parts together.
+`Request` calls it on the meter's worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["contexts_of", "joined_stages", "rule_of", "status_of"]
 def joined_stages(
     parts: Iterable[Sequence[RetrievalStage] | None],
 ) -> list[RetrievalStage]:
-    """Return the stages of a request's parts as those of one."""
+    """Concatenate the stages of a request's parts."""
     joined: list[RetrievalStage] = []
     for stages in parts:
         before = len(joined)
@@ -30,13 +30,13 @@ def joined_stages(
 
 
 def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
-    """Return what reached the model: an answering part's contexts win over a bare retriever's."""
+    """Return the contexts that reached the model: those of answering parts, else of bare retrievers."""
     counted = _samples_that_count(samples)
     return tuple(context for s in counted for context in s.contexts or ()) if counted else None
 
 
 def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
-    """Return by which rule they are known: the weakest of those of the parts that count."""
+    """Return the rule by which these contexts are known: the weakest of their parts."""
     rules = {sample.contexts_by for sample in _samples_that_count(samples)}
     if "ids" in rules:
         return "ids"
@@ -49,7 +49,7 @@ def _samples_that_count(samples: Sequence[RagSample]) -> list[RagSample]:
 
 
 def status_of(samples: Sequence[RagSample], answer: str | None) -> SampleStatus:
-    """Return the status of the last part that answered, or of the last that ended badly."""
+    """Return the status of the last part that answered, or else of the last that failed."""
     for sample in reversed(samples):
         if answer is not None and sample.answer is not None:
             return sample.status

@@ -1,9 +1,9 @@
-"""One request recorded by hand, or put together from several framework runs.
+"""Record one request by hand, or combine several framework runs into one.
 
-``with meter.request(question) as request:`` is the way in for RAG code without a
-framework.  ``with ragmeter.request(...):`` groups what frameworks report within the block
-(a retriever called here, a synthesizer there) into one request.  Both are a
-`Request`: it collects parts, and when the block ends it offers one run to the meter.
+``with meter.request(question) as request:`` is for RAG code without a framework. ``with
+ragmeter.request(...):`` groups what frameworks report within the block (a retriever here, a synthesizer
+there) into one request. Both are a `Request`, which collects parts and offers one run to the meter when the
+block ends.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ __all__ = [
 
 
 RunBuilder = Callable[[], "RagRun | None"]
-"""Builds a run on the meter's worker; None: there is nothing to report after all."""
+"""Builds a run on the meter's worker; None: there is no request after all."""
 
 
 def status_of_error(error: BaseException | None) -> SampleStatus:
     """Return ``cancelled`` when the caller gave up, ``refused`` when the model did, else ``error``."""
     if is_refusal_error(error):
         return "refused"
-    # Where there was a cancellation asyncio is loaded; importing it here would be costly.
+    # A cancellation implies that asyncio is loaded; importing it here would be costly.
     cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
     gave_up = isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
     return "cancelled" if gave_up else "error"
@@ -71,10 +71,10 @@ def error_type(error: BaseException | None) -> str | None:
 
 
 class TakesRuns(Protocol):
-    """What a request needs of the meter."""
+    """The part of the meter that a request needs."""
 
     def guard(self, component: str) -> Guard:
-        """Return what contains and counts errors; see `MeterPort.guard`."""
+        """Return a guard; see `MeterPort.guard`."""
         ...
 
     def offer(
@@ -99,9 +99,9 @@ def current_span_context() -> SpanContext | None:
 
 
 class SubmittedSample:
-    """A finished sample and what is true of it now; calling it, on the worker, makes its run.
+    """A finished sample with the current span and time; a call of it, on the worker, makes its run.
 
-    A sample without a reference gets that of the `ragmeter.reference` block it is in.
+    A sample without a reference gets that of the surrounding `ragmeter.reference` block.
     """
 
     __slots__ = ("_ended_ns", "_sample", "parent", "run_id")
@@ -142,7 +142,7 @@ class _RecordedRetrieval:
 
 @dataclass(frozen=True, slots=True)
 class _RecordedStage:
-    """What a stage left of what had been retrieved, recorded manually."""
+    """The output of a stage, recorded manually."""
 
     contexts: tuple[Any, ...]
     name: object
@@ -152,7 +152,7 @@ class _RecordedStage:
 class Request:
     """A request being recorded. A context manager, sync and async; thread-safe.
 
-    Nothing of it ever raises: what is recorded wrongly is left out, counted and logged.
+    Never raises: invalid values are left out, counted and logged.
     """
 
     def __init__(self, meter: TakesRuns | None, scope: RequestScope, guard: Guard) -> None:
@@ -161,7 +161,7 @@ class Request:
         self._guard = guard
         self._scope: AbstractContextManager[RequestScope] | None = None
         self._open = False
-        # Without a lock: a finalizer may add a part, on a thread that is just adding one.
+        # Without a lock: a finalizer may add a part on a thread that is adding one.
         self._parts: deque[tuple[RunBuilder, int]] = deque()
         self._recorded: list[_RecordedRetrieval | _RecordedStage] = []
         self._parent: SpanContext | None = None
@@ -183,17 +183,17 @@ class Request:
         top_k: int | None = None,
         started_ns: int | None = None,
     ) -> None:
-        """Note what was retrieved, best first. Call it once per retrieval; order is kept.
+        """Record a retrieval, best context first. Call it once per retrieval, in order.
 
         Args:
-            contexts: Texts, `RetrievedContext`s or their fields; a framework's documents will do,
-                too. An empty one is a retrieval that found nothing.
-            query: The query the store was asked, if it is not the question.
+            contexts: Texts, `RetrievedContext`s or their fields, or a framework's documents. An empty list is
+                a retrieval that found nothing.
+            query: The query sent to the store, if it is not the question.
             name: The retriever's name.
             data_source_id: The store's name (``gen_ai.data_source.id``).
-            top_k: How many were asked for.
-            started_ns: When it began, nanoseconds since the epoch; default: when the request began
-                or the retrieval before ended.
+            top_k: Number of contexts requested.
+            started_ns: Its start, nanoseconds since the epoch; default: the start of the request or the end
+                of the retrieval before.
         """
         with self._guard:
             now = time.time_ns()
@@ -215,25 +215,24 @@ class Request:
             self._last_ns = now
 
     def kept(self, contexts: Iterable[object], *, stage: str, kind: str = "function") -> None:
-        """Note what a reranker, a filter or another stage left of all that was retrieved so far, best first.
+        """Record the output of a reranker, a filter or another stage on all contexts so far, best first.
 
-        From then on this is what reached the model. What is called after it counts the same way.
+        It replaces them as what reached the model. Later calls apply to it in the same way.
 
         Args:
-            contexts: As `retrieved` takes them. Say ids, or leave the texts as they are, so that a document can
-                be followed.
+            contexts: As for `retrieved`. Pass ids, or unchanged texts, so that a document can be followed.
             stage: The stage's name; low cardinality.
-            kind: What it is, as `RetrievalStage.kind`: ``postprocessor``, ``fusion``, ``function``.
+            kind: Its kind, as `RetrievalStage.kind`: ``postprocessor``, ``fusion``, ``function``.
         """
         with self._guard:
             self._recorded.append(_RecordedStage(as_contexts(contexts, "kept"), stage, kind))
 
     def answered(self, text: str) -> None:
-        """Note the answer the user got. A second call replaces the first."""
+        """Record the answer. A second call replaces the first."""
         self._answer = text
 
     def collect(self, meter: TakesRuns, build: RunBuilder, *, size_bytes: int) -> bool:
-        """Take a framework's run into this request; return whether it was still open for it."""
+        """Add a framework's run to this request; return whether it was still open."""
         if not self._open:
             return False
         if self._meter is None:
@@ -242,7 +241,7 @@ class Request:
         self._parts.append(part)
         if self._open:
             return True
-        # It was closed this very moment: either it took the part along, or it did not.
+        # Closed meanwhile: it either took the part or did not.
         try:
             self._parts.remove(part)
         except ValueError:
@@ -258,7 +257,7 @@ class Request:
         self._parent = current_span_context()
         self._suppressed = is_suppressed()
         self._started_ns = self._last_ns = time.time_ns()
-        # What the code around says, `ragmeter.reference` for one, holds for what is recorded here, too.
+        # The surrounding scope, e.g. of `ragmeter.reference`, applies here, too.
         self._outer = current_scope()
         self._own = self._own.merged_over(self._outer)
         self._scope = apply_scope(RequestScope(group=self).merged_over(self._own))
@@ -333,7 +332,7 @@ class Request:
     def _by_hand(
         self, stages: list[RetrievalStage]
     ) -> tuple[list[Retrieval], tuple[RetrievedContext, ...] | None]:
-        """Add the stages noted by hand to those of the parts; return retrievals, and what reached the model."""
+        """Add the recorded stages to those of the parts; return retrievals and what reached the model."""
         retrievals: list[Retrieval] = []
         contexts: tuple[RetrievedContext, ...] | None = None
         taken = {place for stage in stages for place in stage.inputs}
@@ -429,7 +428,7 @@ _UNKNOWN: StageKind = "unknown"
 def _alike(
     before: Sequence[RetrievedContext], kept: Sequence[RetrievedContext]
 ) -> tuple[RetrievedContext, ...]:
-    """Return what was kept, as the objects that it was before: they are weighed and sent once."""
+    """Replace unchanged contexts by their earlier objects, so that they are counted and sent once."""
     known = {(context.id, context.text, context.score): context for context in before}
     return tuple(known.get((c.id, c.text, c.score), c) for c in kept)
 
@@ -448,14 +447,14 @@ def request(
     """Group everything that frameworks report within the block into one request.
 
     Args:
-        question: What the user asked; default: the first part's question.
-        reference: What should be said and found: a `Reference`, its fields, or just the answer.
+        question: The user's question; default: the first part's.
+        reference: The expected answer and contexts: a `Reference`, its fields, or just the answer.
         name: Name of the workflow; low cardinality.
         session_id: Session, thread or conversation id.
         user_id: The user's id.
         tags: Tags of the request.
         metadata: Anything else; scalars go on spans.
-        meter: The port of the meter that it goes to; default: the one of its first part.
+        meter: The port of the meter; default: that of its first part.
     """
     guard = Guard("request", front_door)
     with guard:
@@ -471,6 +470,6 @@ def request(
         ("metadata", metadata, as_metadata),
     ):
         if value is not None:
-            with guard:  # a wrong argument is left out, the others count
+            with guard:  # an invalid argument is left out, the others count
                 given[name_] = read(value)
     return Request(meter, RequestScope(**given), guard)

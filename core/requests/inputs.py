@@ -1,6 +1,6 @@
-"""What an application passes about a request, read as the types of a sample.
+"""Convert what an application passes about a request to the types of a sample.
 
-`Request` calls it when it records, and when its block ends.  A wrong argument raises and says what to pass.
+`Request` calls it when it records, and when its block ends. An invalid argument raises an error with the fix.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["as_context", "as_contexts", "as_metadata", "as_tags", "as_text", "st
 
 
 def as_contexts(value: object, method: str) -> tuple[Any, ...]:
-    """Return the contexts that were passed, in order; a single one counts as a list of one.
+    """Return the passed contexts in order; a single one counts as a list of one.
 
     Raises:
-        ConfigurationError: It is nothing that holds contexts.
+        ConfigurationError: The value cannot hold contexts.
     """
     if isinstance(value, (str, Mapping, RetrievedContext)) or _first(value, "page_content", "text"):
         return (value,)
@@ -31,7 +31,7 @@ def as_contexts(value: object, method: str) -> tuple[Any, ...]:
 
 
 def as_context(value: object) -> RetrievedContext:
-    """Return a context: one as it is, a text, a mapping, or a document of any framework."""
+    """Convert a text, a mapping or a document of any framework to a context."""
     if isinstance(value, RetrievedContext):
         return value
     if isinstance(value, str):
@@ -48,7 +48,7 @@ def as_context(value: object) -> RetrievedContext:
 
 
 def _first(value: object, *names: str) -> Any:
-    """Return the first of these fields that a mapping or a document has."""
+    """Return the first of these fields that is set, or None."""
     found = (
         value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         for name in names
@@ -57,7 +57,7 @@ def _first(value: object, *names: str) -> Any:
 
 
 def as_text(value: object) -> str | None:
-    """Return a text: a message's own, bytes read as UTF-8. Best effort: a wrong type keeps its text."""
+    """Convert to text: a message's content, bytes as UTF-8, other types by `str`."""
     if value is None or type(value) is str:
         return value
     if isinstance(value, (bytes, bytearray)):
@@ -69,7 +69,7 @@ def as_tags(value: Any) -> tuple[str, ...]:
     """Return tags; a single text counts as a list of one.
 
     Raises:
-        ConfigurationError: It is no list.
+        ConfigurationError: The value is not a list.
     """
     if isinstance(value, str):
         return (value,)
@@ -84,7 +84,7 @@ def as_metadata(value: Any) -> dict[str, Any]:
     """Return a copy of a mapping.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: The value is not a mapping.
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(
@@ -97,7 +97,7 @@ def stage_kind(value: object) -> StageKind:
     """Return the kind of a stage.
 
     Raises:
-        ConfigurationError: There is no such kind; names those there are.
+        ConfigurationError: The kind is unknown; lists the known ones.
     """
     found = next((kind for kind in get_args(StageKind) if kind == value), None)
     if found is None:

@@ -1,8 +1,8 @@
-"""Where reference answers come from when a request does not bring its own.
+"""Look up the reference of a request that has none, by its question.
 
-A golden set keyed by the normalised question: a JSONL or CSV file, a mapping, or
-any callable.  Look-ups run on the meter's worker, never on the request's path.
-A file is data: it is parsed, never evaluated, and read again when it was replaced.
+The source is a JSONL or CSV file, a mapping, both by normalised question, or any callable. Look-ups run on
+the meter's worker, never on the request's path. A file is parsed, never evaluated, and reloaded when it
+changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ragmeter.metrics._files.rows import BadRow, format_of, read_rows
 __all__ = ["ReferenceSource", "load_references", "normalise_question"]
 
 RECHECK_AFTER_S = 5.0
-"""A reference file is looked at again for changes at most this often, in seconds."""
+"""Least seconds between two checks of a reference file for changes."""
 
 _FIELDS = ("answer", "contexts", "context_ids", "alternative_answers", "orphaned_ids")
 _LIST_FIELDS = ("contexts", "context_ids", "alternative_answers", "orphaned_ids")
@@ -31,15 +31,15 @@ _FINAL_PUNCTUATION = ".?!…。？！؟;；"
 
 
 class ReferenceSource(Protocol):
-    """Finds the reference for a question."""
+    """Returns the reference of a question."""
 
     def __call__(self, question: str) -> Reference | None:
-        """Return the reference, or None when there is none."""
+        """Return the reference, or None."""
         ...
 
 
 def normalise_question(question: str) -> str:
-    """Return the form in which questions are compared.
+    """Normalise a question for comparison.
 
     NFKC, casefold, white space collapsed, final punctuation dropped.
     """
@@ -51,18 +51,17 @@ def load_references(
     references: str | os.PathLike[str] | Mapping[str, Any] | Callable[[str], Any] | None,
     guard: AbstractContextManager[object] | None = None,
 ) -> ReferenceSource | None:
-    """Turn what the user passed as ``references=`` into a look-up.
+    """Make a look-up from the ``references=`` argument.
 
     Args:
         references: Path of a ``.jsonl`` or ``.csv`` file, a mapping from question to `Reference`
             (or its fields, or just the answer), or a callable of the question.
-        guard: Contains and counts what is wrong with a file that replaces another: what was in
-            force stays so. Without, it is raised.
+        guard: Contains and counts errors of a changed file: the old references stay in force. Without it,
+            they are raised.
 
     Raises:
         ReferenceFileError: A row of the file cannot be read; names file, line and reason.
-        ConfigurationError: The file does not exist, has another ending, or the argument is
-            nothing of the above.
+        ConfigurationError: The file does not exist or has another ending, or the argument has another type.
     """
     if references is None:
         return None
@@ -84,10 +83,10 @@ def load_references(
 
 
 def as_reference(value: Any, where: str) -> Reference:
-    """Turn a `Reference`, its fields, or a plain answer into a `Reference`.
+    """Make a `Reference` from one, its fields, or a plain answer.
 
     Raises:
-        ConfigurationError: It is nothing of these; names `where`.
+        ConfigurationError: The value is none of these; names `where`.
     """
     if isinstance(value, Reference):
         return value
@@ -97,7 +96,7 @@ def as_reference(value: Any, where: str) -> Reference:
         return Reference.model_validate(value)
     except ValidationError as error:
         problem = _first_problem(error)
-    # Outside: what is raised must not carry the one that quotes the value.
+    # Raised outside: the caught error quotes the value and must not be its context.
     raise ConfigurationError(
         f"{where}: {problem}; pass a Reference, a mapping of its fields (answer: text, contexts: texts, "
         "context_ids: ids), or just the answer"
@@ -122,7 +121,7 @@ class _CalledReferences:
 
 
 class _FileReferences:
-    """A file's references; read at construction, and again when the file was replaced."""
+    """The references of a file, read at construction and again when it changes."""
 
     def __init__(
         self,
@@ -149,17 +148,17 @@ class _FileReferences:
         try:
             stamp = _stamp(self._path)
         except ConfigurationError:
-            return  # being replaced right now, or gone: what was read stays in force
+            return  # being replaced, or gone: the old references stay in force
         if stamp != self._stamp:
-            # The stamp is kept first: a broken new file is complained about once, and the old
-            # references stay in force, for this very request, too.
+            # The stamp is stored first: a broken new file is reported once, and the old references stay in
+            # force.
             self._stamp = stamp
             with self._guard:
                 self._by_question = _read(self._path)
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    format_of(path)  # a wrong ending is said before anything else
+    format_of(path)  # reports a wrong ending first
     try:
         found = path.stat()
     except OSError as error:

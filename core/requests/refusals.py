@@ -1,6 +1,7 @@
-"""What a model's provider calls a refusal: parts of a message, reasons for its end, and errors.
+"""Recognise refusals of model providers: in parts of a message, finish reasons and errors.
 
-By shape and name only: no provider's package is imported.  Such a request ends ``refused``, whatever its words.
+By shape and name only: no provider's package is imported. Such a request has status ``refused``, whatever its
+words.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _REASONS = re.compile(
     r"guardrail_intervened|error_toxic|image_safety|model_armor)+",
     re.IGNORECASE,
 )
-"""Reasons for an end that are refusals; a stream's pieces may have been added up to the same word twice."""
+"""Finish reasons that are refusals; merged stream chunks may repeat the word."""
 _REASON_KEYS = (
     "finish_reason",
     "stop_reason",
@@ -34,20 +35,20 @@ _REASON_KEYS = (
 )
 _REASON_KEYS_BELOW = (*_REASON_KEYS, "reason")
 _HOLDERS = ("response_metadata", "generation_info", "incomplete_details", "choices", "raw")
-"""Where a reply keeps what it says of its end."""
+"""Fields of a reply that may hold its finish reason."""
 _ERRORS = re.compile(r"Refusal|ContentFilter|ContentPolicy")
 _CODES = frozenset({"content_filter", "content_policy_violation"})
 _MAX_DEPTH = 4
 
 
 def _fields(value: object) -> Callable[[str], Any]:
-    """Return what looks a field of a mapping or an object up; None where it has none of that name."""
+    """Return a function that looks up a field of a mapping or an object, else None."""
     if type(value) is dict or isinstance(value, Mapping):
         return value.get
     fields = getattr(value, "__dict__", None)
     if fields is None:
         return lambda name: getattr(value, name, None)
-    # Asking a pydantic object for an attribute that it lacks is slow.
+    # A missing attribute of a pydantic object is slow to look up.
     more = getattr(value, "__pydantic_extra__", None)
     return (
         fields.get
@@ -57,7 +58,7 @@ def _fields(value: object) -> Callable[[str], Any]:
 
 
 def refusal_part(part: object) -> str | None:
-    """Return the words of a part of a message that is a refusal, perhaps none; None: it is another part."""
+    """Return the text of a refusal part, perhaps empty; None: another part."""
     of = _fields(part)
     if of("type") == "non_standard":
         of = _fields(of("value"))
@@ -68,22 +69,22 @@ def refusal_part(part: object) -> str | None:
 
 
 def is_refusal_reason(reason: object) -> bool:
-    """Return whether a reason for a reply's end is a refusal."""
+    """Return whether a finish reason is a refusal."""
     return isinstance(reason, str) and _REASONS.fullmatch(reason) is not None
 
 
 def is_refusal_name(error_type: str | None) -> bool:
-    """Return whether the class of an error says that the model refused."""
+    """Return whether the name of an error's class means a refusal."""
     return error_type is not None and _ERRORS.search(error_type) is not None
 
 
 def ends_refused(value: object, depth: int = 0) -> bool:
-    """Return whether what is known of a reply's end says that it was refused or filtered."""
+    """Return whether a reply has a finish reason that means refused or filtered."""
     if value is None or depth > _MAX_DEPTH or isinstance(value, (str, bytes, int, float)):
         return False
     if isinstance(value, (list, tuple)):
         return any(ends_refused(item, depth + 1) for item in value[:1])
-    # Most that is asked is not there, and this is asked on a request's own path: one look each.
+    # Most fields are missing, and this runs on a request's path: one look-up each.
     of = _fields(value)
     for key in _REASON_KEYS_BELOW if depth else _REASON_KEYS:
         reason = of(key)
@@ -97,11 +98,11 @@ def ends_refused(value: object, depth: int = 0) -> bool:
 
 
 def refusal_of(message: object, *beside: object) -> str | None:
-    """Return the words by which a message refuses, perhaps none; None: it does not.
+    """Return the text of a message's refusal, perhaps empty; None: not a refusal.
 
     Args:
         message: A framework's message, or a provider's own, as an object or a mapping.
-        beside: What stands beside it and may tell how it ended.
+        beside: Further objects that may have its finish reason.
     """
     if message is not None and not isinstance(message, str):
         of = _fields(message)
@@ -122,7 +123,7 @@ def refusal_of(message: object, *beside: object) -> str | None:
 
 
 def is_refusal_error(error: BaseException | None) -> bool:
-    """Return whether an exception, or what it was raised from, says that the model refused."""
+    """Return whether an exception, or its cause, is a refusal of the model."""
     for _ in range(_MAX_DEPTH):
         if error is None:
             return False
@@ -136,7 +137,7 @@ def is_refusal_error(error: BaseException | None) -> bool:
 
 
 def words_of_error(error: BaseException | None) -> str | None:
-    """Return the words of the refusal that an exception carries, or None."""
+    """Return the refusal text of an exception, or None."""
     for _ in range(_MAX_DEPTH):
         if error is None:
             return None

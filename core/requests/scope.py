@@ -1,10 +1,9 @@
-"""What the code around a request wants to tell ragmeter about it.
+"""The scope of a request: what the surrounding code states about it.
 
-``with ragmeter.reference(...)``, ``with ragmeter.request(...)`` and ``with ragmeter.suppress()``
-leave a note in a context variable; adapters read it once, when a request starts, by
-`current_scope` and `is_suppressed`.  Nothing here reaches other tracers or the
-framework.  Context variables follow asyncio tasks and copied contexts, not bare
-threads.
+``with ragmeter.reference(...)``, ``with ragmeter.request(...)`` and ``with ragmeter.suppress()`` set context
+variables; adapters read them once, when a request starts, by `current_scope` and `is_suppressed`. Nothing
+here affects other tracers or the framework. Context variables follow asyncio tasks and copied contexts, not
+bare threads.
 """
 
 from __future__ import annotations
@@ -40,29 +39,28 @@ __all__ = [
 
 T = TypeVar("T")
 
-# The key every OpenTelemetry instrumentation asks; its constant moved between versions, its text
-# did not.
+# The key that all OpenTelemetry instrumentations check; its constant moved between versions.
 _SUPPRESS_KEY = "suppress_instrumentation"
 
 
 class RequestGroup(Protocol):
-    """A request that is put together from several runs; see `ragmeter.Request`."""
+    """A request of several runs; see `ragmeter.Request`."""
 
     def collect(self, meter: Any, build: Any, *, size_bytes: int) -> bool:
-        """Take a framework's run into this request; return whether it was still open for it."""
+        """Add a framework's run to this request; return whether it was still open."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestScope:
-    """What is known about a request from outside the framework."""
+    """What the application states about a request, outside the framework."""
 
     reference: Reference | None = None
-    """What should have been said and found."""
+    """The expected answer and contexts."""
     name: str | None = None
     """Name of the workflow; low cardinality."""
     question: str | None = None
-    """The question, when the framework's own view of it is not the user's."""
+    """The user's question, if the framework's differs."""
     conversation_id: str | None = None
     """Session, thread or conversation id."""
     user_id: str | None = None
@@ -75,7 +73,7 @@ class RequestScope:
     """The open group that framework requests started here belong to, if any."""
 
     def merged_over(self, outer: RequestScope | None) -> RequestScope:
-        """Return this scope with what it leaves open filled from `outer`."""
+        """Return this scope with unset fields filled from `outer`."""
         if outer is None:
             return self
         return RequestScope(
@@ -95,17 +93,17 @@ _suppressed: ContextVar[bool] = ContextVar("ragmeter_suppressed", default=False)
 
 
 def current_scope() -> RequestScope | None:
-    """Return what the surrounding code said about requests that start now."""
+    """Return the scope of requests that start now."""
     return _scope.get()
 
 
 is_suppressed: Callable[[], bool] = _suppressed.get
-"""Return whether requests that start now are left out (see `suppress`), at no cost of a Python call."""
+"""Return whether requests that start now are ignored (see `suppress`); without a Python call."""
 
 
 @contextmanager
 def apply_scope(scope: RequestScope) -> Iterator[RequestScope]:
-    """Put `scope` over the one in force within the block."""
+    """Apply `scope` over the current one within the block."""
     token = _scope.set(scope.merged_over(_scope.get()))
     try:
         yield scope
@@ -124,14 +122,13 @@ def suppress() -> Iterator[None]:
 
 
 def _restore(variable: ContextVar[T], token: Token[T]) -> None:
-    # A generator may be closed in another context than it was begun in: what was set there is gone
-    # with it, and there is nothing to restore here.
+    # A generator may be closed in another context than its own, where there is nothing to restore.
     with ignoring(ValueError):
         variable.reset(token)
 
 
 def leave_host() -> None:
-    """Detach this worker thread: what runs on it is neither traced nor captured."""
+    """Detach this worker thread, so that its work is neither traced nor captured."""
     unsampled = NonRecordingSpan(
         SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
     )
@@ -148,12 +145,12 @@ def reference(
 ) -> Iterator[Reference]:
     """Attach a reference to every request that starts within the block, in any framework.
 
-    Never raises: an argument of another type is left out, counted and logged.
+    Never raises: an argument of a wrong type is left out, counted and logged.
 
     Args:
-        answer: What should be answered.
-        contexts: The texts that should be retrieved.
-        context_ids: The ids that should be retrieved.
+        answer: The expected answer.
+        contexts: The texts to retrieve.
+        context_ids: The ids to retrieve.
     """
     given = {"answer": answer, "contexts": contexts, "context_ids": context_ids}
     fields: dict[str, Any] = {}
@@ -186,8 +183,8 @@ def parse_scope(note: object) -> RequestScope | None:
     ``thread_id``, ``conversation_id``), ``user_id``, ``tags``; everything else becomes metadata.
 
     Raises:
-        ConfigurationError: The note is not a mapping or its reference is malformed. Adapters call
-            this under a guard, so that a bad note loses the note, not the request.
+        ConfigurationError: The note is not a mapping or its reference is malformed. Adapters call this under
+            a guard, so that only the note is lost, not the request.
     """
     if note is None:
         return None

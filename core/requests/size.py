@@ -1,8 +1,7 @@
-"""What a request weighs: an estimate, in bytes of memory, of the texts and metadata it holds on to.
+"""Estimate the memory of a request's texts and metadata, for the bounds of queues.
 
-Bounds on what waits are bounds on these.  Weighing happens on the request's own path as well, so
-it looks at types and lengths, runs no code of the application's classes, and stops early: a
-list of a thousand numbers is weighed by its first few.
+This also runs on the request's path, so it uses only types and lengths, runs no code of the application's
+classes, and stops early: a list of a thousand numbers is estimated from its first few.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["weight_of", "weight_of_run", "weight_of_sample", "weight_of_scope"]
 
 OBJECT = 64
-"""Bytes for anything that is no text and no container."""
+"""Bytes for anything but texts and containers."""
 DEPTH = 4
-"""Containers within containers that are looked into."""
+"""Levels of nested containers to inspect."""
 SHOWN = 32
-"""Items of a container that are weighed, each; the others count as much on average."""
+"""Items of a container to measure; the others count with their average."""
 
 
 def weight_of(value: object) -> int:
-    """Return the bytes that `value` holds on to, roughly."""
+    """Estimate the bytes of `value`."""
     if type(value) is str:
         return getsizeof(value)
     if value is None:
@@ -39,12 +38,12 @@ def weight_of(value: object) -> int:
         return OBJECT  # most metadata
     try:
         return _weight(value, DEPTH)
-    except RuntimeError:  # changed by another thread meanwhile
+    except RuntimeError:  # modified by another thread
         return OBJECT
 
 
 def weight_of_sample(sample: RagSample) -> int:
-    """Return the bytes of a sample's texts and metadata; of a context that passed several stages once."""
+    """Estimate the bytes of a sample's texts and metadata; a context of several stages counts once."""
     return _weight_of_sample(sample, set())
 
 
@@ -63,7 +62,7 @@ def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
 
 
 def weight_of_run(run: RagRun) -> int:
-    """Return the bytes of a run: its sample, its metadata, and what its retrievals found besides."""
+    """Estimate the bytes of a run: sample, metadata and retrievals."""
     known: set[int] = set()
     weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
     weight += weight_of(run.framework_metadata)
@@ -74,14 +73,14 @@ def weight_of_run(run: RagRun) -> int:
 
 
 def weight_of_scope(scope: RequestScope) -> int:
-    """Return the bytes of what the surrounding code said about a request."""
+    """Estimate the bytes of a scope."""
     weight = weight_of(scope.question) + weight_of(scope.metadata) + weight_of(scope.tags)
     reference = scope.reference
     return weight if reference is None else weight + _weight(reference, DEPTH)
 
 
 def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -> int:
-    """Return the bytes of contexts that are not `known` yet, by identity; note them there."""
+    """Estimate the bytes of contexts not yet `known` by identity, and add them there."""
     weight = 0
     for context in contexts:
         if id(context) not in known:
@@ -92,7 +91,7 @@ def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -
 
 
 def _weight(value: Any, depth: int) -> int:
-    # By `type`, never by `isinstance`: that asks the object, whose answer may be anything.
+    # By `type`, not `isinstance`, which runs code of the object.
     kind = type(value)
     if kind in _EXACT:
         return getsizeof(value)
@@ -104,7 +103,7 @@ def _weight(value: Any, depth: int) -> int:
         return OBJECT
     if issubclass(kind, dict):
         weight = 0
-        # What most metadata is made of is weighed without a call, and in a loop, which is none.
+        # Common types of metadata are measured inline, without a call.
         for key, item in islice(dict.items(value), SHOWN):
             weight += getsizeof(key) if type(key) is str else OBJECT
             if type(item) is str:
@@ -134,4 +133,4 @@ _EXACT = frozenset({str, bytes, bytearray})
 _SMALL = frozenset({int, float, bool, type(None), complex})
 _CONTAINERS = frozenset({list, tuple, set, frozenset})
 _MEASURABLE = frozenset({"numpy", "array"})
-"""Modules whose objects say honestly how large they are."""
+"""Modules whose objects report their real size."""

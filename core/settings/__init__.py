@@ -1,1 +1,1 @@
-"""What a user sets: arguments of the meter checked, variables of the environment read, exporters by name."""
+"""Check the meter's arguments, read settings from the environment, and find exporters by name."""

@@ -1,7 +1,6 @@
-"""Checks of `RagMeter`'s arguments.
+"""Check arguments of `RagMeter`.
 
-Each check returns the value or raises `ConfigurationError` with what is allowed.  Called at construction,
-and for time limits.
+Each check returns the value or raises `ConfigurationError` with the allowed values.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ __all__ = [
 T = TypeVar("T")
 
 PREFIXES = ("RAGMETER_", "OTEL_INSTRUMENTATION_RAGMETER_")
-"""Of the variables that set something from outside; the first wins."""
+"""Prefixes of environment variables; the first wins."""
 FOREVER_S = 1e6
-"""Seconds that stand for ever: clocks and locks take no infinity."""
+"""Seconds that stand for infinity, which clocks and locks do not accept."""
 
 
 def one_of(name: str, value: str, *allowed: str) -> str:
@@ -71,7 +70,7 @@ def probability(name: str, value: float) -> float:
 
 
 def whole(name: str, value: float) -> int:
-    """Return a number that was checked as a whole one."""
+    """Return a checked number as an integer."""
     try:
         return int(value)
     except OverflowError:
@@ -79,10 +78,10 @@ def whole(name: str, value: float) -> int:
 
 
 def seconds_of(timeout_s: float) -> float:
-    """Return a time limit in seconds; at most `FOREVER_S`, which stands for infinity.
+    """Return a time limit in seconds, at most `FOREVER_S`.
 
     Raises:
-        ConfigurationError: It is no number.
+        ConfigurationError: It is not a number.
     """
     if not _is_number(timeout_s) or math.isnan(timeout_s):
         raise ConfigurationError(
@@ -92,10 +91,10 @@ def seconds_of(timeout_s: float) -> float:
 
 
 def window_of(window_s: float) -> float:
-    """Return the length of a window that ends now, in seconds.
+    """Return the length of a time window in seconds.
 
     Raises:
-        ConfigurationError: It is no positive number.
+        ConfigurationError: It is not a positive number.
     """
     if not _is_number(window_s) or not window_s > 0:
         raise ConfigurationError(
@@ -105,7 +104,7 @@ def window_of(window_s: float) -> float:
 
 
 def rules_in_environment(name: str) -> list[str]:
-    """Return the rules of a variable, between which ``;`` stands: they may hold commas."""
+    """Return the rules of a variable, separated by ``;``, as they may contain commas."""
     found = (os.environ.get(prefix + name) for prefix in PREFIXES)
     return [rule.strip() for rule in (next(filter(None, found), "")).split(";") if rule.strip()]
 
@@ -115,14 +114,14 @@ def _is_number(value: object) -> bool:
 
 
 def sequence_of(name: str, value: Iterable[T]) -> tuple[T, ...]:
-    """Return the items of a list that was given."""
+    """Return the items of a list argument."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise ConfigurationError(f"{name} is {value!r}; pass a list")
     return tuple(value)
 
 
 def check_methods(argument: str, given: Sequence[object], *methods: str) -> None:
-    """Refuse what is given for `argument` if it lacks one of `methods`."""
+    """Refuse values of `argument` that lack one of `methods`."""
     for item in given:
         lacks = [name for name in methods if not callable(getattr(item, name, None))]
         if lacks or isinstance(item, type):
@@ -131,7 +130,7 @@ def check_methods(argument: str, given: Sequence[object], *methods: str) -> None
 
 
 def check_askable(metrics: Iterable[Metric], judge: Judge | None) -> None:
-    """Refuse metrics that ask a judge or an embedder where there is none."""
+    """Refuse metrics that need a missing judge or embedder."""
     awaited = tuple(metrics)
     needing = [metric.name for metric in awaited if metric.judged]
     if needing and judge is None:
@@ -150,7 +149,7 @@ def check_askable(metrics: Iterable[Metric], judge: Judge | None) -> None:
 def verdict_rules(
     verdict: VerdictRules | None, labels: str | os.PathLike[str] | None = None
 ) -> VerdictRules:
-    """Return the rules of the verdict, with the rates of people's labels where these are given."""
+    """Return the rules of the verdict, with the rates of people's labels, if given."""
     rules = VerdictRules() if verdict is None else verdict
     if not isinstance(rules, VerdictRules):
         raise ConfigurationError(f"verdict is {verdict!r}; pass ragmeter.VerdictRules(...)")

@@ -1,8 +1,8 @@
-"""Everything that can be set from outside: one model behind ``RAGMETER_*``, the flags and the docs.
+"""The settings: one model behind ``RAGMETER_*``, command-line flags and docs.
 
-`from_settings` makes a meter's arguments of it.  Every variable is also read under
-``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``, and
-``docs/reference/settings.md`` is written from it.  A meter built in code does not load this module.
+`from_settings` turns it into a meter's arguments. Every variable also has a name with
+``OTEL_INSTRUMENTATION_RAGMETER_``, which makes it a flag of ``opentelemetry-instrument``;
+``docs/reference/settings.md`` is generated from it. A meter built in code does not load this module.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def _setting(default: Any, argument: str = "", unit: str = "", **bounds: Any) ->
 
     Args:
         default: Its value when the variable is not set.
-        argument: What it sets; "": the argument of `RagMeter` that has its name; "Limits(": that of `Limits`.
-        unit: What its number counts.
-        bounds: Which numbers are allowed, as pydantic takes them.
+        argument: The argument it sets; "": that of `RagMeter` with its name; "Limits(": that of `Limits`.
+        unit: Unit of the number.
+        bounds: Bounds of the number, as pydantic's arguments.
     """
     return Field(default, json_schema_extra={"argument": argument, "unit": unit}, **bounds)
 
 
 def _threshold(name: str) -> Any:
-    """Return the field of a threshold of the verdict, with its default."""
+    """Return the field of a threshold of the verdict."""
     return _setting(getattr(VerdictRules, name), f"VerdictRules({name})", "share", ge=0, le=1)
 
 
 class Settings(BaseSettings):
-    """What can be set from outside. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
+    """All settings. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -247,14 +247,14 @@ class Settings(BaseSettings):
 
     @property
     def writes_elsewhere(self) -> bool:
-        """Whether results go anywhere but to the process's OpenTelemetry SDK."""
+        """Whether results go to other places than the process's OpenTelemetry SDK."""
         named = set(self.exporters or ()) - {"otel"}
         return bool(named or self.console or self.jsonl is not None)
 
 
-# OpenTelemetry's launcher loads this module by the entry-point group
-# ``opentelemetry_environment_variables`` and makes a flag of every name in it that begins with OTEL_.
-# A secret is none: other users of the machine see a command line.
+# OpenTelemetry's launcher loads this module by the entry-point group ``opentelemetry_environment_variables``
+# and makes a flag of every name that begins with OTEL_. Secrets get none: other users of the machine can see
+# a command line.
 globals().update(
     {
         name: name
@@ -271,8 +271,7 @@ def read_settings() -> Settings:
     """Read the settings from the environment.
 
     Raises:
-        ConfigurationError: A value is not allowed; names the variable, the value and what is
-            allowed.
+        ConfigurationError: A value is not allowed; names the variable, the value and the allowed values.
     """
     names = {field: variable_of(field) for field in Settings.model_fields}
     given: dict[str, Any] = {
@@ -285,19 +284,19 @@ def read_settings() -> Settings:
 
 
 def variable_of(field: str) -> str:
-    """Return the name of the variable that sets `field` here: the short one wins over the flag."""
+    """Return the variable that sets `field`: the short one wins over the flag."""
     variable, flag = PREFIX + field.upper(), _OTEL_PREFIX + field.upper()
     return flag if os.environ.get(flag) and not os.environ.get(variable) else variable
 
 
 def argument_of(field: str) -> str:
-    """Return what a field sets, as in code: ``sample_rate``, ``JudgeBudget(max_cost)``."""
+    """Return the argument that a field sets, as in code: ``sample_rate``, ``JudgeBudget(max_cost)``."""
     argument = str(_extra(field)["argument"] or field)
     return f"{argument}{field})" if argument.endswith("(") else argument
 
 
 def unit_of(field: str) -> str:
-    """Return what a field's number counts; "" for what is no number."""
+    """Return the unit of a field's number; "" for other types."""
     return str(_extra(field)["unit"])
 
 
@@ -313,7 +312,7 @@ def fields_of(kind: str) -> list[str]:
 
 @contextmanager
 def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
-    """Let what goes wrong inside name the variable and its value, unless that may hold a password."""
+    """Name the variable and its value in errors of the block; `hidden` hides a value with a password."""
     try:
         yield
     except (ConfigurationError, ReferenceFileError) as error:
@@ -351,6 +350,6 @@ _ALLOWED = {
 
 
 def _what_is_allowed(problem: ErrorDetails) -> str:
-    """Return in plain words what a value must be; of what is checked by ourselves, the reason as it stands."""
-    said = _ALLOWED.get(problem["type"])
-    return problem["msg"] if said is None else said.format_map(problem.get("ctx", {}))
+    """Return the allowed values in plain words; for our own checks, their message."""
+    allowed = _ALLOWED.get(problem["type"])
+    return problem["msg"] if allowed is None else allowed.format_map(problem.get("ctx", {}))

@@ -1,7 +1,7 @@
-"""The exporters that are meant by a name: ``RagMeter(exporters="phoenix")``, ``RAGMETER_EXPORTERS``.
+"""Make exporters from their names: ``RagMeter(exporters="phoenix")``, ``RAGMETER_EXPORTERS``.
 
-Called at construction.  A backend that attaches scores to spans needs the one who writes them, so ``"otel"``
-comes along with it; where the process has no OpenTelemetry SDK, the spans go straight to that backend.
+A backend that attaches scores to spans also needs ``"otel"``, which writes them; if the process has no
+OpenTelemetry SDK, the spans are sent directly to that backend.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .arguments import PREFIXES, check_methods, sequence_of
 __all__ = ["NAMES", "beside", "exporters_of"]
 
 NAMES = ("otel", "console", "phoenix", "langfuse", "gaps", "conversations")
-"""What has a name."""
+"""The names of exporters."""
 _BACKENDS = ("phoenix", "langfuse")
 beside: list[Callable[[Sequence[Exporter]], Iterable[Exporter]]] = []
-"""Asked once by every new meter, which nothing can keep from being made by then: given its exporters, they
-return those that join them. Someone who runs a program that is not its own (``ragmeter run``) stands here."""
+"""Called once by every new meter, at the end of its construction: each returns further exporters for the
+given ones. ``ragmeter run``, which runs other programs, registers here."""
 
 
 def exporters_of(
     given: str | Iterable[str | Exporter],
     otel: Callable[..., Exporter] | None = None,
 ) -> tuple[Exporter, ...]:
-    """Return the exporters that are meant by a name, or by names and objects.
+    """Return the exporters for names and objects.
 
     Args:
         given: Names and objects.
-        otel: Makes the one that ``"otel"`` means; None: with its defaults.
+        otel: Makes the exporter of ``"otel"``; None: with defaults.
 
     Raises:
-        ConfigurationError: A name is unknown, an address or a key is not set, or an object is no exporter.
+        ConfigurationError: A name is unknown, an address or key is missing, or an object is not an exporter.
         MissingDependencyError: The package that a name needs is not installed.
     """
     chosen = sequence_of("exporters", (given,) if isinstance(given, str) else given)

@@ -1,7 +1,7 @@
-"""What the settings describe: the arguments of a meter, with its judge, embedder and exporters.
+"""Make a meter's arguments from the settings, with its judge, embedder and exporters.
 
-`RagMeter.from_env`, the zero-code entry points, the server and the workers call it.  What a setting means
-stands in `config`.
+Called by `RagMeter.from_env`, the zero-code entry points, the server and the workers. `config` documents the
+settings.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ T = TypeVar("T")
 
 
 _CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", "late_window_s")
-"""The limits that a meter reads that scores nothing itself."""
+"""The limits of a meter that scores nothing itself."""
 
 
 def _group(settings: Settings, kind: type[T], *fields: str) -> T:
-    """Return a value that groups arguments, of the settings that name it; `fields`: of these only."""
+    """Return a group of arguments from its settings; `fields`: only these."""
     named = fields or fields_of(kind.__name__)
     return kind(
         **{argument_of(one).partition("(")[2][:-1]: getattr(settings, one) for one in named}
@@ -56,13 +56,12 @@ def meter_arguments() -> dict[str, Any]:
     """Return keyword arguments for `ragmeter.RagMeter`.
 
     Raises:
-        ConfigurationError: A value is not allowed; names the variable, the value and what is
-            allowed.
+        ConfigurationError: A value is not allowed; names the variable, the value and the allowed values.
         MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
     """
     settings = read_settings()
     if settings.scoring == "queue":
-        # What is about scores is the worker's, which may well share these variables.
+        # Scoring is up to the worker, which may share these variables.
         return {
             "scoring": "queue",
             "sample_rate": settings.sample_rate,
@@ -152,7 +151,7 @@ def _verdict(settings: Settings) -> VerdictRules:
     try:
         return VerdictRules(**given)
     except ConfigurationError as error:
-        # Each threshold was allowed by itself: two are out of order.
+        # Each threshold is valid by itself: two are out of order.
         variables = [variable_of(field) for field in named]
         shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
         raise ConfigurationError(f"{shown}: {error}") from error
@@ -178,14 +177,14 @@ def _judge(settings: Settings) -> Judge | None:
 def budget_and_cache(
     settings: Settings, *, waits: bool = False
 ) -> tuple[JudgeBudget, JudgeCache | str | bool]:
-    """Return the judge's limits and cache as the settings describe them: its own, or those of many processes.
+    """Return the judge's budget and cache, of this process or shared by many.
 
     Args:
         settings: The settings.
-        waits: Whether to wait for room, as offline runs do.
+        waits: Whether to wait for budget, as offline runs do.
 
     Raises:
-        ConfigurationError: A limit lacks its price, or the URL is none; its password is not shown.
+        ConfigurationError: A limit lacks its price, or the URL is invalid; its password is not shown.
         MissingDependencyError: The limits are shared but ``redis`` is not installed.
     """
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
@@ -210,10 +209,10 @@ def budget_and_cache(
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
-    """Return the embedder that the settings describe; None: they describe none.
+    """Return the embedder of the settings, if any.
 
     Raises:
-        ConfigurationError: There is neither key nor address, or no client can be made with them.
+        ConfigurationError: Key and address are missing, or the client refuses them.
         MissingDependencyError: ``openai`` is not installed.
     """
     if settings.embedding_model is None:
@@ -234,7 +233,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
 
 
 def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
-    """Return the exporter of spans, events and metrics; `below`: of requests that were captured elsewhere."""
+    """Return the OpenTelemetry exporter; `below`: for requests captured by other processes."""
     from ragmeter.exporters.otel import OpenTelemetryExporter  # noqa: PLC0415 -- loads when wanted
 
     mode = settings.span_mode
@@ -246,7 +245,7 @@ def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
 
 
 def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ...]:
-    """Return the exporters of the settings; `below`: the requests' own spans were written elsewhere."""
+    """Return the exporters of the settings; `below`: for requests captured by other processes."""
     names = list(settings.exporters or ("otel",))
     if settings.console:
         names.append("console")
@@ -260,10 +259,10 @@ def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ..
 
 
 def scoring_arguments(*, watches: bool = False) -> dict[str, Any]:
-    """Return keyword arguments for a meter that scores here, whatever ``RAGMETER_SCORING`` has applications do.
+    """Return keyword arguments for a meter that scores in this process, whatever ``RAGMETER_SCORING`` says.
 
     Args:
-        watches: Whether it watches for changes, whatever ``RAGMETER_ALARMS`` says.
+        watches: Turn alarms on, whatever ``RAGMETER_ALARMS`` says.
 
     Raises:
         ConfigurationError: See `meter_arguments`.
@@ -278,7 +277,7 @@ def scoring_arguments(*, watches: bool = False) -> dict[str, Any]:
 def worker_arguments() -> dict[str, Any]:
     """Return keyword arguments for the meter of ``ragmeter worker``.
 
-    What comes is chosen already, and waits for its judged scores as long as they take: no one waits for it.
+    Its requests are already sampled, and wait for their judged scores without a limit.
 
     Raises:
         ConfigurationError: See `meter_arguments`.

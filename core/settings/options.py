@@ -1,7 +1,6 @@
-"""What belongs together among `RagMeter`'s arguments: one frozen value a group, checked when it is made.
+"""Groups of `RagMeter`'s arguments: frozen dataclasses, checked at construction.
 
-Code makes them, or `config` from the environment.  They hold what was asked for
-and load nothing: files are read and threads started by the meter.
+They only hold values: the meter reads files and starts threads.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Cascade:
-    """Asks the detector where the words are undecided, and the judge where the detector is.
+    """Runs the detector where the words are undecided, and the judge where the detector is.
 
-    Applies to `span_support` and to all scores that the judge is asked for; the words say `support`, or
-    `lexical_groundedness`. Without a detector the judge is asked where the words are undecided. A value that is
-    missing, as when the detector failed, decides nothing.
+    Applies to `span_support` and to all judged scores; the words' score is `support`, or
+    `lexical_groundedness`. Without a detector the judge runs where the words are undecided. A missing value,
+    as when the detector failed, is undecided.
 
     Args:
-        least: Probability with which a request that is decided is asked about all the same, above 0.0.
-            Smaller ones cost less and widen the intervals: each such request stands for 1 / `least`.
+        least: Probability that a decided request goes on all the same, above 0.0. Smaller ones cost less and
+            widen the intervals: each such request stands for 1 / `least`.
         words: Support from the first up to below the second is undecided.
-        detector: The same of `span_support`: with the default every answer of which more than half has no
-            support, and every one without an unsupported span, is decided.
+        detector: The same for `span_support`: by default, answers that are unsupported by more than half, or
+            have no unsupported span, are decided.
 
     Raises:
         ConfigurationError: A number is out of range, or no value would be undecided.
@@ -59,11 +58,11 @@ class Cascade:
                 )
 
     def probability(self, value: float | None, undecided: tuple[float, float]) -> float:
-        """Return the probability with which the next one is asked.
+        """Return the probability of the next step.
 
         Args:
-            value: What the one before says; None: nothing.
-            undecided: From where to where it is undecided.
+            value: Score of the step before; None: missing.
+            undecided: Lower and upper end of the undecided range.
         """
         lower, upper = undecided
         return 1.0 if value is None or lower <= value < upper else self.least
@@ -80,8 +79,8 @@ class Sampling:
             `RagMeter(judge_sample_rate=...)`.
         keep: ``"worst"`` scores every request for free, and exports and judges failed requests, empty
             retrievals, ``bad`` verdicts and the worst lexical scores even when they are not sampled.
-        cascade: Ask judge and detector where something cheaper is undecided, else with a small probability; a
-            number is that of a `Cascade`.
+        cascade: Run judge and detector where a cheaper step is undecided, else with a small probability: a
+            `Cascade`, or its `least`.
 
     Raises:
         ConfigurationError: A value is not allowed.
@@ -104,10 +103,10 @@ class Sampling:
             )
 
     def with_rates(self, sample_rate: float, judge_sample_rate: float) -> Sampling:
-        """Return the same with the rates that were passed beside it.
+        """Return a copy with the meter's own rate arguments.
 
         Raises:
-            ConfigurationError: One is no probability, or both places name one.
+            ConfigurationError: One is not a probability, or set in both places.
         """
         given = {
             "rate": probability("sample_rate", sample_rate),
@@ -124,7 +123,7 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much waits, for how long, and how much is done at a time.
+    """Limits on waiting, memory and concurrency.
 
     Args:
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
@@ -169,17 +168,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Alarms:
-    """Watch the scores for changes and tell of them; for the only process of a service.
+    """Watch the scores for changes and notify of them; only for a service with one process.
 
-    Of several, each would see a part and raise false alarms of its own: ``ragmeter serve`` sees all.
+    Each of several processes would see a part and raise its own false alarms; ``ragmeter serve`` sees all.
 
     Args:
-        webhook: Address that changes are posted to, as JSON that chats show, too.
-        check: Path of a frozen set of judged requests, as ``JsonlExporter(path, include_content=True)`` wrote
-            them: the judge is asked again, past its cache and inside its budget, to see whether it still
-            judges as it did.
-        check_every_s: Seconds between two rounds over it, at least 60; the first begins with the first request.
-        state: File that what is usual is kept in, so that a restart does not learn it again.
+        webhook: URL to post changes to, as JSON that chats can show.
+        check: Path of a frozen set of judged requests, written by ``JsonlExporter(path,
+            include_content=True)``: they are judged again, without the cache and within the budget, to detect
+            drift of the judge.
+        check_every_s: Seconds between two rounds, at least 60; the first begins with the first request.
+        state: File for the learned baselines, so that a restart does not learn them again.
 
     Raises:
         ConfigurationError: `check_every_s` is too small.
@@ -196,7 +195,7 @@ class Alarms:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Where requests are scored, what may be seen of them, and what is good.
+    """Where requests are scored, how they are redacted, and what counts as good.
 
     Args:
         mode: ``"thread"`` scores on a thread of this process. ``"process"`` scores and judges in ragmeter's own
@@ -204,8 +203,8 @@ class Scoring:
             embedder must be importable there. See ``docs/production.md``. ``"queue"`` publishes requests where
             ``RAGMETER_QUEUE_URL`` says, to be scored by ``ragmeter worker`` with metrics, judge and exporters
             of its own; the requests' spans are written here, at once. See ``docs/configuration.md``.
-        redact: Sees every text first, before metrics, judge, cache and exporters, and returns what
-            they may see. When it raises, the request is dropped and counted.
+        redact: Gets every text before metrics, judge, cache and exporters, and returns the redacted text. If
+            it raises, the request is dropped and counted.
         fused: Judge precision, recall, relevancy and what `live_judged` asks in one call; for the
             default and presets only.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
@@ -236,10 +235,10 @@ class Scoring:
 
 
 def as_group(name: str, given: object, kind: type[T]) -> T:
-    """Return the value that an argument of the meter is; None, True: the default one.
+    """Return a group argument of the meter; None, True: the default one.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: It has another type.
     """
     if given is None or given is True:
         return kind()

@@ -21,15 +21,15 @@ def queued_exporters(
     *,
     judge_sample_rate: float,
 ) -> tuple[Exporter, ...]:
-    """Return the exporters of a meter that publishes: its own, and `FleetPublisher`, of the settings.
+    """Return the exporters of a publishing meter: its own, and a `FleetPublisher` from the settings.
 
     Args:
-        given: Its own; None: OpenTelemetry.
-        theirs: Arguments of the meter that are for workers, by name: those that are given are refused.
+        given: The meter's own exporters; None: OpenTelemetry.
+        theirs: Arguments of the meter that only workers take; any that is set is refused.
         judge_sample_rate: Probability that a request is judged.
 
     Raises:
-        ConfigurationError: There is no address, or an argument is for workers.
+        ConfigurationError: The queue has no URL, or an argument is for workers.
         MissingDependencyError: The package for this kind of queue is not installed.
     """
     wrong = [name for name, value in theirs.items() if value is not None]
@@ -62,7 +62,7 @@ def queued_exporters(
 
 
 def _publisher_class() -> Callable[..., Exporter]:
-    # By its entry point: the fleet stands above the meter, and the meter imports nothing of it.
+    # By its entry point: `fleet` is a layer above, which this one must not import.
     found = entry_points(group="ragmeter.exporters", name="queue")
     made: Callable[..., Exporter] = next(iter(found)).load()
     return made
