@@ -38,9 +38,9 @@ MAX_BYTES = 16_384
 """Of a body: it holds a few names."""
 
 
-SELF_TELLING_S = 86_400.0
+SELF_REPORTING_S = 86_400.0
 """Seconds after the last request of an application that tells of changes itself until the server does."""
-MAX_SELF_TELLING = 1_000
+MAX_SELF_REPORTING = 1_000
 """Services that do so and are remembered; of others people are told twice rather than not at all."""
 
 
@@ -55,15 +55,15 @@ class ScoredElsewhere:
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
         self._reader = reader
         self._clock = clock
-        self._self_telling: dict[_Resource, float] = {}
+        self._self_reporting: dict[_Resource, float] = {}
 
     def slots(self, since: float, until: float) -> Iterator[ElsewhereSlot]:
         """Yield what was counted in five minutes each, oldest first."""
         for slot in self._reader.received(since, until):
-            for service, environment in slot.self_telling:
+            for service, environment in slot.self_reporting:
                 key = _key_of(resource_of(service, environment))
-                if key in self._self_telling or len(self._self_telling) < MAX_SELF_TELLING:
-                    self._self_telling[key] = slot.at
+                if key in self._self_reporting or len(self._self_reporting) < MAX_SELF_REPORTING:
+                    self._self_reporting[key] = slot.at
             yield ElsewhereSlot(slot.at, slot.sums)
 
     def complete(self) -> float:
@@ -80,8 +80,8 @@ class ScoredElsewhere:
 
     def notifies_itself(self, resource: Mapping[str, str]) -> bool:
         """Return whether an application has an alarm of its own: nobody is told twice."""
-        last = self._self_telling.get(_key_of(resource))
-        return last is not None and last >= self._clock() - SELF_TELLING_S
+        last = self._self_reporting.get(_key_of(resource))
+        return last is not None and last >= self._clock() - SELF_REPORTING_S
 
 
 _Resource = tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""The store of `ragmeter serve`: scored requests, kept in one file or in PostgreSQL, to be looked at.
+"""The store of `ragmeter serve`: scored requests, stored in one file or in PostgreSQL, to be queried.
 
 One writes, any number read; who reads gets plain values and no SQL.
 """

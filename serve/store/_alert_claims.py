@@ -1,9 +1,9 @@
-"""Which server tells of a change: `StoredClaims`, a row for each that was found, written before it is told.
+"""`StoredClaims`: which server notifies of a change; a row for each one found, written before it is sent.
 
 Several servers on one database find the same change, each a little earlier or later.  The first writes it down,
-and the others see that it stands there.  Whoever wrote it has the claim for a while, and is to tell; once that
-is over, any server may take it over, so that it is told even if the first is killed.  What is written is values
-in JSON that mean nothing here.
+and the others see that it stands there.  Its writer has the claim for a while, and sends the
+notification; after that any server may take the claim over, so that it is sent even if the first is killed.
+The body is JSON that means nothing here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ._database import Database
 __all__ = ["StoredClaims"]
 
 LEASE_S = 180.0
-"""Seconds that a server has for telling, from when it claims, and again from when it begins, and each time that
+"""Seconds that a server has to send one, from when it claims, and again from when it begins, and each time that
 it offers it to a webhook again: those are a minute apart at most."""
 SAME_S = 43_200.0
 """Seconds within which two servers that find a series changed in the same way have found the same change. One
 server alone finds it fallen again after a day at the earliest, or when it had recovered in between."""
 _KEPT_MS = 30 * 86_400_000
-"""Milliseconds for which it is known that a change was told."""
+"""Milliseconds for which it is known that a change was sent."""
 
 
 class StoredClaims:
@@ -43,14 +43,14 @@ class StoredClaims:
         self._clock = clock
 
     def claim(self, series: str, kind: str, at: float, body: str) -> str | None:
-        """Return a claim to tell of a change; None: somebody has claimed or told it.
+        """Return a claim to send a change; None: another server has claimed or sent it.
 
         Args:
             series: Names what changed, up to 100 characters.
             kind: In which way: of two changes of one kind with none of another in between, `SAME_S` apart at
                 most, the later one is the same.
             at: When it was found, seconds since the epoch, by the time of what it was found in.
-            body: What is to be told.
+            body: What is to be sent.
         """
         at_ms, around_ms = int(at * 1000), int(SAME_S * 1000)
         with self._writing() as database:
@@ -70,7 +70,7 @@ class StoredClaims:
         return claim
 
     def left(self) -> list[tuple[str, str]]:
-        """Return what others have claimed and not told in time, each with a claim that is the caller's now."""
+        """Return what others claimed and did not send in time, each with a claim that is the caller's now."""
         with self._writing() as database:
             found = database.execute(
                 "SELECT claim, body FROM telling WHERE told IS NULL AND until <= ? ORDER BY at, claim",
@@ -97,7 +97,7 @@ class StoredClaims:
         return bool(mine)
 
     def done(self, claim: str) -> None:
-        """Note that it was told. Those of a month ago are forgotten."""
+        """Note that it was sent. Those of a month ago are deleted."""
         now = self._now_ms()
         with self._writing() as database:
             database.execute("UPDATE telling SET told = ? WHERE claim = ?", (now, claim))

@@ -1,6 +1,6 @@
 """When each version, index, prompt, model and tenant was first seen in a service: that is what a deployment is.
 
-It outlives the requests that told of it, so that the error rate of comparisons is spent over all deployments.
+It outlives the requests that showed it, so that the error rate of comparisons is spent over all deployments.
 """
 
 from __future__ import annotations

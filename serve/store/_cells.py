@@ -27,7 +27,7 @@ from ragmeter.quality.population import proxy_value
 from ._conversations import Turns, earlier
 from ._database import Database
 from ._forgetting import Known
-from ._names import ToldApart
+from ._names import DistinctSegments
 from ._parts import Kind
 from ._rows import kinds_of, segments_of
 
@@ -71,7 +71,7 @@ class CellKey(NamedTuple):
     segment: str
     score: str
     measurement: str = ""
-    """Names formula and judge, as `Kind.measurement`; empty: not told, as nobody measured it."""
+    """Names formula and judge, as `Kind.measurement`; empty: it was not measured."""
 
 
 class Keep(NamedTuple):
@@ -187,7 +187,7 @@ class Cells:
             mine.add(cell)
 
     def known(self, known: Known) -> Cells:
-        """Return the same with what is not told apart any more as `OTHER`, and without its scores."""
+        """Return the same with names that are no longer distinguished as `OTHER`, and without their scores."""
         cells = Cells()
         places = {group: known.place(*group) for group in self.groups}
         for group, counts in self.groups.items():
@@ -237,7 +237,7 @@ class Cells:
         database: Database,
         from_ms: int,
         until_ms: int,
-        told_apart: ToldApart,
+        distinct: DistinctSegments,
         keep: Keep = ALL,
     ) -> Cells:
         """Count the requests that began between two moments, the second not included."""
@@ -247,7 +247,7 @@ class Cells:
             database,
             database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", bounds),
             _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
-            told_apart,
+            distinct,
             keep=keep,
         )
         return cells
@@ -257,7 +257,7 @@ class Cells:
         cls,
         database: Database,
         numbers: Iterable[int],
-        told_apart: ToldApart,
+        distinct: DistinctSegments,
         *,
         with_parts: bool = False,
     ) -> Cells:
@@ -268,7 +268,7 @@ class Cells:
             database,
             database.among(f"{_REQUESTS} WHERE r.id IN (these)", chosen),
             _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
-            told_apart,
+            distinct,
             _by_request(database.among(_UNGROUNDED, chosen)) if with_parts else {},
         )
         return cells
@@ -278,20 +278,20 @@ class Cells:
         database: Database,
         requests: Iterable[tuple[Any, ...]],
         scores: Mapping[int, list[tuple[Any, ...]]],
-        told_apart: ToldApart,
+        distinct: DistinctSegments,
         ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
         keep: Keep = ALL,
     ) -> None:
         kinds = kinds_of(database)
-        untold = {kind.name: kind.untold() for kind in kinds.values()}
+        unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
         present = sorted(requests, key=itemgetter(1, 0))
         rows, known = earlier(database, present, _REQUESTS, _SCORES)
         by_number, turns = _by_request(known), Turns()
         for row in rows:
-            turns.add(row, _read(row, by_number, kinds, untold, told_apart), counts=False)
+            turns.add(row, _read(row, by_number, kinds, unmeasured, distinct), counts=False)
         alike: dict[tuple[GroupKey, ...], list[StoredRequest]] = {}
         for row in present:
-            request = _read(row, scores, kinds, untold, told_apart)
+            request = _read(row, scores, kinds, unmeasured, distinct)
             if (known_parts := ungrounded.get(row[0])) is not None:
                 request = request._replace(
                     values={**request.values, **_parts(kinds, *known_parts[0][1:])}
@@ -333,19 +333,21 @@ def _read(
     row: tuple[Any, ...],
     scores: Mapping[int, list[tuple[Any, ...]]],
     kinds: Mapping[int, Kind],
-    untold: Mapping[str, Kind],
-    told_apart: ToldApart,
+    unmeasured: Mapping[str, Kind],
+    distinct: DistinctSegments,
 ) -> StoredRequest:
     number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
     language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
     parts = segments_of(
         language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
     )
-    values = {name: _value(kinds, untold, name, *one) for _, name, *one in scores.get(number, ())}
+    values = {
+        name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.get(number, ())
+    }
     return StoredRequest(
         tuple(
             GroupKey(service or "", workflow or "", segment)
-            for segment in ("", *told_apart.of(parts))
+            for segment in ("", *distinct.of(parts))
         ),
         values,
         judge_rate,
@@ -438,13 +440,15 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     return found
 
 
-def _value(kinds: Mapping[int, Kind], untold: Mapping[str, Kind], name: str, *row: Any) -> _Value:
+def _value(
+    kinds: Mapping[int, Kind], unmeasured: Mapping[str, Kind], name: str, *row: Any
+) -> _Value:
     _, status, kind_number, turned, lower, upper, *usage, cost, asked_with = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
-        # Nothing more is told of a score that was not tried; what it is others have told, and by whom it
-        # would have been measured nobody.
-        kind = untold.get(name)
+        # Of a score that was not tried only the name is reported: its kind is known from other requests,
+        # its judge is not.
+        kind = unmeasured.get(name)
     value = turned
     if turned is not None and kind is not None and kind.direction == "lower":
         value = 1.0 - turned
@@ -530,7 +534,7 @@ def _measure(
             lower=0.0 if value.lower is None else value.lower,
             upper=1.0 if value.upper is None else value.upper,
             undefined=status == "undefined",
-            # Who was asked for being undecided is no fair picture of all, and is not told apart here.
+            # Requests that were judged because they were undecided are no random sample.
             by_chance=by_chance and asked_with is None,
         )
 

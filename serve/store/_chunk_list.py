@@ -24,7 +24,7 @@ _CHUNKS = (
     "LEFT JOIN text t ON t.id = c.text WHERE r.id IN (these) ORDER BY r.id, c.at, c.span_id, c.rank"
 )
 _HOMES = ("c.trace_id = r.trace_id AND c.owner = r.span_id", "c.trace_id = r.home")
-"""Chunks are told with a request's span, or with the request itself."""
+"""Chunks come with a request's span, or with the request itself."""
 
 
 def chunks(

@@ -51,7 +51,7 @@ def conversations(
     found.sort(key=lambda one: (WORST.get(one.verdict, 2), -one.turns[-1].at))
     judged = sum(any(turn.verdict for turn in one.turns) for one in found)
     shown = found[:limit]
-    told = {
+    row_of = {
         number: row
         for number, *row in database.among(
             "SELECT r.id, r.workflow, r.trace_id, r.span_id, r.run_id, r.status, q.body, "
@@ -63,7 +63,7 @@ def conversations(
     with_bad = sum(one.first_bad is not None for one in found)
     interval = wilson_interval(with_bad / judged, judged) if judged else None
     return ConversationPage(
-        conversations=tuple(_view(one, told) for one in shown),
+        conversations=tuple(_view(one, row_of) for one in shown),
         total=len(found),
         with_bad=with_bad,
         share=with_bad / judged if judged else None,
@@ -94,7 +94,7 @@ class _Conversation:
         self.first_bad = first_bad(words)
 
 
-def _view(one: _Conversation, told: Mapping[int, Sequence[Any]]) -> ConversationView:
+def _view(one: _Conversation, rows: Mapping[int, Sequence[Any]]) -> ConversationView:
     turns = tuple(
         TurnView(
             trace_id=trace_id and trace_id.hex(),
@@ -109,12 +109,12 @@ def _view(one: _Conversation, told: Mapping[int, Sequence[Any]]) -> Conversation
             asks_again=turn.again,
         )
         for turn in one.turns
-        for _, trace_id, span_id, run_id, status, question, answer, codes in (told[turn.number],)
+        for _, trace_id, span_id, run_id, status, question, answer, codes in (rows[turn.number],)
     )
     return ConversationView(
         conversation_id=one.name,
         service=one.service,
-        workflow=told[one.turns[0].number][0] or "",
+        workflow=rows[one.turns[0].number][0] or "",
         verdict=one.verdict,
         first_bad=one.first_bad,
         ended_bad=1 < len(turns) == one.first_bad,

@@ -67,7 +67,7 @@ class Home(Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What it raises when it cannot do what it is told."""
+        """What it raises when it cannot run a statement."""
         ...
 
     @property

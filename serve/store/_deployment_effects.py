@@ -32,7 +32,7 @@ __all__ = [
 
 WORDS = ("bad", "suspect", "good")
 MOST_READ = 5_000
-"""Requests that are looked at one by one, the newest."""
+"""Requests that are read one by one, the newest."""
 MOST_PARTS = 8
 MOST_VALUES_APART = 48
 _BEFORE_MS = 14 * 86_400_000
@@ -43,7 +43,7 @@ _ENOUGH = 500
 _AGAIN_S = 10.0
 _KEPT_S = 86_400.0
 _LEAST_PART = 5
-"""Requests of a part from which on it is said where it is bad."""
+"""Requests of a segment from which on it may be named as the bad one."""
 _LATEST = 2**62
 
 
@@ -257,7 +257,7 @@ def parts_of(
     """Return the values of the segment that sets the bad ones apart most; empty: none does."""
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, rows in zip(sides, (after, before), strict=True):
-        # Most requests are of the same parts as others are, told by the same objects.
+        # Most requests share their segments with others, as the same objects.
         alike = {row.place: row for row in rows if row.verdict in WORDS}
         for place, n in Counter(row.place for row in rows if row.verdict in WORDS).items():
             for name, value in alike[place].parts():

@@ -1,6 +1,6 @@
 """Which sentences of an answer the contexts carry, and which words of the question each chunk has.
 
-Recomputed from the stored texts when a request is looked at, with the words by which the free metrics compare
+Recomputed from the stored texts when a request is opened, with the words by which the free metrics compare
 (`lexical_groundedness`, `lexical_context_relevance`): nothing is stored for it. The marks show shared words,
 not meaning; what a judge said of a chunk stands beside them.
 """

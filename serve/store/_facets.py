@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ._database import Database
 from ._lists import list_where, without_facets
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._rows import segments_of
 from .views import Facet, FacetPage, FacetValue, Filters
 
@@ -24,7 +24,7 @@ _VERDICTS = ("bad", "suspect", "good", "")
 
 
 class _Alike(NamedTuple):
-    """Requests that no facet tells apart."""
+    """Requests that have no value of this facet."""
 
     n: int
     values: Mapping[str, Collection[str]]
@@ -38,7 +38,7 @@ def facets(
     members: Collection[str],
 ) -> FacetPage:
     """Return the facets of a list; see `Reader.facets`. What is ahead of `now_ms` counts as of then."""
-    told_apart = segments_told_apart(database)
+    distinct = distinct_segments(database)
     end = max(bounds[0] + 1, min(bounds[1], now_ms))
     length = end - bounds[0]
     step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
@@ -69,7 +69,7 @@ def facets(
                 for value in values:
                     counts.setdefault(name, Counter())[value] += one.n
     fixed = ("verdict", "reason", "service", "workflow")
-    names = [*fixed, *sorted(name for name in counts if name not in fixed and name in told_apart)]
+    names = [*fixed, *sorted(name for name in counts if name not in fixed and name in distinct)]
     names += [name for name in chosen if name not in names]
     found = (_facet(name, counts.get(name, Counter()), chosen.get(name, set())) for name in names)
     return FacetPage(

@@ -1,7 +1,7 @@
 """How names make room: where there is none, what nothing kept uses is forgotten.
 
 Sums of hours whose requests are gone may still have such a name, a judge or a segment: `Known` says as what
-these are told when they are read.
+these are derived when they are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._names import (
     MAX_SEGMENTS,
     MAX_VALUES,
     OTHER,
-    segments_told_apart,
+    distinct_segments,
     times_forgotten,
 )
 from ._parts import UNTOLD, Kind
@@ -44,19 +44,19 @@ judge, or where its score has too many."""
 
 
 class Known(NamedTuple):
-    """What is told apart."""
+    """The names that are distinguished."""
 
     services: frozenset[str]
     workflows: frozenset[str]
     scores: frozenset[str]
     kinds: frozenset[Kind]
     segments: frozenset[str]
-    """As they are told, ``language:zh``."""
+    """As they are written, ``language:zh``."""
     named: frozenset[str]
     """Segments whose other values are counted together; what else is forgotten is no segment."""
 
     def place(self, service: str, workflow: str, segment: str) -> tuple[str, str, str] | None:
-        """Return under which names a group of requests is told; None: not by itself."""
+        """Return the names of a group of requests; None: it has none of its own."""
         if segment and segment not in self.segments:
             others = [name for name in self.named if segment.startswith(f"{name}:")]
             if not others:
@@ -69,29 +69,29 @@ class Known(NamedTuple):
         )
 
     def kind(self, kind: Kind | None) -> Kind | None:
-        """Return as what a score of this kind is told."""
+        """Return the kind as which a score of this kind is counted."""
         if kind is None or kind.definition == UNTOLD or kind in self.kinds:
             return kind
         return kind.among_others()
 
 
 def known_names(database: Database) -> Known:
-    """Return what is told apart now."""
+    """Return the names that are distinguished now."""
     known: dict[str, set[str]] = {"service": {"", OTHER}, "workflow": {"", OTHER}, "score": set()}
     for sort, name in database.execute(
         "SELECT sort, name FROM name WHERE sort = 'service' OR sort = 'workflow' OR sort = 'score'"
     ):
         known[sort].add(name)
-    told = segments_told_apart(database)
-    segments = {segment_text(name, value) for name, values in told.items() for value in values}
-    segments |= {segment_text(name, OTHER) for name in told.named}
+    distinct = distinct_segments(database)
+    segments = {segment_text(name, value) for name, values in distinct.items() for value in values}
+    segments |= {segment_text(name, OTHER) for name in distinct.named}
     return Known(
         frozenset(known["service"]),
         frozenset(known["workflow"]),
         frozenset(known["score"]),
         frozenset(kinds_of(database).values()),
         frozenset(segments),
-        told.named,
+        distinct.named,
     )
 
 
@@ -152,9 +152,9 @@ def _forget_segments(database: Database) -> bool:
         for language, retriever, metadata, segments in database.execute(
             "SELECT language, retriever, metadata, segments FROM request ORDER BY id DESC"
         ):
-            told = json.loads(segments or "{}")
-            unused_names -= told.keys()
-            parts = segments_of(language, retriever, json.loads(metadata or "{}"), told)
+            own = json.loads(segments or "{}")
+            unused_names -= own.keys()
+            parts = segments_of(language, retriever, json.loads(metadata or "{}"), own)
             for name, value in parts.items():
                 if name in left:
                     left[name].discard(value)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "Cause", "SameQuestion", "advice", "cause", "is_off_topic", "is_refused"]
 
 _LEAST_BEFORE = 5
-"""Requests with the same question before a deployment, without which nothing is said of the two."""
+"""Requests with the same question before a deployment, without which the two are not compared."""
 
 _NOTHING_ON_TOPIC = ("no_relevant_chunk", "answered_without_context", "refused_without_context")
 

@@ -1,6 +1,6 @@
-"""What becomes of requests with time: hours that are over are added up, and the oldest requests make room.
+"""Retention: add up hours that are over, and delete the oldest requests.
 
-What is deleted stays in the sums of its hour, so that a month can be looked at although only a week of
+What is deleted stays in the sums of its hour, so that a month can be shown although only a week of
 requests is there.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from ._cells import Cells
 from ._database import Database, Home
 from ._forgetting import forget_unused, known_names
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._received import home_of
 from ._rows import NEXT_GENERATION, SLOT_MS
 
@@ -24,7 +24,7 @@ HOURS = (
     f"SELECT slot / {SLOTS} AS hour, CAST(sum(generation) AS BIGINT) AS generation "
     f"FROM slot GROUP BY slot / {SLOTS}"
 )
-"""Every hour of which something is told, and its generation: sums over it hold as long as that is the same."""
+"""Every hour with requests, and its generation: sums over it hold as long as that is the same."""
 _SETTLED_S = 120.0
 """Seconds after its end that an hour is left alone: late scores of it are on their way."""
 _LEFT_MS = 86_400_000
@@ -66,16 +66,16 @@ class Keeping:
         before = int((now - _SETTLED_S) * 1000) // HOUR_MS
         with self._home.moment() as database:
             found = database.execute(
-                f"SELECT told.hour, told.generation FROM ({HOURS}) told "
-                "LEFT JOIN rollup ON rollup.hour = told.hour WHERE told.hour < ? AND "
-                "(rollup.generation IS NULL OR rollup.generation <> told.generation) LIMIT 1",
+                f"SELECT seen.hour, seen.generation FROM ({HOURS}) seen "
+                "LEFT JOIN rollup ON rollup.hour = seen.hour WHERE seen.hour < ? AND "
+                "(rollup.generation IS NULL OR rollup.generation <> seen.generation) LIMIT 1",
                 (before,),
             ).fetchone()
             if found is None:
                 return None
             hour, generation = found
             cells = Cells.between(
-                database, hour * HOUR_MS, (hour + 1) * HOUR_MS, segments_told_apart(database)
+                database, hour * HOUR_MS, (hour + 1) * HOUR_MS, distinct_segments(database)
             )
             return hour, generation, cells.pack()
 
@@ -169,12 +169,12 @@ def _find_homes(database: Database) -> int:
 
 
 def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:
-    told_apart = segments_told_apart(database)
+    distinct = distinct_segments(database)
     by_hour: dict[int, list[int]] = {}
     for number, at in rows:
         by_hour.setdefault(at // HOUR_MS, []).append(number)
     for hour, numbers in by_hour.items():
-        cells = Cells.of(database, numbers, told_apart)
+        cells = Cells.of(database, numbers, distinct)
         kept = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if kept is not None:
             cells.add(Cells.unpack(kept[0]).known(known_names(database)))
@@ -230,7 +230,7 @@ def _delete_texts(database: Database, numbers: set[int | None]) -> None:
 
 
 def _delete_leftovers(database: Database, cutoff: int, now: float) -> None:
-    """Delete chunks whose request never came, and sums that nobody looks at."""
+    """Delete chunks whose request never came, and sums that no view reads."""
     left = database.execute(
         "SELECT trace_id, owner, span_id, rank, text FROM chunk c WHERE stored < ? AND NOT EXISTS "
         "(SELECT 1 FROM request r WHERE r.trace_id = c.trace_id AND r.span_id = c.owner) LIMIT ?",

@@ -14,7 +14,7 @@ from typing import Any
 from ._cells import WHOLE
 from ._database import Database
 from ._measured import MeasuredScore
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._overview import Selection, estimate_of
 from ._rows import kinds_of, segments_of
 from ._sums import Sums
@@ -35,7 +35,7 @@ __all__ = [
 
 MAX_LIMIT = 500
 LONGEST_RANGE_S = 366 * 86_400.0
-"""The longest stretch of time that is looked at."""
+"""The longest stretch of time that a list covers."""
 _LONGEST_MS = int(LONGEST_RANGE_S * 1000)
 LATEST_MS = 253_370_764_800_000
 """The last moment that can be asked for: the year 9999, a day of which every calendar knows."""
@@ -132,8 +132,8 @@ class Lists:
             name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")
         }
         if sort not in names:
-            told = ", ".join(sorted(names)) or "none is known yet"
-            raise ValueError(f"sort is worst, question, newest, or the name of a score: {told}")
+            choices = ", ".join(sorted(names)) or "none is known yet"
+            raise ValueError(f"sort is worst, question, newest, or the name of a score: {choices}")
 
     def _by_question(
         self,
@@ -370,14 +370,14 @@ def rows_of(
         "WHERE request IN (these)",
         numbers,
     )
-    for number, name, *told in sorted(rows, key=lambda row: str(row[1])):
-        value, status, label, lower, upper = told
+    for number, name, *score in sorted(rows, key=lambda row: str(row[1])):
+        value, status, label, lower, upper = score
         scores.setdefault(number, {})[name] = ScoreValue(
             value=value, status=status, label=label, lower=lower, upper=upper
         )
-    told_apart = segments_told_apart(database)
+    distinct = distinct_segments(database)
     found = {
-        row[0]: _row(row, scores.get(row[0], {}), more.get(row[0], (None, 1)), told_apart)
+        row[0]: _row(row, scores.get(row[0], {}), more.get(row[0], (None, 1)), distinct)
         for row in database.among(f"{ROW} WHERE r.id IN (these)", numbers)
     }
     return [found[number] for number in numbers if number in found]
@@ -387,14 +387,14 @@ def _row(
     row: tuple[Any, ...],
     scores: Mapping[str, ScoreValue],
     more: tuple[float | None, int],
-    told_apart: Iterable[str],
+    distinct: Iterable[str],
 ) -> RequestRow:
     (_, run_id, trace_id, span_id, at, started, ended, service, workflow, framework, status, language,
      retriever, metadata, named, question, verdict, codes) = row  # fmt: skip
     parts = segments_of(
         language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
     )
-    known = frozenset(told_apart)
+    known = frozenset(distinct)
     return RequestRow(
         run_id=run_id,
         trace_id=trace_id and trace_id.hex(),
@@ -429,9 +429,9 @@ def _read_cursor(cursor: str) -> tuple[list[Any], tuple[int, int], list[Any], in
         bounds = int(from_ms), int(until_ms)
         if not all(map(math.isfinite, (one, two, at, number))):
             raise ValueError("no place in a list")  # noqa: TRY301 -- as all that it cannot be
-        told = list(name), bounds, [one, two, at, number], min(abs(int(before)), LATEST_MS)
+        place = list(name), bounds, [one, two, at, number], min(abs(int(before)), LATEST_MS)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError("the cursor is none of ours") from error
+        raise ValueError("the cursor was not issued by this server") from error
     if not 0 <= bounds[0] <= bounds[1] <= min(LATEST_MS, bounds[0] + _LONGEST_MS):
-        raise ValueError("the cursor is none of ours")
-    return told
+        raise ValueError("the cursor was not issued by this server")
+    return place

@@ -1,7 +1,7 @@
 """Which measurement of a score comes first where two judges or formulas measured it, and what both share.
 
-A mean is of one measurement.  Requests that nobody measured are traffic all the same: of each judge's estimate
-they are as many as its own requests stand for.
+A mean is of one measurement.  Requests that were not measured are traffic all the same: each judge's estimate
+counts as many of them as its own requests stand for.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ class MeasuredScore(NamedTuple):
 
 
 def settle(scores: Iterable[tuple[CellKey, Cell]]) -> Iterator[tuple[CellKey, Cell]]:
-    """Yield cells, those of requests that nobody measured added to those of the same score that somebody did.
+    """Yield cells; requests without a measurement are added to those of the same score that have one.
 
     Where several did, each is given as much of their sums as its own requests stand for (Σ 1/probability), and
     the counts go to the one that stands for most: so they still add up to all requests.
     """
     found = list(scores)
-    untold = {key[:4]: cell for key, cell in found if not key.measurement}
-    told: dict[tuple[str, str, str, str], dict[str, float]] = {}
-    if untold:
+    unmeasured = {key[:4]: cell for key, cell in found if not key.measurement}
+    judged: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    if unmeasured:
         for key, cell in found:
-            if key.measurement and key[:4] in untold:
-                told.setdefault(key[:4], {})[key.measurement] = _stands_for(cell)
+            if key.measurement and key[:4] in unmeasured:
+                judged.setdefault(key[:4], {})[key.measurement] = _stands_for(cell)
     for key, cell in found:
-        weights = told.get(key[:4], {})
+        weights = judged.get(key[:4], {})
         if not weights:
             yield key, cell
         elif key.measurement:
             whole = sum(weights.values())
             share = weights[key.measurement] / whole if whole else 1.0 / len(weights)
             most = max(weights.items(), key=lambda one: one[::-1])[0]
-            yield key, _with(cell, untold[key[:4]], share, counts=key.measurement == most)
+            yield key, _with(cell, unmeasured[key[:4]], share, counts=key.measurement == most)
 
 
 def _stands_for(cell: Cell) -> float:
@@ -55,13 +55,13 @@ def _stands_for(cell: Cell) -> float:
     return float(sum(cell.bins))
 
 
-def _with(cell: Cell, untold: Cell, share: float, *, counts: bool) -> Cell:
-    """Return a cell with its share of what nobody measured."""
+def _with(cell: Cell, unmeasured: Cell, share: float, *, counts: bool) -> Cell:
+    """Return a cell with its share of what was not measured."""
     whole = Cell(cell.kind)
     whole.add(cell)
     if counts:
-        whole.statuses.update(untold.statuses)
-    sums, more = whole.moments, untold.moments
+        whole.statuses.update(unmeasured.statuses)
+    sums, more = whole.moments, unmeasured.moments
     if type(sums) is type(more) and not isinstance(sums, FreeMoments):
         sums.add([share * value for value in more.values()])
     return whole

@@ -1,4 +1,4 @@
-"""Which names are told apart: as many as people can look at. The others are counted together, as `OTHER`.
+"""Which names are distinguished: as many as people can read. The others are counted together, as `OTHER`.
 
 Names come from what applications send, and one that puts an id into the name of a workflow would make the store
 and every page of it grow without end.  So every name that a sender chooses, and by which anything is counted or
@@ -23,9 +23,9 @@ __all__ = [
     "MAX_VALUES",
     "OTHER",
     "OWN_SEGMENTS",
+    "DistinctSegments",
     "Names",
-    "ToldApart",
-    "segments_told_apart",
+    "distinct_segments",
     "times_forgotten",
 ]
 
@@ -43,14 +43,14 @@ BOUNDS: Mapping[str, int] = {
     "error": 50,
     "reason": 50,
 }
-"""How many names of each sort are told apart. ``place``: workflows of services; ``kind``: judges and formulas
-of each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
+"""How many names of each sort are distinguished. ``place``: workflows of services; ``kind``: judges and
+formulas of each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
 MAX_VALUES = 20
 """Values of one segment. Metadata of more values is no segment, but can be looked for all the same."""
 FORGOTTEN = "forgotten"
 """The sort of the one name that is a number: how often names were forgotten."""
 OWN_SEGMENTS = frozenset({"language", "retriever"})
-"""Segments that are ones however many values they have: the first are told apart."""
+"""Segments that are ones however many values they have: the first are distinguished."""
 MAX_SEGMENTS = 50
 MAX_PARTS = 2_000
 """Values of segments times workflows of services: segments of few values come first."""
@@ -59,7 +59,7 @@ MAX_SEGMENT_CHARS = 64
 
 
 class Names:
-    """The names that are known, of a store. For whoever writes, within its transaction.
+    """The names that a store knows. For the writer, within its transaction.
 
     Args:
         database: What is written with. Others may write names, and forget some, between two transactions.
@@ -84,7 +84,7 @@ class Names:
         self._is_read = self._is_current = False
 
     def has(self, sort: str, name: str) -> bool:
-        """Note a name; return whether it is told apart from others of its sort. Counts those that are not."""
+        """Note a name; return whether it is distinguished. Counts those that are not."""
         self.count_forgotten()
         known = self._known[sort]
         if self._is_in(known, BOUNDS[sort], name):
@@ -99,7 +99,7 @@ class Names:
         return True
 
     def count_forgotten(self) -> int:
-        """Return how often names were forgotten, by whoever made room; looks once in a transaction."""
+        """Return how often names were deleted to make room; reads once in a transaction."""
         if not self._is_current:
             times = times_forgotten(self._database)
             if times != self._forgotten:
@@ -185,8 +185,8 @@ def times_forgotten(database: Database) -> int:
     return 0 if row is None else int(row[0])
 
 
-class ToldApart(dict[str, frozenset[str]]):
-    """The values that are told apart, by segment.
+class DistinctSegments(dict[str, frozenset[str]]):
+    """The values that are distinguished, by segment.
 
     Attributes:
         named: Segments that are ones however many values they have.
@@ -199,7 +199,7 @@ class ToldApart(dict[str, frozenset[str]]):
         self.named = named
 
     def of(self, parts: Mapping[str, str]) -> Iterator[str]:
-        """Yield the segments of a request as they are told: ``language:zh``."""
+        """Yield the segments of a request as they are written: ``language:zh``."""
         for name, value in parts.items():
             known = self.get(name)
             if known is not None and value in known:
@@ -207,15 +207,15 @@ class ToldApart(dict[str, frozenset[str]]):
             elif name in self.named:
                 yield segment_text(name, OTHER)
 
-    def only_named(self) -> ToldApart:
+    def only_named(self) -> DistinctSegments:
         """Return those alone that are ones however many values they have."""
-        return ToldApart(
+        return DistinctSegments(
             {name: some for name, some in self.items() if name in self.named}, self.named
         )
 
 
-def segments_told_apart(database: Database) -> ToldApart:
-    """Return the segments that there are, with the values that are told apart."""
+def distinct_segments(database: Database) -> DistinctSegments:
+    """Return the segments, with the values that are distinguished."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):
         values.setdefault(name, set()).add(value)
@@ -236,4 +236,4 @@ def segments_told_apart(database: Database) -> ToldApart:
         left -= len(bounded[name])
         if left >= 0 or name in OWN_SEGMENTS:
             chosen[name] = bounded[name]
-    return ToldApart(chosen, OWN_SEGMENTS | (named & chosen.keys()))
+    return DistinctSegments(chosen, OWN_SEGMENTS | (named & chosen.keys()))

@@ -18,7 +18,7 @@ from ._parts import UNTOLD
 __all__ = ["MOST", "SLACK_MS", "Part", "new_in"]
 
 MOST = 5
-"""Values that are told, the commonest."""
+"""Values that are named, the commonest."""
 SLACK_MS = 10 * 60_000
 """When a change began is an estimate: what came so long before it is new since then, too."""
 
@@ -41,7 +41,7 @@ def new_in(
     *,
     service: str,
     workflow: str,
-    told_apart: Mapping[str, frozenset[str]],
+    distinct: Mapping[str, frozenset[str]],
 ) -> tuple[NewSince, ...]:
     """Return what is in `after` and not in `before`, the commonest first.
 
@@ -50,11 +50,11 @@ def new_in(
         after: What was counted since, in order of time.
         service: Of this service; empty: of all.
         workflow: Of this workflow; empty: of requests without one.
-        told_apart: The values of segments that are told apart.
+        distinct: The values of segments that are distinguished.
     """
 
     def values(cells: Cells) -> Iterator[tuple[_Value, int]]:
-        return _values(cells, service, workflow, told_apart)
+        return _values(cells, service, workflow, distinct)
 
     known: set[_Value] = set()
     for cells in before:
@@ -81,17 +81,17 @@ def new_in(
 
 
 def _values(
-    cells: Cells, service: str, workflow: str, told_apart: Mapping[str, frozenset[str]]
+    cells: Cells, service: str, workflow: str, distinct: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[_Value, int]]:
     for group, counts in cells.groups.items():
         if group.workflow != workflow or service not in ("", group.service):
             continue
         name, _, value = group.segment.partition(":")
         if not name:
-            # That there was a request, whatever is said of it: a first version is new where none was.
-            for each in told_apart:
+            # That there was a request, whatever is known of it: a first version is new where none was.
+            for each in distinct:
                 yield _Value(each, ""), 0
-        elif value in told_apart.get(name, ()) and value not in (OTHER, UNKNOWN):
+        elif value in distinct.get(name, ()) and value not in (OTHER, UNKNOWN):
             yield _Value(name, value), counts["requests"]
     for key, cell in cells.scores.items():
         kind = cell.kind

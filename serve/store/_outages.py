@@ -1,7 +1,7 @@
 """When the judge failed: from when to when, which models, with which errors, and of how many requests.
 
 Failures are added up by five minutes, so that a day without a judge is few rows; what lies close together is
-told as one time.
+one outage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .views import Filters, JudgeOutage
 __all__ = ["outages"]
 
 MOST = 50
-"""Times that are told, the last ones."""
+"""Outages that are listed, the last ones."""
 _APART_MS = 15 * 60_000
 """Milliseconds without a failure after which the next one is of another time."""
 _STATUSES = ", ".join(f"'{status}'" for status in sorted(FAILED))
@@ -36,7 +36,7 @@ def outages(
 
     Args:
         database: A connection that reads.
-        filters: Which requests are looked at.
+        filters: Which requests count.
         bounds: The stretch of time, in milliseconds.
     """
     where, given = where_of(filters, bounds, database.has_word)

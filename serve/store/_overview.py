@@ -48,7 +48,7 @@ class Mean(NamedTuple):
     definition: str
     """Version of the formula or prompt."""
     judge: str
-    """The model that judged; empty: none did, or it is not told."""
+    """The model that judged; empty: none did, or it is unknown."""
     judged: bool
     """Whether only requests have it that were chosen to be judged."""
 
@@ -97,7 +97,7 @@ class Selection:
 
     Args:
         cells: All of them.
-        filters: What is looked at.
+        filters: Which requests count.
         objectives: Where good begins.
     """
 
@@ -117,7 +117,7 @@ class Selection:
         return whole
 
     def scores(self) -> dict[MeasuredScore, Cell]:
-        """Return the scores by name and measurement, over all that is looked at."""
+        """Return the scores by name and measurement, over all requests that count."""
         found: dict[MeasuredScore, Cell] = {}
         for key, cell in settle(
             each for each in self._cells.scores.items() if self._is_chosen(each[0])
@@ -127,18 +127,18 @@ class Selection:
         return _join_unnamed(found)
 
     def groups(
-        self, told_apart: Mapping[str, object], order: Mapping[str, Sequence[str]]
+        self, distinct: Mapping[str, object], order: Mapping[str, Sequence[str]]
     ) -> tuple[Group, ...]:
-        """Return workflows and their parts, whatever part is looked at.
+        """Return workflows and their segments, whatever segment is chosen.
 
         Args:
-            told_apart: The segments that are told apart.
+            distinct: The segments that are distinguished.
             order: Of the measurements of a score, which comes first.
         """
         requests: dict[tuple[str, str], int] = {}
         scores: dict[tuple[str, str], dict[MeasuredScore, Cell]] = {}
         for key, counts in self._cells.groups.items():
-            if self._is_of_workflow(key) and _is_told_apart(key.segment, told_apart):
+            if self._is_of_workflow(key) and _is_distinct(key.segment, distinct):
                 place = (key.workflow, key.segment)
                 requests[place] = requests.get(place, 0) + counts["requests"]
         for each, cell in settle(
@@ -192,11 +192,11 @@ class Selection:
             measurements={name: measurements[name] for name in estimates},
         )
 
-    def estimates(self, told_apart: Mapping[str, object]) -> dict[CellKey, Mean]:
+    def estimates(self, distinct: Mapping[str, object]) -> dict[CellKey, Mean]:
         """Return the means: of whole workflows first, of the largest first."""
         found: dict[CellKey, Mean] = {}
         for key, cell in settle(self._cells.scores.items()):
-            if not _is_told_apart(key.segment, told_apart):
+            if not _is_distinct(key.segment, distinct):
                 continue
             mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
             if mean is not None and cell.kind is not None:
@@ -217,15 +217,11 @@ class Selection:
                 found[getattr(key, name)] += counts["requests"]
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
-    def segments(self, told_apart: Mapping[str, object]) -> dict[str, dict[str, int]]:
-        """Return requests by part, whatever part is looked at."""
+    def segments(self, distinct: Mapping[str, object]) -> dict[str, dict[str, int]]:
+        """Return requests by segment, whatever segment is chosen."""
         found: dict[str, Counter[str]] = {}
         for key, counts in self._cells.groups.items():
-            if (
-                key.segment
-                and self._is_of_workflow(key)
-                and _is_told_apart(key.segment, told_apart)
-            ):
+            if key.segment and self._is_of_workflow(key) and _is_distinct(key.segment, distinct):
                 name, _, value = key.segment.partition(":")
                 found.setdefault(name, Counter())[value] += counts["requests"]
         return {name: dict(values.most_common()) for name, values in sorted(found.items())}
@@ -239,14 +235,14 @@ class Selection:
 
 
 def _join_unnamed(found: dict[MeasuredScore, Cell]) -> dict[MeasuredScore, Cell]:
-    """Return cells, those that nobody measured in one service with those that somebody did in another."""
+    """Return cells; those without a measurement in one service join those with one in another."""
     keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
     return {MeasuredScore(key.score, key.measurement): cell for key, cell in settle(keys.items())}
 
 
-def _is_told_apart(segment: str, told_apart: Mapping[str, object]) -> bool:
+def _is_distinct(segment: str, distinct: Mapping[str, object]) -> bool:
     # Metadata that turned out to have too many values is no segment any more.
-    return not segment or segment.partition(":")[0] in told_apart
+    return not segment or segment.partition(":")[0] in distinct
 
 
 def summary(
@@ -256,7 +252,7 @@ def summary(
     trend: Sequence[TrendPoint],
     objective: Objective | None = None,
 ) -> ScoreSummary:
-    """Return one score over everything that is looked at."""
+    """Return one score over all requests that count."""
     kind = cell.kind
     return ScoreSummary(
         name=name.score,
@@ -286,7 +282,7 @@ def trends(
     for _, _, scores in listed:
         for name in scores:
             measurements.setdefault(name.score, set()).add(name.measurement)
-    # Requests that nobody measured in a while are of the only judge that there is.
+    # Requests that were not measured for a while belong to the only judge there is.
     only = {score: max(names) for score, names in measurements.items() if len(names - {""}) == 1}
     for from_ms, until_ms, scores in listed:
         for each, cell in scores.items():

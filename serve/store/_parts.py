@@ -1,8 +1,8 @@
-"""What one piece of telemetry tells of a request, and how several pieces become one.
+"""What one piece of telemetry reports of a request, and how several pieces merge.
 
 Spans and events of a request come in any order, some of them twice, and later ones know better.  `merge` is
-therefore the same in every order and however often a piece is given to it: of what is told once that is
-taken, of what changes the latest, and where two pieces tell different things at the same time the
+therefore the same in every order and however often a piece is given to it: of what is reported once that is
+taken, of what changes the latest, and where two pieces differ at the same time the
 greater, so that there is never a choice.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Va
 T = TypeVar("T")
 
 UNTOLD = "?"
-"""The definition of a score of which it is not told by which formula it would have been measured."""
+"""The definition of a score whose formula was not reported."""
 
 
 class Kind(NamedTuple):
@@ -37,13 +37,13 @@ class Kind(NamedTuple):
     highest: float | None
     judged: bool
     judge: str = ""
-    """The model that judged; empty: none did, or it is not told."""
+    """The model that judged; empty: none did, or it is unknown."""
     endpoint: str = ""
     """What kind of endpoint that was asked at, as ``ragmeter.evaluation.judge.endpoint``."""
 
     @property
     def measurement(self) -> str:
-        """Names what was measured, and by whom: values of two of them have no common mean. Empty: not told.
+        """Names what was measured, and by whom: values of two of them have no common mean. Empty: unknown.
 
         The endpoint is no part of it: the model is the same wherever it is asked.
         """
@@ -51,12 +51,12 @@ class Kind(NamedTuple):
             return ""
         return measurement_of(self.name, self.definition, self.judge)
 
-    def untold(self) -> Kind:
-        """Return what a score is of which nothing but its name was told: nobody measured it."""
+    def unmeasured(self) -> Kind:
+        """Return the kind of a score of which only the name was reported: it was not measured."""
         return self._replace(definition=UNTOLD, judge="", endpoint="")
 
     def among_others(self) -> Kind:
-        """Return what a score is that is measured in more ways than are told apart: no quality."""
+        """Return the kind of a score that is measured in more ways than are distinguished: no quality."""
         return Kind(self.name, OTHER, OTHER, OTHER, "none", None, None, False, OTHER, OTHER)
 
     def turned(self, value: float | None) -> float | None:
@@ -75,7 +75,7 @@ class Kind(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What a score came to, and when that was told."""
+    """The value of a score, and when it was reported."""
 
     at_ns: int
     value: float | None
@@ -84,7 +84,7 @@ class Value(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What is told of a score beside its value, and when."""
+    """Details of a score beside its value, and when they were reported."""
 
     at_ns: int
     kind: Kind
@@ -111,18 +111,19 @@ class Details(NamedTuple):
 class ScorePart:
     """One score of a request."""
 
-    told: Value | None = None
+    reported: Value | None = None
     details: Details | None = None
 
     def merge(self, other: ScorePart) -> ScorePart:
         """Return both together."""
         return ScorePart(
-            told=_later(self.told, other.told), details=_later(self.details, other.details)
+            reported=_later(self.reported, other.reported),
+            details=_later(self.details, other.details),
         )
 
 
 class VerdictPart(NamedTuple):
-    """The verdict, and when it was told."""
+    """The verdict, and when it was reported."""
 
     at_ns: int
     word: str
@@ -140,7 +141,7 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RequestPart:
-    """What is told of one request. None, and what is empty: nothing is told of it.
+    """What was reported of one request. None or empty: nothing was.
 
     Nothing changes it; it is not frozen, since making frozen ones took a tenth of the server's time.
     """
@@ -148,11 +149,11 @@ class RequestPart:
     run_id: str
     trace_id: str | None = None
     place: tuple[int, str] | None = None
-    """The span of the request, and how sure that is: 2 when that span itself tells it, 1 when a score does."""
+    """The span of the request; then 2 where the span itself reports it, 1 where a score does."""
     started_ns: int | None = None
     ended_ns: int | None = None
     noted_ns: int | None = None
-    """When the first of its scores was told."""
+    """When the first of its scores was reported."""
     service: str | None = None
     workflow: str | None = None
     framework: str | None = None
@@ -171,13 +172,13 @@ class RequestPart:
     environment: str | None = None
     """Where it ran, as ``deployment.environment.name``."""
     received: bool | None = None
-    """Whether ragmeter elsewhere scored it, and told of it."""
+    """Whether ragmeter in another process scored and reported it."""
     alarms: bool | None = None
-    """Whether the one that scored it tells of changes itself."""
+    """Whether the process that scored it notifies of changes itself."""
     stages: str | None = None
-    """Its documents by stage, as `told_stages` writes them."""
+    """Its documents by stage, as `stages_text` writes them."""
     segments: Mapping[str, str] = field(default_factory=dict)
-    """The parts that its application tells apart, by name."""
+    """The application's segments, by name."""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
     verdict: VerdictPart | None = None
     scores: Mapping[str, ScorePart] = field(default_factory=dict)
@@ -232,7 +233,7 @@ _plain_of = attrgetter(*_PLAIN)
 
 
 def _later(one: T | None, other: T | None) -> T | None:
-    """Return what was told later; the first field of both is the time."""
+    """Return the later of two reports; the first field of both is the time."""
     if one is None or other is None:
         return other if one is None else one
     if one[0] != other[0]:  # type: ignore[index]

@@ -48,7 +48,7 @@ _CLOSE_S = 2.0
 _SETTINGS: Mapping[str, str] = {
     "search_path": SCHEMA,
     "statement_timeout": "60s",
-    # Who waits longer for the others' writes than that tells its senders to come again.
+    # A server that waits longer for the writes of others asks its senders to come again.
     "lock_timeout": "15s",
     # Who has begun to write and is heard of no more keeps the others from it no longer than that.
     "idle_in_transaction_session_timeout": "20s",
@@ -66,7 +66,7 @@ _WRITING, _UPKEEP = 0x52414750_0001, 0x52414750_0002
 """Which locks are ours, among all advisory locks of a database."""
 _TABLES = ("request", "score", "evidence", "text", "chunk", "loose", "rollup", "archive", "dropped")
 _SAMPLED = 1_000
-"""Pages of a table that are looked at for its size; of a larger one so many by chance."""
+"""Pages of a table that are read for its size; of a larger one so many at random."""
 _PAGE = 8_192
 _OVERHEAD = 1.45
 """Times what the rows hold that tables and indexes take up: 1.43 when 20,000 requests had just come."""
@@ -248,7 +248,7 @@ class Server:
         """Do nothing: the database's own cleaning does it."""
 
     def why(self, error: Exception) -> str:
-        """Return the kind of error: what the database says of it may quote what it was told."""
+        """Return the kind of error: the database's own message may quote values."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         state = getattr(cause, "sqlstate", None)
         return f"{type(cause).__name__} {state}" if state else type(cause).__name__

@@ -1,6 +1,6 @@
-"""Reads what ragmeter in other processes tells of its requests: its spans, its events, and what it dropped.
+"""Read the spans and events of ragmeter in other processes: scored requests, and what was dropped.
 
-Everything of another scope is passed over here: spans of others are put together to requests and scored, and
+Every other scope is ignored here: spans of others are put together to requests and scored, and
 come to the store from there.
 """
 
@@ -72,7 +72,7 @@ _Kinds: TypeAlias = dict[tuple[Any, ...], Kind]
 
 
 def home_of(run_id: str) -> tuple[str, str]:
-    """Return where the chunks of a request are kept that are told with it, and not by a span of their own."""
+    """Return the key of chunks that came with their request, not with a span of their own."""
     digest = blake2b(run_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
     return digest, digest[:16]
 
@@ -88,13 +88,13 @@ class StoredRetrieval(NamedTuple):
     at_ms: int
     chunks: tuple[Chunk, ...] = ()
     retriever: str | None = None
-    """What was searched, where the span that told that does not say of which request it is."""
+    """What was searched, where its span does not say to which request it belongs."""
     scores: Mapping[str, Value] = {}
     """Its scores, likewise."""
 
 
 class Batch(NamedTuple):
-    """What an export request tells."""
+    """What was read in an export request."""
 
     requests: tuple[RequestPart, ...] = ()
     retrieved: tuple[StoredRetrieval, ...] = ()
@@ -104,7 +104,7 @@ class DroppedCount(NamedTuple):
     """How many requests one meter had dropped at some time, for one reason."""
 
     series: bytes
-    """Names the meter, by everything that tells it from others."""
+    """Names the meter, by everything that distinguishes it."""
     service: str
     reason: str
     began_ms: int
@@ -113,7 +113,7 @@ class DroppedCount(NamedTuple):
 
 
 def from_export_request(request: ExportRequest, received: ExportedRecords) -> Batch:
-    """Return what spans and events of scope ``ragmeter`` in an export request tell.
+    """Read the spans and events of scope ``ragmeter`` in an export request.
 
     Args:
         request: It.
@@ -129,7 +129,7 @@ def from_export_request(request: ExportRequest, received: ExportedRecords) -> Ba
                 if scoped.scope.name == semconv.SCOPE:
                     ran = _origin(group.resource)
                     for span, known in _with_known(scoped.spans, spans):
-                        if known is not None:  # without its ids nothing is told
+                        if known is not None:  # without its ids it says nothing
                             parts += _of_span(span, known.attributes, ran, kinds)
                             retrieved += _retrievals_of(span, known.attributes)
                 else:
@@ -141,8 +141,8 @@ def from_export_request(request: ExportRequest, received: ExportedRecords) -> Ba
                 if written.scope.name == semconv.SCOPE:
                     ran = _origin(records.resource)
                     for record, note in _with_known(written.log_records, notes):
-                        told = attributes_of(record.attributes) if note is None else note.attributes
-                        parts += _of_record(record, told, ran, kinds)
+                        of_record = note.attributes if note else attributes_of(record.attributes)
+                        parts += _of_record(record, of_record, ran, kinds)
                 else:
                     _pass_over(written.log_records, notes)
     return Batch(tuple(parts), tuple(retrieved))
@@ -191,7 +191,7 @@ def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
 
 
 class _Origin(NamedTuple):
-    """Where something was told."""
+    """Where something was reported."""
 
     service: str | None
     environment: str | None
@@ -200,24 +200,24 @@ class _Origin(NamedTuple):
 
 
 def _origin(resource: Any) -> _Origin:
-    told = {
+    attributes = {
         item.key: str(item.value.string_value)[:255]
         for item in resource.attributes
         if item.value.string_value
     }
     return _Origin(
-        told.get("service.name"),
+        attributes.get("service.name"),
         # The second is what it was called before.
-        told.get("deployment.environment.name") or told.get("deployment.environment"),
-        version_of(told),
+        attributes.get("deployment.environment.name") or attributes.get("deployment.environment"),
+        version_of(attributes),
     )
 
 
-def version_of(told: Mapping[str, Any]) -> dict[str, str]:
+def version_of(attributes: Mapping[str, Any]) -> dict[str, str]:
     """Return what was running as metadata of its requests: a deployment is a new value of it."""
     return {
         name: value
-        for name, value in told.items()
+        for name, value in attributes.items()
         if (name in _ALWAYS_KEPT or name.startswith(_DEPLOYMENT))
         and is_version_key(name)
         and len(name) <= MAX_SEGMENT_CHARS
@@ -259,30 +259,30 @@ def _count(value: Any) -> int:
 
 
 def _of_span(
-    span: Any, told: Mapping[str, Any], ran: _Origin, kinds: _Kinds
+    span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kinds
 ) -> Iterator[RequestPart]:
-    run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
+    run_id = _text(attributes.get(semconv.RUN_ID), MAX_NAME)
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
         return
     parent = _id(span.parent_span_id, 8)
-    operation = told.get(semconv.GEN_AI_OPERATION_NAME)
+    operation = attributes.get(semconv.GEN_AI_OPERATION_NAME)
     began, ended = _time(span.start_time_unix_nano), _time(span.end_time_unix_nano)
     is_own = operation == semconv.OPERATION_INVOKE_WORKFLOW or (
-        operation == semconv.OPERATION_RETRIEVAL and semconv.REQUEST_STATUS in told
+        operation == semconv.OPERATION_RETRIEVAL and semconv.REQUEST_STATUS in attributes
     )
     at = ended or began or 0
     place: tuple[int, str] | None = (2, span_id) if is_own else None
-    if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in told:
+    if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in attributes:
         # Of several, the verdict stands on the one beside the request's own span.
         place = (1, parent)
-    word = _word(told)
-    codes = told.get(semconv.VERDICT_CODES)
-    segments = _segments(told)
+    word = _word(attributes)
+    codes = attributes.get(semconv.VERDICT_CODES)
+    segments = _segments(attributes)
     yield RequestPart(
         run_id=run_id,
         received=True,
-        alarms=_alarms(told),
+        alarms=_alarms(attributes),
         environment=ran.environment,
         segments=segments,
         trace_id=trace_id,
@@ -291,25 +291,26 @@ def _of_span(
         ended_ns=ended if is_own else None,
         noted_ns=began,
         service=ran.service,
-        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
-        framework=_text(told.get(semconv.FRAMEWORK)),
-        status=_text(told.get(semconv.REQUEST_STATUS)),
-        question=_text(told.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
-        answer=_text(told.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
-        language=segments.pop("language", None) or (_language(told) if is_own else None),
-        retriever=segments.pop("retriever", None) or _text(told.get(semconv.GEN_AI_DATA_SOURCE_ID)),
-        conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
-        user_id=_text(told.get(semconv.USER_ID)),
-        sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
-        judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
-        selection=_text(told.get(semconv.SELECTION)),
-        judge_selection=_text(told.get(semconv.JUDGE_SELECTION)),
-        missing=_text(told.get(semconv.MISSING)),
-        metadata={**_metadata(told), **ran.version},
+        workflow=_text(attributes.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
+        framework=_text(attributes.get(semconv.FRAMEWORK)),
+        status=_text(attributes.get(semconv.REQUEST_STATUS)),
+        question=_text(attributes.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
+        answer=_text(attributes.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
+        language=segments.pop("language", None) or (_language(attributes) if is_own else None),
+        retriever=segments.pop("retriever", None)
+        or _text(attributes.get(semconv.GEN_AI_DATA_SOURCE_ID)),
+        conversation_id=_text(attributes.get(semconv.GEN_AI_CONVERSATION_ID)),
+        user_id=_text(attributes.get(semconv.USER_ID)),
+        sample_rate=_rate(attributes.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_rate(attributes.get(semconv.JUDGE_SAMPLE_RATE)),
+        selection=_text(attributes.get(semconv.SELECTION)),
+        judge_selection=_text(attributes.get(semconv.JUDGE_SELECTION)),
+        missing=_text(attributes.get(semconv.MISSING)),
+        metadata={**_metadata(attributes), **ran.version},
         verdict=None
         if word is None
         else VerdictPart(at, word, tuple(map(str, codes)) if isinstance(codes, list) else ()),
-        scores=_scores(told, at),
+        scores=_scores(attributes, at),
     )
     for event in span.events:
         if event.name == semconv.EVENT_EVALUATION_RESULT:
@@ -324,68 +325,70 @@ def _of_span(
 
 
 def _of_record(
-    record: Any, told: Mapping[str, Any], ran: _Origin, kinds: _Kinds
+    record: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kinds
 ) -> Iterator[RequestPart]:
-    name = record.event_name or told.get("event.name")
+    name = record.event_name or attributes.get("event.name")
     at = _time(record.time_unix_nano) or _time(record.observed_time_unix_nano)
     if name == semconv.EVENT_EVALUATION_RESULT and at is not None:
-        yield from _of_event(told, at, ran, record, kinds)
+        yield from _of_event(attributes, at, ran, record, kinds)
 
 
 def _of_event(
-    told: Mapping[str, Any], at: int, ran: _Origin, carrier: Any, kinds: _Kinds
+    attributes: Mapping[str, Any], at: int, ran: _Origin, carrier: Any, kinds: _Kinds
 ) -> Iterator[RequestPart]:
-    run_id = _text(told.get(semconv.RUN_ID), MAX_NAME)
-    name = _text(told.get(semconv.GEN_AI_EVALUATION_NAME), MAX_NAME)
+    run_id = _text(attributes.get(semconv.RUN_ID), MAX_NAME)
+    name = _text(attributes.get(semconv.GEN_AI_EVALUATION_NAME), MAX_NAME)
     if run_id is None or name is None:
         return
     span_id = _id(carrier.span_id, 8)
     is_verdict = name == semconv.VERDICT
-    score = None if is_verdict else _score(name, told, at, kinds)
-    about_answer = is_verdict or told.get(semconv.SCORE_TARGET) == "answer"
+    score = None if is_verdict else _score(name, attributes, at, kinds)
+    about_answer = is_verdict or attributes.get(semconv.SCORE_TARGET) == "answer"
     judged = score is not None and score.details is not None and score.details.kind.judged
     yield RequestPart(
         run_id=run_id,
         received=True,
-        alarms=_alarms(told),
+        alarms=_alarms(attributes),
         environment=ran.environment,
         trace_id=_id(carrier.trace_id, 16),
         place=(1, span_id) if about_answer and span_id else None,
         noted_ns=at,
         service=ran.service,
-        workflow=_text(told.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
-        conversation_id=_text(told.get(semconv.GEN_AI_CONVERSATION_ID)),
-        sample_rate=_rate(told.get(semconv.SAMPLE_RATE)),
-        judge_sample_rate=_rate(told.get(semconv.JUDGE_SAMPLE_RATE)),
-        selection=_text(told.get(semconv.SELECTION)) if is_verdict else None,
-        judge_selection=_judge_selection(told) if judged else None,
-        verdict=_verdict(told, at) if is_verdict else None,
-        scores=_spared(told, at) if score is None else {**_spared(told, at), name: score},
+        workflow=_text(attributes.get(semconv.GEN_AI_WORKFLOW_NAME), MAX_NAME),
+        conversation_id=_text(attributes.get(semconv.GEN_AI_CONVERSATION_ID)),
+        sample_rate=_rate(attributes.get(semconv.SAMPLE_RATE)),
+        judge_sample_rate=_rate(attributes.get(semconv.JUDGE_SAMPLE_RATE)),
+        selection=_text(attributes.get(semconv.SELECTION)) if is_verdict else None,
+        judge_selection=_judge_selection(attributes) if judged else None,
+        verdict=_verdict(attributes, at) if is_verdict else None,
+        scores=_spared(attributes, at)
+        if score is None
+        else {**_spared(attributes, at), name: score},
     )
 
 
-def _spared(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
+def _spared(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     """Return the scores that a cascade did not ask for: requests that their means are of, too."""
-    names = told.get(semconv.SPARED_SCORES)
+    names = attributes.get(semconv.SPARED_SCORES)
     found = names[:MAX_SCORES] if isinstance(names, list) else ()
     return {
-        name: ScorePart(told=Value(at, None, "skipped", None))
+        name: ScorePart(reported=Value(at, None, "skipped", None))
         for name in found
         if isinstance(name, str) and 0 < len(name) <= MAX_NAME
     }
 
 
-def _word(told: Mapping[str, Any]) -> str | None:
-    word = told.get(semconv.VERDICT)
+def _word(attributes: Mapping[str, Any]) -> str | None:
+    word = attributes.get(semconv.VERDICT)
     return word if isinstance(word, str) and word in _VERDICTS else None
 
 
-def _verdict(told: Mapping[str, Any], at: int) -> VerdictPart | None:
-    word = _word(told)
-    codes = told.get(semconv.VERDICT_CODES)
+def _verdict(attributes: Mapping[str, Any], at: int) -> VerdictPart | None:
+    word = _word(attributes)
+    codes = attributes.get(semconv.VERDICT_CODES)
     if word is None:
         return None
-    reasons = _text(told.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 4096)
+    reasons = _text(attributes.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 4096)
     return VerdictPart(
         at,
         word,
@@ -394,70 +397,75 @@ def _verdict(told: Mapping[str, Any], at: int) -> VerdictPart | None:
     )
 
 
-def _kind(name: str, told: Mapping[str, Any], kinds: _Kinds) -> Kind:
-    """Return what a score is, made once for all requests of an export that tell the same."""
-    said = (name, *map(told.get, _OF_KIND))
-    key = (said, *map(type, said))  # as True == 1, which are told apart here
+def _kind(name: str, attributes: Mapping[str, Any], kinds: _Kinds) -> Kind:
+    """Return what a score is, made once for all requests of an export that report the same."""
+    said = (name, *map(attributes.get, _OF_KIND))
+    key = (said, *map(type, said))  # as True == 1, which differ here
     try:
         known = kinds.get(key)
         if known is None:
-            known = kinds[key] = _kind_of(name, told)
+            known = kinds[key] = _kind_of(name, attributes)
     except TypeError:  # one of them is a list
-        return _kind_of(name, told)
+        return _kind_of(name, attributes)
     return known
 
 
-def _kind_of(name: str, told: Mapping[str, Any]) -> Kind:
-    method = _text(told.get(semconv.SCORE_METHOD)) or ""
-    direction = _text(told.get(semconv.SCORE_DIRECTION)) or "higher"
-    lowest, highest = _number(told.get(semconv.SCORE_MIN)), _number(told.get(semconv.SCORE_MAX))
+def _kind_of(name: str, attributes: Mapping[str, Any]) -> Kind:
+    method = _text(attributes.get(semconv.SCORE_METHOD)) or ""
+    direction = _text(attributes.get(semconv.SCORE_DIRECTION)) or "higher"
+    lowest, highest = (
+        _number(attributes.get(semconv.SCORE_MIN)),
+        _number(attributes.get(semconv.SCORE_MAX)),
+    )
     if lowest is not None and highest is not None and lowest >= highest:
         lowest = highest = None  # nothing lies between the two
     return Kind(
         name=name,
         method=method,
-        target=_text(told.get(semconv.SCORE_TARGET)) or "",
-        definition=_text(told.get(semconv.EVALUATOR_VERSION)) or "",
+        target=_text(attributes.get(semconv.SCORE_TARGET)) or "",
+        definition=_text(attributes.get(semconv.EVALUATOR_VERSION)) or "",
         # Another word is one of a later version: which way is better is not known then.
         direction=direction if direction in _DIRECTIONS else "none",
         lowest=lowest,
         highest=highest,
-        judged=_is_judged(method, told.get(semconv.SELECTION)),
-        judge=_text(told.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
-        endpoint=_text(told.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
+        judged=_is_judged(method, attributes.get(semconv.SELECTION)),
+        judge=_text(attributes.get(semconv.SCORE_JUDGE_MODEL), 255) or "",
+        endpoint=_text(attributes.get(semconv.SCORE_JUDGE_ENDPOINT), 64) or "",
     )
 
 
-def _score(name: str, told: Mapping[str, Any], at: int, kinds: _Kinds) -> ScorePart:
-    value = _number(told.get(semconv.GEN_AI_EVALUATION_SCORE_VALUE))
-    label = _text(told.get(semconv.GEN_AI_EVALUATION_SCORE_LABEL))
-    status = _text(told.get(semconv.SCORE_STATUS)) or "ok"
+def _score(name: str, attributes: Mapping[str, Any], at: int, kinds: _Kinds) -> ScorePart:
+    value = _number(attributes.get(semconv.GEN_AI_EVALUATION_SCORE_VALUE))
+    label = _text(attributes.get(semconv.GEN_AI_EVALUATION_SCORE_LABEL))
+    status = _text(attributes.get(semconv.SCORE_STATUS)) or "ok"
     if status == "undefined" and label == semconv.LABEL_NOT_APPLICABLE:
         label = None
     return ScorePart(
-        told=Value(at, value, status, label),
+        reported=Value(at, value, status, label),
         details=Details(
             at,
-            _kind(name, told, kinds),
-            lower=_number(told.get(semconv.SCORE_LOWER)),
-            upper=_number(told.get(semconv.SCORE_UPPER)),
-            error_type=_text(told.get(semconv.ERROR_TYPE)),
-            summary=_text(told.get(semconv.SCORE_SUMMARY), 4096),
-            explanation=_text(told.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 2**16),
-            items=_text(told.get(semconv.SCORE_ITEMS), 2**16),
-            judge_calls=_count(told.get(semconv.SCORE_JUDGE_CALLS)),
-            input_tokens=_count(told.get(semconv.SCORE_INPUT_TOKENS)),
-            output_tokens=_count(told.get(semconv.SCORE_OUTPUT_TOKENS)),
-            cache_hits=_count(told.get(semconv.SCORE_CACHE_HITS)),
-            cost=_money(told.get(semconv.SCORE_COST)),
-            asked_with=_rate(told.get(semconv.SCORE_ASKED_WITH)),
+            _kind(name, attributes, kinds),
+            lower=_number(attributes.get(semconv.SCORE_LOWER)),
+            upper=_number(attributes.get(semconv.SCORE_UPPER)),
+            error_type=_text(attributes.get(semconv.ERROR_TYPE)),
+            summary=_text(attributes.get(semconv.SCORE_SUMMARY), 4096),
+            explanation=_text(attributes.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 2**16),
+            items=_text(attributes.get(semconv.SCORE_ITEMS), 2**16),
+            judge_calls=_count(attributes.get(semconv.SCORE_JUDGE_CALLS)),
+            input_tokens=_count(attributes.get(semconv.SCORE_INPUT_TOKENS)),
+            output_tokens=_count(attributes.get(semconv.SCORE_OUTPUT_TOKENS)),
+            cache_hits=_count(attributes.get(semconv.SCORE_CACHE_HITS)),
+            cost=_money(attributes.get(semconv.SCORE_COST)),
+            asked_with=_rate(attributes.get(semconv.SCORE_ASKED_WITH)),
         ),
     )
 
 
-def _judge_selection(told: Mapping[str, Any]) -> str | None:
+def _judge_selection(attributes: Mapping[str, Any]) -> str | None:
     """Return how a request came to be judged; why a cascade asked for one score of it is another matter."""
-    return None if semconv.SCORE_ASKED_WITH in told else _text(told.get(semconv.SELECTION))
+    return (
+        None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
+    )
 
 
 def _is_judged(method: str, selection: Any) -> bool:
@@ -469,12 +477,12 @@ def _is_judged(method: str, selection: Any) -> bool:
     )
 
 
-def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
+def _scores(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     """Return the scores that stand on a span, which says little more than their values."""
     values: dict[str, float] = {}
     words: dict[str, str] = {}
     statuses: dict[str, str] = {}
-    for key, value in told.items():
+    for key, value in attributes.items():
         if key.startswith(semconv.SPAN_SCORE_PREFIX):
             number = _number(value)
             if number is not None:
@@ -483,14 +491,16 @@ def _scores(told: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
             words[key.removeprefix(semconv.SPAN_LABEL_PREFIX)] = value
         elif key.startswith(semconv.SPAN_STATUS_PREFIX) and isinstance(value, str):
             statuses[key.removeprefix(semconv.SPAN_STATUS_PREFIX)] = value
-    lacking = told.get(semconv.MISSING_SCORES)
+    lacking = attributes.get(semconv.MISSING_SCORES)
     for name in lacking if isinstance(lacking, list) else ():
         if isinstance(name, str):
             statuses.setdefault(name, "missing_input")
     names = [name for name in {**values, **words, **statuses} if 0 < len(name) <= MAX_NAME]
     names = names[:MAX_SCORES]
     return {
-        name: ScorePart(told=Value(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
+        name: ScorePart(
+            reported=Value(at, values.get(name), statuses.get(name, "ok"), words.get(name))
+        )
         for name in names
     }
 
@@ -500,15 +510,15 @@ def _money(value: Any) -> float | None:
     return number if number is not None and 0.0 <= number <= _MOST_MONEY else None
 
 
-def _alarms(told: Mapping[str, Any]) -> bool | None:
-    return True if told.get(semconv.ALARMS) is True else None
+def _alarms(attributes: Mapping[str, Any]) -> bool | None:
+    return True if attributes.get(semconv.ALARMS) is True else None
 
 
-def _segments(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parts that the application tells apart, as it names them."""
+def _segments(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the application's segments, as it names them."""
     found = {
         key.removeprefix(semconv.SPAN_SEGMENT_PREFIX): value
-        for key, value in told.items()
+        for key, value in attributes.items()
         if key.startswith(semconv.SPAN_SEGMENT_PREFIX)
         and isinstance(value, str)
         and 0 < len(value) <= MAX_SEGMENT_CHARS
@@ -520,16 +530,16 @@ def _segments(told: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _language(told: Mapping[str, Any]) -> str | None:
+def _language(attributes: Mapping[str, Any]) -> str | None:
     """Return the language of a request: as the application said, else as it is written."""
-    said = _text(told.get(semconv.SPAN_METADATA_PREFIX + "language"), 64)
-    text = told.get(semconv.INPUT_VALUE) or told.get(semconv.OUTPUT_VALUE)
+    said = _text(attributes.get(semconv.SPAN_METADATA_PREFIX + "language"), 64)
+    text = attributes.get(semconv.INPUT_VALUE) or attributes.get(semconv.OUTPUT_VALUE)
     return said or (language_of(text) if isinstance(text, str) and text else None)
 
 
-def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
+def _metadata(attributes: Mapping[str, Any]) -> dict[str, str | float]:
     found: dict[str, str | float] = {}
-    for key, value in told.items():
+    for key, value in attributes.items():
         if key.startswith(semconv.SPAN_METADATA_PREFIX):
             name = key.removeprefix(semconv.SPAN_METADATA_PREFIX)
             scalar = _text(value) if isinstance(value, str) else _number(value)
@@ -538,26 +548,26 @@ def _metadata(told: Mapping[str, Any]) -> dict[str, str | float]:
     return found
 
 
-def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
-    """Yield what a span of ours says was retrieved."""
+def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
+    """Yield what one of our own spans says was retrieved."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if (
         trace_id is None
         or span_id is None
-        or told.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OPERATION_RETRIEVAL
+        or attributes.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OPERATION_RETRIEVAL
     ):
         return
     documents: dict[int, dict[str, Any]] = {}
-    for key, value in told.items():
+    for key, value in attributes.items():
         found = _DOCUMENT.fullmatch(key)
         if found:
             documents.setdefault(int(found[1]), {})[found[2]] = value
     # A retrieval that says how the request ended is the whole request itself.
-    owner = span_id if semconv.REQUEST_STATUS in told else _id(span.parent_span_id, 8)
-    is_whole = semconv.RUN_ID in told
+    owner = span_id if semconv.REQUEST_STATUS in attributes else _id(span.parent_span_id, 8)
+    is_whole = semconv.RUN_ID in attributes
     at = _time(span.end_time_unix_nano) or _time(span.start_time_unix_nano) or 0
-    scores = {} if is_whole else _scores(told, at)
-    retriever = None if is_whole else _text(told.get(semconv.GEN_AI_DATA_SOURCE_ID))
+    scores = {} if is_whole else _scores(attributes, at)
+    retriever = None if is_whole else _text(attributes.get(semconv.GEN_AI_DATA_SOURCE_ID))
     if owner is not None and (documents or scores or retriever):
         yield StoredRetrieval(
             trace_id,
@@ -573,5 +583,5 @@ def _retrievals_of(span: Any, told: Mapping[str, Any]) -> Iterator[StoredRetriev
                 for _, one in sorted(documents.items())
             ),
             retriever,
-            {name: score.told for name, score in scores.items() if score.told is not None},
+            {name: score.reported for name, score in scores.items() if score.reported is not None},
         )

@@ -69,7 +69,7 @@ def one_request(
         "FROM request r LEFT JOIN text a ON a.id = r.answer WHERE r.id = ?",
         (number,),
     ).fetchone()
-    sample_rate, judge_sample_rate, selection, trace, span, told, question = chances
+    sample_rate, judge_sample_rate, selection, trace, span, stored_stages, question = chances
     (row,) = rows_of(database, [number], {})
     slot = row.at_ms // _SLOT_MS * _SLOT_MS
     means = {kind: mean for where, kind, mean in means_before(database, sums, slot, slot + _SLOT_MS)
@@ -90,7 +90,7 @@ def one_request(
     nothing_found = all(one.carried for one in contexts) and values.get("empty_retrieval") == 1.0
     marked = _marked(row.question, answer, contexts, nothing_found, refused)
     same = _same_question(database, row, question, deployed)
-    stages, documents = stages_of(told)
+    stages, documents = stages_of(stored_stages)
     gap = None if row.verdict in (None, "good") else gap_of(row.run_id)
     return RequestView(
         row=row,

@@ -1,6 +1,6 @@
-"""Requests as rows: what is told is put together with what was told before, within the writer's transaction.
+"""Requests as rows: merge new telemetry with what is stored, within the writer's transaction.
 
-All that is told at once is read and written together: over a network each statement costs a journey.
+A batch is read and written together: over a network each statement costs a round trip.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def segments_of(
     language: str | None,
     retriever: str | None,
     metadata: Mapping[str, Any],
-    told_apart: Mapping[str, str],
+    distinct: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the parts that a request belongs to, by name.
 
@@ -103,14 +103,14 @@ def segments_of(
         language: Of its question.
         retriever: What was searched.
         metadata: What was said of it: short texts name parts.
-        told_apart: The parts that its application tells apart.
+        distinct: The application's segments.
     """
     found = {
         f"metadata.{name}": value
         for name, value in metadata.items()
         if isinstance(value, str) and len(value) <= MAX_SEGMENT_CHARS
     }
-    found.update(told_apart)
+    found.update(distinct)
     if language:
         found["language"] = language
     if retriever:
@@ -133,7 +133,7 @@ def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
 
 
 class Rows:
-    """Writes what is told. For the one writer, within its transaction.
+    """Writes batches. For the one writer, within its transaction.
 
     Args:
         database: What is written with.
@@ -156,11 +156,11 @@ class Rows:
         self._forgotten = -1
         self._touched: set[int] = set()
 
-    def put(self, telling: Batch, now_ms: int) -> None:
-        """Keep what is told.
+    def put(self, batch: Batch, now_ms: int) -> None:
+        """Store a batch.
 
         Args:
-            telling: What it is.
+            batch: What was received.
             now_ms: When that is, for its age.
         """
         forgotten = self._names.count_forgotten()
@@ -168,9 +168,9 @@ class Rows:
             self.forget()
             self._forgotten = forgotten
         together: dict[str, list[RequestPart]] = {}
-        for part in telling.requests:
+        for part in batch.requests:
             together.setdefault(part.run_id, []).append(part)
-        loose = [found for found in telling.retrieved if found.scores or found.retriever]
+        loose = [found for found in batch.retrieved if found.scores or found.retriever]
         for part in self._put_loose(loose, now_ms):
             together.setdefault(part.run_id, []).append(part)
         kept = self._stored_rows(together)
@@ -178,9 +178,9 @@ class Rows:
         changes = self._changes(parts, kept)
         texts = self._texts(
             [text for change in changes for text in (change.whole.question, change.whole.answer)]
-            + [chunk.text for found in telling.retrieved for chunk in found.chunks]
+            + [chunk.text for found in batch.retrieved for chunk in found.chunks]
         )
-        self._put_chunks(telling.retrieved, texts, now_ms)
+        self._put_chunks(batch.retrieved, texts, now_ms)
         if changes:
             self._put_requests(changes, texts, now_ms)
 
@@ -225,7 +225,7 @@ class Rows:
     def _changes(
         self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]
     ) -> list[_Change]:
-        """Put what is told to what is kept, and to what retrievals told before; return what is new."""
+        """Merge parts with what is stored, and with what retrievals reported before; return what is new."""
         loose = self._loose([part.trace_id for part in parts])
         used: list[tuple[bytes, bytes]] = []
         changes: list[_Change] = []
@@ -234,10 +234,10 @@ class Rows:
             whole = part if known is None else known.part.merge(part)
             for place in {part.place, whole.place} - {None}:
                 where = _where(whole.trace_id, place)
-                told = None if where is None else loose.pop(where, None)
-                if where is not None and told is not None:
+                earlier = None if where is None else loose.pop(where, None)
+                if where is not None and earlier is not None:
                     used.append(where)
-                    whole = whole.merge(*(replace(each, run_id=part.run_id) for each in told))
+                    whole = whole.merge(*(replace(each, run_id=part.run_id) for each in earlier))
             if known is None or whole != known.part:
                 changes.append(_Change(whole, known))
         if used:
@@ -309,21 +309,27 @@ class Rows:
         return tuple([row[name] for name in _REQUEST])
 
     def _score_columns(self, score: ScorePart) -> tuple[Any, ...]:
-        told, details = score.told, score.details
+        reported, details = score.reported, score.details
         row: dict[str, Any] = dict.fromkeys(_SCORE)
-        if told:
-            row["value"], row["label"], row["told_ns"] = told.value, told.label, told.at_ns
-            row["status"] = self._names.of("score_status", told.status)
+        if reported:
+            row["value"], row["label"], row["told_ns"] = (
+                reported.value,
+                reported.label,
+                reported.at_ns,
+            )
+            row["status"] = self._names.of("score_status", reported.status)
         if details:
             row.update({name: getattr(details, name) for name in _DETAILS})
             row["error_type"] = self._names.of("error", details.error_type)
             row["kind"], kind = self._kind(details.kind)
-            row["turned"] = kind.turned(told.value if told and told.status == "ok" else None)
+            row["turned"] = kind.turned(
+                reported.value if reported and reported.status == "ok" else None
+            )
             row["details_ns"] = details.at_ns
         return tuple(row.values())
 
     def _put_loose(self, loose: Sequence[StoredRetrieval], now_ms: int) -> list[RequestPart]:
-        """Keep what retrievals tell of requests that they know by their spans alone.
+        """Keep what retrievals report of requests that they know by their spans alone.
 
         Returns:
             For each of these requests that has come before, a piece that says where it is.
@@ -358,16 +364,18 @@ class Rows:
     def _loose(
         self, trace_ids: Iterable[str | None]
     ) -> dict[tuple[bytes, bytes], list[RequestPart]]:
-        """Return what retrievals of these traces told before their requests came, by trace and span."""
+        """Return what retrievals of these traces reported before their requests came, by trace and span."""
         rows = self._database.among(
             "SELECT trace_id, owner, retriever, scores FROM loose WHERE trace_id IN (these)",
             [bytes.fromhex(one) for one in dict.fromkeys(trace_ids) if one is not None],
         )
         found: dict[tuple[bytes, bytes], list[RequestPart]] = {}
         for trace_id, owner, retriever, scores in rows:
-            told = {name: ScorePart(told=Value(*one)) for name, one in json.loads(scores).items()}
+            values = {
+                name: ScorePart(reported=Value(*one)) for name, one in json.loads(scores).items()
+            }
             found.setdefault((trace_id, owner), []).append(
-                RequestPart(run_id="", retriever=retriever, scores=told)
+                RequestPart(run_id="", retriever=retriever, scores=values)
             )
         return found
 
@@ -394,13 +402,13 @@ class Rows:
 
     def _score_part(self, *row: Any) -> ScorePart:
         known = dict(zip((*_SCORE, *_EVIDENCE), row, strict=True))
-        told = details = None
+        reported = details = None
         if known["told_ns"] is not None:
-            told = Value(known["told_ns"], known["value"], known["status"], known["label"])
+            reported = Value(known["told_ns"], known["value"], known["status"], known["label"])
         if known["details_ns"] is not None:
             more = {name: known[name] for name in (*_DETAILS, *_EVIDENCE)}
             details = Details(known["details_ns"], self._kind_at(known["kind"]), **more)
-        return ScorePart(told=told, details=details)
+        return ScorePart(reported=reported, details=details)
 
     def _kind(self, kind: Kind) -> tuple[int, Kind]:
         """Return the number of what a score is, and what it is kept as."""
@@ -443,7 +451,7 @@ class Rows:
         return kind
 
     def _texts(self, texts: Iterable[str | None]) -> dict[str, int]:
-        """Return the numbers of texts, each kept once however often it is told."""
+        """Return the numbers of texts, each stored once however often it comes."""
         digests = {
             blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(): text
             for text in dict.fromkeys(texts)

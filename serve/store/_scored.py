@@ -13,7 +13,7 @@ from ragmeter.quality.segments import UNKNOWN, Segments
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 from ._received import CARRIED, MAX_NAME, Batch, StoredRetrieval, home_of, version_of
-from ._stages import told_stages
+from ._stages import stages_text
 
 __all__ = ["from_scored_run"]
 
@@ -23,7 +23,7 @@ MAX_CHUNKS = 100
 
 
 def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Batch:
-    """Return what a scored request tells, with its texts."""
+    """Return what the store keeps of a scored request, with its texts."""
     run, sample = scored.run, scored.sample
     now = clock_ns()
     trace_id = None if run.trace_id is None else f"{run.trace_id:032x}"
@@ -66,7 +66,7 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
         environment=run.resource.get("deployment.environment.name")
         or run.resource.get("deployment.environment"),
         missing=",".join(missing_inputs(scored)) or None,
-        stages=told_stages(sample),
+        stages=stages_text(sample),
         metadata={
             clean(str(key), 128): clean(value) if isinstance(value, str) else float(value)
             for key, value in run.metadata.items()
@@ -113,7 +113,7 @@ def _text(text: str | None) -> str | None:
 def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
     judge = scored.judge if score.method == "llm" else None
     asked = score.judge_calls or score.input_tokens or score.output_tokens or score.cache_hits
-    told = Value(now, score.value, score.status, score.label and clean(score.label))
+    reported = Value(now, score.value, score.status, score.label and clean(score.label))
     details = Details(
         now,
         Kind(
@@ -141,4 +141,4 @@ def _score(scored: ScoredRun, score: Score, now: int) -> ScorePart:
         cost=judge.cost_of(score) if judge is not None and asked else None,
         asked_with=score.asked_with,
     )
-    return ScorePart(told=told, details=details)
+    return ScorePart(reported=reported, details=details)

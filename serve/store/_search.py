@@ -1,7 +1,7 @@
-"""A part that nobody tells apart, counted for whoever looks for it.
+"""Count the requests of a segment that has too many values to be distinguished, when it is asked for.
 
 Metadata of more values than people can look at is in no sums (`_names.py`), nor is a part by its short name,
-but its requests can be found all the same: what is said of them together is counted then, of these alone.
+but its requests can be found all the same: their sums are computed then, of these alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ragmeter.quality.segments import OTHER
 from ._cells import CellKey, Cells, GroupKey
 from ._database import Database
 from ._lists import where_of
-from ._names import ToldApart
+from ._names import DistinctSegments
 from .views import Filters
 
 __all__ = ["Parts", "with_part"]
@@ -24,7 +24,7 @@ Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
 
 
 def with_part(
-    database: Database, whole: Cells, parts: Parts, wanted: Filters, told_apart: ToldApart
+    database: Database, whole: Cells, parts: Parts, wanted: Filters, distinct: DistinctSegments
 ) -> tuple[Cells, Parts]:
     """Return sums with those of the part that is asked for, where they have none of it.
 
@@ -33,10 +33,10 @@ def with_part(
         whole: Of all the time.
         parts: Of stretches of it.
         wanted: What is asked for.
-        told_apart: The parts that are in both.
+        distinct: The parts that are in both.
     """
     segment = wanted.segment
-    if not segment or not parts or _is_in(segment, told_apart):
+    if not segment or not parts or _is_in(segment, distinct):
         return whole, parts
     condition, given = where_of(wanted, (parts[0][0], parts[-1][1]), database.has_word)
     found = database.execute(
@@ -51,7 +51,7 @@ def with_part(
         numbers = [number for at, number in found if began <= at < ended]
         cells = Cells()
         if numbers:
-            ours = Cells.of(database, numbers, ToldApart({}, frozenset()))
+            ours = Cells.of(database, numbers, DistinctSegments({}, frozenset()))
             cells.groups = {
                 GroupKey(*key[:2], segment): counts for key, counts in ours.groups.items()
             }
@@ -63,6 +63,6 @@ def with_part(
     return together, counted
 
 
-def _is_in(segment: str, told_apart: ToldApart) -> bool:
+def _is_in(segment: str, distinct: DistinctSegments) -> bool:
     name, _, value = segment.partition(":")
-    return value in told_apart.get(name, ()) or (name in told_apart.named and value == OTHER)
+    return value in distinct.get(name, ()) or (name in distinct.named and value == OTHER)

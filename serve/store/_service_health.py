@@ -30,7 +30,7 @@ from ._deployment_effects import (
     worst_first,
 )
 from ._lists import where_of
-from ._names import OWN_SEGMENTS, segments_told_apart
+from ._names import OWN_SEGMENTS, distinct_segments
 from ._overview import Selection, estimate_of
 from ._sums import Sums
 from .health_views import (
@@ -81,7 +81,7 @@ class ServiceHealth:
 
         Args:
             database: A connection that reads.
-            filters: What is looked at.
+            filters: Which requests count.
             bounds: When that is.
             by: What lanes are of; empty: services, and of one service its workflows.
 
@@ -90,7 +90,7 @@ class ServiceHealth:
         """
         by = by or ("service" if filters.service is None else "workflow")
         if by not in (
-            known := {"service", "workflow", *OWN_SEGMENTS, *segments_told_apart(database)}
+            known := {"service", "workflow", *OWN_SEGMENTS, *distinct_segments(database)}
         ):
             raise ValueError(f"by is one of {', '.join(sorted(known))}")
         from_ms, until_ms = bounds
@@ -293,7 +293,7 @@ def _questions(
     shares = {last: share(int(bad), int(n)) for _, bad, n, last in rows}
     order = sorted(shares, key=lambda last: -shares[last].bad * shares[last].lower)
     chosen = order[:MOST_QUESTIONS]
-    told = {
+    row_of = {
         row[0]: row
         for row in database.among(
             "SELECT r.id, q.body, q.hash, r.service, r.workflow, r.language, r.codes, r.at, r.trace_id, "
@@ -302,9 +302,9 @@ def _questions(
         )
     }
     for last in chosen:
-        if last not in told:
+        if last not in row_of:
             continue
-        _, body, key, service, workflow, language, codes, at, trace, span, run_id = told[last]
+        _, body, key, service, workflow, language, codes, at, trace, span, run_id = row_of[last]
         yield QuestionView(
             question=body,
             key=bytes(key).hex()[:16],

@@ -21,7 +21,7 @@ from ragmeter.quality.verdict_shares import SHARES
 from ._cells import Cells
 from ._database import Database
 from ._measured import settle
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._parts import Kind
 from ._rows import SLOT_MS, kinds_of
 
@@ -35,8 +35,8 @@ class ReceivedSlot(NamedTuple):
     """When they began, unix seconds."""
     sums: tuple[SlotSums, ...]
     """What was counted in them, by service, workflow, score and segment."""
-    self_telling: tuple[tuple[str, str], ...]
-    """Service and environment of those whose applications tell of changes themselves."""
+    self_reporting: tuple[tuple[str, str], ...]
+    """Service and environment of applications that notify of changes themselves."""
 
 
 def next_slot(database: Database, since: float, until: float) -> ReceivedSlot | None:
@@ -59,7 +59,7 @@ def next_slot(database: Database, since: float, until: float) -> ReceivedSlot | 
 
 def _slot(database: Database, began_ms: int) -> ReceivedSlot:
     came: dict[str, list[int]] = {}
-    self_telling: set[tuple[str, str]] = set()
+    self_reporting: set[tuple[str, str]] = set()
     for number, service, environment, alarms in database.execute(
         "SELECT id, coalesce(service, ''), coalesce(environment, ''), alarms FROM request "
         "WHERE received = 1 AND stored >= ? AND stored < ?",
@@ -67,20 +67,20 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
     ):
         came.setdefault(environment, []).append(number)
         if alarms:
-            self_telling.add((service, environment))
+            self_reporting.add((service, environment))
     at = began_ms / 1000
     only = _only(kinds_of(database).values())
-    told_apart = segments_told_apart(database).only_named()
+    distinct = distinct_segments(database).only_named()
     return ReceivedSlot(
         at,
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
             for counted in _all_sums(
-                Cells.of(database, numbers, told_apart, with_parts=True), environment, only
+                Cells.of(database, numbers, distinct, with_parts=True), environment, only
             )
         ),
-        tuple(sorted(self_telling)),
+        tuple(sorted(self_reporting)),
     )
 
 
@@ -128,7 +128,7 @@ def _verdicts(cells: Cells, environment: str) -> Iterator[QualitySums]:
 
 
 def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
-    """Yield the sums of each measurement, with requests that nobody measured if it is known whose they are."""
+    """Yield the sums of each measurement, with requests without a measurement where their judge is known."""
     for key, cell in sorted(settle(cells.scores.items()), key=itemgetter(0)):
         kind = cell.kind
         measurement = key.measurement or only.get(key.score, "")

@@ -15,7 +15,7 @@ from ragmeter.metrics import RagSample, RetrievedContext
 
 from ._evidence import Evidence
 
-__all__ = ["DocumentView", "StageView", "documents_of", "stages_of", "told_stages"]
+__all__ = ["DocumentView", "StageView", "documents_of", "stages_of", "stages_text"]
 
 MOST_DOCUMENTS = 100
 MOST_STAGES = 12
@@ -54,7 +54,7 @@ class DocumentView:
     """Whether a sentence of the answer rests on it; None: no texts are known, or the answer refuses."""
 
 
-def told_stages(sample: RagSample) -> str | None:
+def stages_text(sample: RagSample) -> str | None:
     """Return what is kept of the stages of a request, as JSON; None: none is known."""
     if not sample.stages:
         return None
@@ -92,11 +92,11 @@ def told_stages(sample: RagSample) -> str | None:
     return json.dumps([ids, stages])
 
 
-def stages_of(told: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentView, ...]]:
-    """Return the stages and the documents of what `told_stages` made."""
-    if not told:
+def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentView, ...]]:
+    """Return the stages and the documents of what `stages_text` made."""
+    if not text:
         return (), ()
-    ids, stages = json.loads(told)
+    ids, stages = json.loads(text)
     ranks: list[dict[int, int]] = [
         {place: rank for rank, place in enumerate(places or (), start=1)} for _, _, places in stages
     ]

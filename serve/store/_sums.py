@@ -1,7 +1,7 @@
 """The sums of any stretch of time, put together of what was added up already and of what was not.
 
 Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots and hours
-that have not changed since they were last looked at from memory, and the day before a page's time as one; the
+that have not changed since they were last read from memory, and the day before a page's time as one; the
 rest is counted.  So looking again at the last hour costs what came since.
 """
 
@@ -16,7 +16,7 @@ from ._cells import ALL, Cells, Keep
 from ._database import Database
 from ._forgetting import Known, known_names
 from ._keeping import HOUR_MS, SLOTS
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._rows import SLOT_MS
 
 __all__ = ["Sums"]
@@ -190,7 +190,7 @@ class Sums:
         return self._cached(
             ("slot", from_ms, until_ms, keep),
             tuple(row),
-            lambda: Cells.between(database, from_ms, until_ms, segments_told_apart(database), keep),
+            lambda: Cells.between(database, from_ms, until_ms, distinct_segments(database), keep),
         )
 
     @overload

@@ -63,7 +63,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def index_query(word: str) -> tuple[str, bool]:
-    """Return what the index is asked for a word, and whether its texts are to be looked at.
+    """Return the index's query for a word, and whether the texts must be compared.
 
     Several tokens may stand apart in a text. Empty: the index does not know such words.
     """

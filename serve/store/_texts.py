@@ -1,7 +1,7 @@
-"""Takes the texts out of what is told, before any of it is kept.
+"""Remove texts from telemetry before it is stored.
 
 What stays are names, ids, numbers and words of ragmeter's own.  The application's metadata stays, too:
-it is there to tell requests apart, and the application chose it for that.
+it is there to distinguish requests, and the application chose it for that.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ._received import Batch
 __all__ = ["without_texts"]
 
 
-def without_texts(telling: Batch) -> Batch:
+def without_texts(batch: Batch) -> Batch:
     """Return the same without questions, answers, chunks, and explanations that may quote them."""
     return Batch(
-        tuple(map(_request, telling.requests)),
+        tuple(map(_request, batch.requests)),
         tuple(
             found._replace(chunks=tuple(chunk._replace(text=None) for chunk in found.chunks))
-            for found in telling.retrieved
+            for found in batch.retrieved
         ),
     )
 
@@ -38,4 +38,4 @@ def _score(part: ScorePart) -> ScorePart:
     details = part.details
     if details is None or details.explanation == details.summary:
         return part
-    return ScorePart(told=part.told, details=details._replace(explanation=None))
+    return ScorePart(reported=part.reported, details=details._replace(explanation=None))

@@ -192,7 +192,7 @@ class QuestionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalView:
-    """One of the few things that are always looked at, over time."""
+    """One of the few series that are always shown."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
@@ -201,7 +201,7 @@ class SignalView:
     score: str
     """The score that it is the mean of."""
     now: Estimate
-    """Since the deployment that `HealthView.lead` tells of, else of the whole time."""
+    """Since the deployment that `HealthView.lead` is about, else of the whole time."""
     before: Estimate | None
     """Before that; None: there was none."""
     is_off: bool
@@ -225,7 +225,7 @@ class HealthView:
     deployments: tuple[DeploymentView, ...]
     """Within that time, the worst first."""
     lead: DeploymentView | None
-    """The one that made something worse, and most so; None: no one did."""
+    """The one that made something worse, and most so; None: none did."""
     parts: tuple[PartView, ...]
     """Where it is bad: values of the segment that sets them apart most; empty: none does."""
     questions: tuple[QuestionView, ...]

@@ -24,7 +24,7 @@ from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
 from ._measured import MeasuredScore, in_order
-from ._names import segments_told_apart
+from ._names import distinct_segments
 from ._novelty import SLACK_MS, Part, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_prefix
@@ -99,21 +99,21 @@ class Reader:
         with self._reading() as database:
             cells = self._sums.between(database, *self.bounds(wanted))
             chosen = Selection(cells, wanted, Objectives(self._objectives()))
-            return chosen.estimates(segments_told_apart(database))
+            return chosen.estimates(distinct_segments(database))
 
     def overview(self, filters: Filters | None = None, *, groups: bool = True) -> Overview:
         """Return everything of a stretch of time at a glance; without `groups`, `Overview.groups` is empty."""
         wanted = filters or Filters()
         from_ms, until_ms = self.bounds(wanted)
         with self._reading() as database:
-            told_apart = segments_told_apart(database)
+            distinct = distinct_segments(database)
             keep = Keep(frozenset({wanted.segment or ""}))
             together, parts = with_part(
                 database,
                 self._sums.between(database, from_ms, until_ms, ALL if groups else keep),
                 list(self._sums.parts(database, from_ms, until_ms, keep)),
                 wanted,
-                told_apart,
+                distinct,
             )
             objectives = Objectives(self._objectives())
             whole = Selection(together, wanted, objectives)
@@ -159,12 +159,12 @@ class Reader:
                 without_text=counts["without_text"],
                 scores=tuple(summaries[name] for name in reversed(first.values())),
                 others=tuple(one for name, one in summaries.items() if name != first[name.score]),
-                groups=whole.groups(told_apart, order) if groups else (),
+                groups=whole.groups(distinct, order) if groups else (),
                 judge=judge_use(counts),
                 dropped=_drop_counts(database, from_ms, until_ms, wanted.service),
                 services=whole.by_name("service"),
                 workflows=whole.by_name("workflow"),
-                segments=whole.segments(told_apart),
+                segments=whole.segments(distinct),
                 last_ms=_last_ms(database),
             )
 
@@ -178,7 +178,7 @@ class Reader:
         """Return how services are in a stretch of time.
 
         Args:
-            filters: What is looked at.
+            filters: Which requests count.
             by: What lanes are of: ``service``, ``workflow``, or a segment; empty: services, and of one its
                 workflows.
         """
@@ -198,7 +198,7 @@ class Reader:
         """
         since = max(0, int(change.since * 1000) - SLACK_MS)
         with self._reading() as database:
-            told_apart = segments_told_apart(database)
+            distinct = distinct_segments(database)
             earlier = self._sums.parts(database, max(0, since - _DAY_MS), since)
             later = self._sums.parts(database, since, max(since, self._now_ms() + SLOT_MS))
             found = new_in(
@@ -206,7 +206,7 @@ class Reader:
                 (Part(began, cells) for began, _, cells in later),
                 service=change.service,
                 workflow=change.workflow,
-                told_apart=told_apart,
+                distinct=distinct,
             )
         return replace(change, new=found)
 
@@ -218,8 +218,8 @@ class Reader:
         with self._reading() as database:
             keep = Keep(frozenset({wanted.segment or ""}))
             added = list(self._sums.parts(database, *self.bounds(wanted), keep))
-            told_apart = segments_told_apart(database)
-            _, parts = with_part(database, Cells(), added, wanted, told_apart)
+            distinct = distinct_segments(database)
+            _, parts = with_part(database, Cells(), added, wanted, distinct)
             return trends(
                 (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
             )
@@ -391,7 +391,7 @@ class Reader:
             return int(database.execute("SELECT number FROM revision").fetchone()[0])
 
     def bounds(self, filters: Filters) -> tuple[int, int]:
-        """Return the stretch of time that is looked at, in milliseconds; it may be empty."""
+        """Return the stretch of time, in milliseconds; it may be empty."""
         now = self._now_ms()
         end = now if filters.until_ms is None else filters.until_ms
         since = filters.since_ms

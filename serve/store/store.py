@@ -1,4 +1,4 @@
-"""`Store`: the one who writes. Everything that is told comes in here, and is kept before it is acknowledged.
+"""`Store`: the one writer. All telemetry comes in here, and is stored before it is acknowledged.
 
 Those who have something to write at the same time share one transaction, and each returns when it is
 committed.  So a sender that got its answer finds its requests after a kill; after a power cut the last moments
@@ -79,7 +79,7 @@ class StoreOptions:
     or_private: bool = False
     """Whether a private file is used where that one cannot be, and a line in the log says so."""
     texts: bool = True
-    """Whether questions, answers, chunks and explanations are kept where they are told."""
+    """Whether questions, answers, chunks and explanations are stored where they come."""
 
     @property
     def beside(self) -> Path | None:
@@ -110,7 +110,7 @@ class StoreState:
     """How the store is, as far as that is known without asking the database."""
 
     kind: str
-    """``file`` or ``postgresql``; not where it is, which is nobody's business."""
+    """``file`` or ``postgresql``; not where it is, which is private."""
     writable: bool
     """Whether the last write succeeded."""
     why: str | None
@@ -182,7 +182,7 @@ class Store:
         return self._home.shown
 
     def take(self, request: ExportRequest, received: ExportedRecords | None = None) -> int:
-        """Keep what ragmeter elsewhere tells in an export request; when this returns, it is kept.
+        """Store what ragmeter in other processes sends in an export request, before this returns.
 
         Args:
             request: It.
@@ -252,7 +252,7 @@ class Store:
         return Reader(self._home, self._clock, texts=self.options.texts)
 
     def claims(self) -> StoredClaims:
-        """Return what says which of all servers on this store tells of a change; it raises as `take`."""
+        """Return what decides which server on this store notifies of a change; raises as `take`."""
         return StoredClaims(self._small_change, self._clock)
 
     def decide_gap(self, gap: str, state: str) -> None:
@@ -271,7 +271,7 @@ class Store:
                 if not mine:
                     self._why["upkeep"] = None
                     return False
-                # Adding up takes its time, and nobody need wait for that.
+                # Adding up takes its time, and no request should wait for that.
                 summed = self._keeping.sum_hour(self._clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
@@ -305,7 +305,7 @@ class Store:
             )
 
     def state(self) -> StoreState:
-        """Return how it is; asks nobody, so it is said at once even where the database hangs."""
+        """Return its state; reads nothing, so it answers at once even where the database hangs."""
         return StoreState(
             kind="file" if self.options.url is None else "postgresql",
             writable=self._writable,
@@ -404,11 +404,11 @@ class Store:
         return [None] * len(pieces)
 
 
-def _join_batches(tellings: Iterable[Batch]) -> Batch:
-    told = list(tellings)
+def _join_batches(batches: Iterable[Batch]) -> Batch:
+    every = list(batches)
     return Batch(
-        tuple(part for one in told for part in one.requests),
-        tuple(found for one in told for found in one.retrieved),
+        tuple(part for one in every for part in one.requests),
+        tuple(found for one in every for found in one.retrieved),
     )
 
 

@@ -53,7 +53,7 @@ _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which requests are looked at."""
+    """Which requests count."""
 
     range_s: float = 3600.0
     """The last so many seconds before `until_ms`."""
@@ -99,7 +99,7 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary:
-    """One score over all requests that were looked at."""
+    """One score over all requests that count."""
 
     name: str
     """Its name."""
@@ -120,15 +120,15 @@ class ScoreSummary:
     statuses: Mapping[str, int]
     """Requests by `Score.status`."""
     usual: tuple[float, float] | None
-    """Between the 10th and the 90th percentile of the values before the time that is looked at, else within
+    """Between the 10th and the 90th percentile of the values before that time, else within
     it, rounded outwards to twentieths of the range; None: fewer than 20 values."""
     trend: tuple[TrendPoint, ...] = ()
     """How it went."""
     measurement: str = ""
     """Names the formula and the judge that it was measured by, a short hash: there is no mean over two of them.
-    Empty: nobody measured it."""
+    Empty: it was not measured."""
     judge: str = ""
-    """The model that judged; empty: none did, or it is not told."""
+    """The model that judged; empty: none did, or it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +184,9 @@ class JudgeOutage:
     requests: int
     """Requests with a judged score that failed."""
     models: tuple[str, ...]
-    """The models that were asked, as far as they are told."""
+    """The models that were asked, as far as they are known."""
     errors: Mapping[str, int]
-    """Requests by class of the error, the commonest first; where that is not told, by `Score.status`."""
+    """Requests by class of the error, the commonest first; where that is unknown, by `Score.status`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,7 @@ class RequestRow:
     duration_ms: float | None
     """How long it took."""
     service: str
-    """The service that it ran in; empty: not told."""
+    """The service that it ran in; empty: unknown."""
     workflow: str
     """Name of the chain, engine or workflow; empty: it has none."""
     framework: str | None
@@ -335,7 +335,7 @@ class ConversationView:
     """The requests of one conversation, session or thread, in order of time."""
 
     conversation_id: str
-    """Its id, as the application tells it."""
+    """Its id, as the application reports it."""
     service: str
     """The service it is with; empty: unknown."""
     workflow: str
@@ -347,7 +347,7 @@ class ConversationView:
     ended_bad: bool
     """Whether it ended, as far as is known, with its first bad turn, which was not its only one."""
     turns: tuple[TurnView, ...]
-    """Those of the time that is looked at."""
+    """Those of the chosen time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,9 +412,9 @@ class GapPage:
     gaps: tuple[GapView, ...]
     """Those with the most requests that went badly first."""
     n_bad: int
-    """Requests that went badly, of all that were looked at."""
+    """Requests that went badly, of all that count."""
     n_requests: int
-    """Requests that were looked at: those with a verdict."""
+    """Requests that count: those with a verdict."""
     without_topic: int
     """Bad ones whose questions have no topic word."""
     why_empty: str
@@ -466,7 +466,7 @@ class ScoreView:
     cost: float | None
     """What asking the judge for it cost, in the currency of its prices; None: not known, or not asked."""
     judge: str | None
-    """The model that judged; None: none did, or it is not told."""
+    """The model that judged; None: none did, or it is unknown."""
     endpoint: str | None
     """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     usual: tuple[float, float] | None
@@ -562,7 +562,7 @@ class Overview:
     judge: JudgeUse
     """What the judge was asked."""
     dropped: Mapping[str, int]
-    """Requests that applications captured and did not send, by reason, as they tell in ``ragmeter.dropped``."""
+    """Requests that applications captured and did not send, by reason, as ``ragmeter.dropped`` reports them."""
     services: Mapping[str, int] = field(default_factory=dict)
     """Requests by service."""
     workflows: Mapping[str, int] = field(default_factory=dict)

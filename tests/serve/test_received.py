@@ -253,7 +253,7 @@ def test_either_kind_of_store_counts_what_came_and_finds_it_by_the_parts_that_we
         Traffic(one(run_id="b", segments={"index_version": "8"}), "shop").send(kept, [0.0])
         reader = kept.reader()
         (slot,) = reader.received(0.0, weeks.now + 300.0)
-        assert slot.self_telling == (("shop", ""),)
+        assert slot.self_reporting == (("shop", ""),)
         assert {counted.segment: counted.sums["kd"] for _, counted in slot.sums} == {
             "": 3.0,
             "index_version:7": 2.0,
