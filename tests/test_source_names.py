@@ -22,8 +22,8 @@ SOURCES = sorted(
     if "__pycache__" not in path.parts
 )
 
-MOST_PARTICIPLES = 170  # the aim: 150
-MOST_SHARED_CLASS_NAMES = 54  # the aim: 20
+MOST_PARTICIPLES = 165  # the aim: 150
+MOST_SHARED_CLASS_NAMES = 20
 
 IRREGULAR = frozenset(
     "begun bound built cast chosen done drawn eaten fallen felt flown forgotten found frozen given gone"
@@ -43,7 +43,7 @@ DIALECT = re.compile(
 MOST_DIALECT = {  # the aim is 0, but for a person who tells another
     "core": 34,
     "cli": 91,
-    "serve": 537,
+    "serve": 170,
     "fleet": 52,
     "testing": 3,
     "adapters": 23,
