@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup fix check quick house test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel latest constraints docs coverage build clean ways
+.PHONY: help setup fix check quick house test demo bench bench-setup soak services pictures vendors search peers frameworks pythons wheel nightly latest constraints docs coverage build clean ways
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ pythons: ## The tests without a framework on the other Pythons, all of them
 
 wheel: ## Build what a release is made of, check it, and use it on every Python
 	bash .ci/wheel
+
+nightly: ## CI with the long form of each step; once a night
+	CI_LONG=1 bash .ci/run
 
 latest: ## What CI runs first, with the newest release of everything; once a week
 	CI_LATEST=1 CI_SKIP="docs wheel oldest services peers frameworks pythons" bash .ci/run
