@@ -1,4 +1,4 @@
-"""The terminal of every command: rich's, on which nothing of others moves the cursor or colours anything."""
+"""The terminal of every command: rich's, protected from control characters in printed data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Console", "say"]
 
 
 class Console(RichConsole):
-    """Prints; takes what rich's takes."""
+    """rich's console, with the same arguments."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield what is printed, with a sign in place of each character that cannot be seen."""
+        """Yield the output, with a visible sign in place of each invisible character."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(visible_text(text), style)
 
     def print_line(self, text: str, style: str = "") -> None:
-        """Print a line as it stands, whatever is in it and however narrow the terminal is."""
+        """Print a line verbatim: no markup, no wrapping."""
         self.print(Text(text, style), soft_wrap=True)
 
 

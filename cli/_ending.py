@@ -1,4 +1,4 @@
-"""How a command ends: an error as one line, an exit code, JSON on standard output. Used by every command."""
+"""Ends every command: one line for an error, an exit code, JSON on standard output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXIT_OUTPUT = 3
 
 @contextmanager
 def exit_with_line() -> Iterator[None]:
-    """Print an error of ours as one line and exit with code 2; after Ctrl-C with 130."""
+    """Print ragmeter's errors as one line and exit with code 2; after Ctrl-C with 130."""
     with interruptible():
         yield from _error_lines()
 
@@ -42,7 +42,7 @@ def exit_with_line() -> Iterator[None]:
 def _error_lines() -> Iterator[None]:
     try:
         yield
-        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not when Python ends
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, not when Python exits
     except KeyboardInterrupt:
         say(interrupted_line(), "yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -1,8 +1,8 @@
-"""Looks at the process it is begun in, and says at its end what becomes of the requests of that application.
+"""Examines the running application, and reports at its end what happens to its requests.
 
-Begun before a program's first line by ``ragmeter doctor APP.py``, or with the import of ragmeter where
-``RAGMETER_DOCTOR`` is set.  Until the end it only listens to what is logged: nothing is imported, wrapped or
-started that the application has not, and no handler is added.  The report goes to standard error.
+Begun before a program's first line by ``ragmeter doctor APP.py``, or with the import of ragmeter if
+``RAGMETER_DOCTOR`` is set.  Until the end it only counts log records: it imports, wraps and starts nothing, and
+adds no handler.  The report goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ said: dict[tuple[str, str], tuple[int, str]] = {}
 
 
 def begin() -> None:
-    """Examine this process from now on. Does nothing when that was begun."""
+    """Examine this process from now on. Does nothing if already begun."""
     if _begun:
         return
     _begun.append(os.getpid())
-    # First in, last out: whatever else ends with the process has ended by then.
+    # First in, last out: all other exit functions have run by then.
     atexit.register(_report)
     make = logging.getLogRecordFactory()
 

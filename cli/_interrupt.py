@@ -1,10 +1,9 @@
-"""What Ctrl-C does to a command: whatever loop over a user's data runs is left at once, with exit status 130.
+"""Makes Ctrl-C end any command at once, with exit status 130.
 
-`explained` runs every command inside `interruptible`, so no loop needs a stop of its own.  asyncio would take
-the first SIGINT as a wish for the next wait, which a loop of computed metrics never reaches.  What must not
-be torn, a line or a part of a file, is written inside `whole`.  Where the end takes longer than `END_S`
-(processes of Ray, a metric in C code), or after a second Ctrl-C, the process ends as it is: what is
-finished stands in its file.
+`exit_with_line` runs every command inside `interruptible`, so no loop needs its own stop.  asyncio would
+defer the first SIGINT to the next await, which a loop of computed metrics never reaches.  Writes that must be
+complete, a line or a part of a file, run inside `whole`.  If leaving takes longer than `END_S` (processes of
+Ray, a metric in C code), or after a second Ctrl-C, the process exits: finished work is in its file.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ __all__ = ["EXIT_INTERRUPTED", "interrupted_line", "interruptible", "resumable",
 
 EXIT_INTERRUPTED = 130
 END_S = 0.7
-"""Seconds for leaving: files closed, connections, processes of others."""
+"""Seconds to close files, connections and child processes."""
 WRITE_S = 10.0
-"""Seconds for what is being written at that moment."""
+"""Seconds to finish a write in progress."""
 _INTERRUPT = bytes([signal.SIGINT])
 _running: _Interrupt | None = None
-_says: list[str] = []
+_hints: list[str] = []
 
 
 class _Interrupt:
-    """SIGINT as an exception, and a thread that ends the process where that does not come through."""
+    """Raises SIGINT as an exception; a thread ends the process if that does not get through."""
 
     def __init__(self) -> None:
         self.writing = 0
@@ -41,18 +40,18 @@ class _Interrupt:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before = signal.signal(signal.SIGINT, self._raise)
-        # Told by the system, also while the main thread is in C code and no handler runs.
+        # The system writes here also while the main thread is in C code and no handler runs.
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="ragmeter-interrupt", daemon=True)
         self._thread.start()
         fork.forget(self._leave)
 
     def _leave(self) -> None:
-        """Tell the parent nothing of what a forked child is sent."""
+        """Keep signals to a forked child from waking the parent's thread."""
         signal.set_wakeup_fd(-1)
 
     def close(self) -> None:
-        """Leave SIGINT to whoever had it."""
+        """Restore the previous handler of SIGINT."""
         self._ended = True
         signal.set_wakeup_fd(self._fd_before)
         if signal.getsignal(signal.SIGINT) == self._raise:
@@ -66,7 +65,7 @@ class _Interrupt:
         del number, frame
         if self.writing:
             self.waits = True
-        elif not self._raised:  # a second one is the thread's business
+        elif not self._raised:  # the thread handles a second one
             self._raised = True
             raise KeyboardInterrupt
 
@@ -77,7 +76,7 @@ class _Interrupt:
         for patience in (END_S, WRITE_S):
             readable, _, _ = select.select([self._read], [], [], patience)
             if self._ended or signal.getsignal(signal.SIGINT) != self._raise:
-                return  # somebody else ends this process in a way of their own
+                return  # another handler ends this process
             if readable or not self.writing:
                 break
         shown = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides the cursor
@@ -90,8 +89,8 @@ class _Interrupt:
 def interruptible() -> Iterator[None]:
     """Run a block that Ctrl-C ends with KeyboardInterrupt, wherever it is; the process then has `END_S`.
 
-    In another thread than the main one, where nobody may handle signals, and inside another such block it does
-    nothing.  Whoever started this process with SIGINT ignored has it ignored.
+    Does nothing outside the main thread, where signals cannot be handled, and inside another such block.  If
+    the process was started with SIGINT ignored, it stays ignored.
     """
     global _running  # noqa: PLW0603 -- signals are the process's
     if (
@@ -111,7 +110,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Run a short block, which writes something, to its end; an interrupt comes after it."""
+    """Run a short block that writes to its end; an interrupt is raised after it."""
     found = _running
     if found is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -127,12 +126,12 @@ def whole() -> Iterator[None]:
 
 @contextmanager
 def resumable(line: str) -> Iterator[None]:
-    """Run a block; if it is interrupted, ``interrupted; <line>`` is what the command says."""
-    _says.append(line)
+    """Run a block; if it is interrupted, the command prints ``interrupted; <line>``."""
+    _hints.append(line)
     yield
-    _says.remove(line)  # after an interrupt it is still to be said
+    _hints.remove(line)  # not after an interrupt: the line is still to be printed
 
 
 def interrupted_line() -> str:
-    """Return what is said of an interrupt: where what is finished stands, and how to go on."""
-    return f"interrupted{'; ' + _says[-1] if _says else ''}"
+    """Return the message about an interrupt: where finished work is, and how to resume."""
+    return f"interrupted{'; ' + _hints[-1] if _hints else ''}"

@@ -1,6 +1,6 @@
-"""One question to a judge before anything is asked of it: whether address, key and model are right.
+"""A test question to a judge before its first use: whether address, key and model are right.
 
-The question is ours, so what the endpoint says may be shown in its own words, but for the key.
+The question has no user's text, so the endpoint's answer may be quoted, except for the key.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _KEY_LIKE = re.compile(
 
 
 def fix_of(error_type: str | None, *, key: str, model: str, url: str) -> str:
-    """Return what to do about a failure, where key, model and address are set under these names."""
+    """Return the fix for a failure, with the names under which key, model and address are set."""
     return _FIXES.get(error_type or "", "see the message").format(key=key, model=model, url=url)
 
 
 def tiny_sample(number: int = 0) -> RagSample:
-    """Return a harmless sample; another `number` is another question, which no cache knows."""
+    """Return a harmless sample; each `number` is a new question, which no cache holds."""
     often = "How often is the tide high" + "?" * (number + 1)
     tide = (RetrievedContext(text="The tide is high twice a day."),)
     return RagSample(question=often, contexts=tide)
@@ -59,7 +59,7 @@ async def ask_first(judge: Judge, key: str) -> None:
         key: The variable that holds its key.
 
     Raises:
-        ConfigurationError: It will not answer; says what was asked where, the answer, and what mends it.
+        ConfigurationError: It will not answer; names the request, the answer and the fix.
     """
     if not isinstance(judge, OpenAIJudge):
         return

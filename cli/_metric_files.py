@@ -1,6 +1,6 @@
-"""Metrics of one's own on the command line: ``my_metrics.py:short_answer`` is what that file calls so.
+"""Users' own metrics on the command line: ``my_metrics.py:short_answer`` is an object of that file.
 
-The file is imported as a program beside it would import it, so that processes that score can do the same.
+The file is imported as a program beside it would import it, so that scoring processes can do the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["metrics_named"]
 
 
 def metrics_named(text: str | None) -> list[str | Metric]:
-    """Return what ``--metrics`` names: presets, metrics, and objects of files as ``FILE.py:NAME``.
+    """Return the metrics that ``--metrics`` names: presets, metrics, and objects as ``FILE.py:NAME``.
 
     Raises:
         ConfigurationError: A file cannot be imported, or has no such metric.
@@ -67,7 +67,7 @@ def _module(path: Path, given_as: str) -> ModuleType:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([inherited] if inherited else [])])
     try:
         return import_module(path.stem)
-    except Exception as error:  # noqa: BLE001 -- whatever the file does
+    except Exception as error:  # noqa: BLE001 -- the file may raise anything
         raise ConfigurationError(
             f"{given_as}: {path.name} cannot be imported: {type(error).__name__}: {error}"
         ) from None

@@ -1,7 +1,7 @@
 """``ragmeter metrics NAME``: one metric on a page, with its formula, an example, thresholds and source.
 
-What a metric says of itself is its docstring; the example is that of ``docs/metrics.md``, scored here and
-now; the thresholds are those of the verdict.  Called by `app`.
+The description is the metric's docstring; the example is that of ``docs/metrics.md``, scored now; the
+thresholds are those of the verdict.  Called by `app`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ EXAMPLE = RagSample(
 
 @dataclass(frozen=True, slots=True)
 class MetricPage:
-    """What there is to say of one metric."""
+    """The content of a metric's page."""
 
     name: str
     """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
@@ -97,10 +97,10 @@ class MetricPage:
 
 
 def metric_page(name: str) -> MetricPage:
-    """Return the page of a metric, asked for by its name or by that of one of its scores.
+    """Return the page of a metric, by its name or that of one of its scores.
 
     Raises:
-        UnknownMetricError: Neither has that name; says which are near.
+        UnknownMetricError: Neither has that name; suggests similar ones.
     """
     metric = metric_with(name)
     meaning = said_of(metric)
@@ -115,7 +115,7 @@ def metric_page(name: str) -> MetricPage:
 
 
 def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
-    """Return what the verdict makes of the values of these scores, in words; empty: nothing."""
+    """Return in words how the verdict uses the values of these scores; empty: not at all."""
     rules = VerdictRules()
     support = (
         f"below {rules.unsupported_below:g}: bad (unsupported_answer); below "

@@ -66,10 +66,10 @@ ToolSeparatorOption: TypeAlias = Annotated[
 def retrieval_rules(
     tools: Sequence[str] | None, spans: Sequence[str] | None, separator: str | None
 ) -> list[RetrievalTool]:
-    """Return what the options for tools and spans say.
+    """Return the retrieval rules that the options for tools and spans set.
 
     Raises:
-        ConfigurationError: A rule is none, or the separator belongs to nothing.
+        ConfigurationError: A rule is invalid, or the separator is given without a rule.
     """
     from ragmeter.adapters.reading.results import as_tools  # noqa: PLC0415 -- --help needs none of it
 

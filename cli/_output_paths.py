@@ -1,4 +1,4 @@
-"""Where a command may write: nothing of the user's is overwritten, typos are found before a judge is paid."""
+"""Checks a command's output paths: no data is overwritten, and typos show before a judge is paid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check_output_paths"]
 
 
 def check_output_paths(data: Path, **outputs: Path | None) -> None:
-    """Check the files that a run over `data` is to write, by the names of their options.
+    """Check the output files of a run over `data`, by the names of their options.
 
     Raises:
         ConfigurationError: Two of them are one file, one is the data set, or its folder does not exist

@@ -35,7 +35,7 @@ LINE_EVERY_S = 5.0
 """Without a terminal: a line at least this often, in seconds, besides first, every tenth and last."""
 LINE_AFTER_S = 1.0
 """A tenth that comes sooner than this after the last line has none."""
-TOLD_AFTER_S, TOLD_AFTER = 10.0, 32
+ESTIMATE_AFTER_S, ESTIMATE_AFTER = 10.0, 32
 """An estimate comes after a tenth of the steps, or after so many seconds and steps."""
 
 
@@ -74,7 +74,7 @@ def progress(label: str, total: int, console: Console | None = None) -> Iterator
 
 
 def judge_note(spent: JudgeStats) -> str:
-    """Return what stands beside the progress: what the judge has done; nothing where nothing was asked."""
+    """Return the note beside the progress: the judge's work so far; empty without a judge."""
     if not spent.calls and not spent.cache_hits:
         return ""
     failed = sum(spent.errors.values())
@@ -87,7 +87,7 @@ def judge_note(spent: JudgeStats) -> str:
 
 @contextmanager
 def waiting(label: str) -> Iterator[Callable[[str], None]]:
-    """Show that something without known steps goes on; yield the function that says how far it is."""
+    """Show progress without known steps; yield the function that sets the note."""
     screen = Console(stderr=True)
     if screen.is_terminal:
         with screen.status(label) as status:
@@ -121,14 +121,14 @@ class _Lines:
         )
 
     def _estimate(self, took_s: float) -> str:
-        """Return the rate and the seconds left, once they can be told.
+        """Return the rate and the seconds left, once they can be estimated.
 
-        The first step has its warming up, and those beside it have not ended yet: it says nothing.
+        The first step includes the warm-up, and concurrent ones have not ended: it gives no estimate.
         """
-        told = self._done * 10 >= self._total or (
-            took_s >= TOLD_AFTER_S and self._done >= TOLD_AFTER
+        ready = self._done * 10 >= self._total or (
+            took_s >= ESTIMATE_AFTER_S and self._done >= ESTIMATE_AFTER
         )
-        if self._done == 1 or not told:
+        if self._done == 1 or not ready:
             return ""
         rate = self._done / max(took_s, 1e-6)
         return f", {rate:.1f}/s, {(self._total - self._done) / rate:.0f} s left"

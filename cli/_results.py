@@ -1,7 +1,7 @@
 """Requests with the scores that a judge gave them, read for `ragmeter label` and `ragmeter agreement`.
 
-Reads what `ragmeter evaluate --out` and `JsonlExporter` wrote, and data sets without any scores.  Texts
-are not kept: who needs those of a few requests asks for them by line.
+Reads the files of `ragmeter evaluate --out` and `JsonlExporter`, and data sets without scores.  Texts are not
+kept in memory; `samples_at` reads those of a few requests by line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXTS = ("question", "contexts", "answer")
 
 @dataclass(frozen=True, slots=True)
 class JudgedValue:
-    """What the judge said of one request, by one score."""
+    """The judge's value of one score of a request."""
 
     value: float | None
     """0 to 1, whatever the score's range; None: it has no value."""
@@ -63,7 +63,7 @@ class ScoredRequest:
     """Its word; empty: none."""
 
     def probability_of(self, score: str) -> float:
-        """Return with which probability it was chosen to be judged, and a cascade asked for this score."""
+        """Return the probability that it was sampled for the judge and that a cascade asked for this score."""
         found = self.scores.get(score)
         return self.probability * (1.0 if found is None else found.asked_with)
 
@@ -180,7 +180,7 @@ def _word(fields: Mapping[str, Any]) -> str:
 
 
 def place_of(request: str) -> float:
-    """Return where a request stands among those that are drawn to be labelled, 0 to 1."""
+    """Return a request's place in the order of drawing for labels, 0 to 1."""
     return place("label", None, request) / _SPACE
 
 

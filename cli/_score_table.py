@@ -67,7 +67,7 @@ def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
 
 
 def legend(cells: Iterable[Text], *, colours: bool) -> str:
-    """Return what the words and, where they show, the `colours` in `cells` mean, of those that are there."""
+    """Return the meaning of the words and, where they show, the `colours` that occur in `cells`."""
     seen = list(cells)
     plain = {cell.plain for cell in seen}
     styles = {str(cell.style) for cell in seen if colours}
@@ -131,7 +131,7 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
 
 
 def summary_caption(summaries: Sequence[ScoreSummary], *, width: int = 80) -> str:
-    """Return what the words in `summary_table` with intervals mean, and which inputs were not given."""
+    """Return the meaning of the words in `summary_table` with intervals, and the inputs that were missing."""
     said = ["95 % CI: interval of the mean."] if width >= NARROWEST else []
     if width >= NARROW:
         said.append("no value: by status, never counted as 0.")

@@ -39,7 +39,7 @@ _SECRETS = frozenset({"webhook"})
 
 
 def load_configuration(context: typer.Context, path: Path | None) -> Path | None:
-    """Take from the file what neither an option nor a variable says: the callback of ``--config``."""
+    """Take from the file what neither an option nor a variable sets: the callback of ``--config``."""
     if path is not None:
         with exit_with_line():
             table = _read(path)
@@ -52,7 +52,7 @@ def load_configuration(context: typer.Context, path: Path | None) -> Path | None
 
 
 def drop_contradicted(context: typer.Context) -> None:
-    """Forget what the file says where an option that was typed contradicts it."""
+    """Drop entries of the file that contradict an option on the command line."""
     for typed, filed in (("spool", "no_spool"), ("no_spool", "spool"), ("store", "no_store")):
         sources = [getattr(context.get_parameter_source(one), "name", "") for one in (typed, filed)]
         if sources == ["COMMANDLINE", "DEFAULT_MAP"]:
@@ -60,7 +60,7 @@ def drop_contradicted(context: typer.Context) -> None:
 
 
 def configuration_lines(context: typer.Context) -> Iterator[str]:
-    """Yield what holds, as such a file. No secret is in it: that there is one is said."""
+    """Yield the settings in force as lines of such a file; secrets are masked."""
     from ragmeter.settings.config import Settings, read_settings  # noqa: PLC0415 -- only where it is asked for
 
     for name, value in context.params.items():
@@ -115,7 +115,7 @@ def _options(context: typer.Context, path: Path, table: Mapping[str, Any]) -> di
 
 
 def _set_variables(path: Path, settings: Mapping[str, Any]) -> None:
-    """Have settings hold in this process, as their variables would, where these are not set."""
+    """Set the variables of these settings in this process, unless they are set."""
     from ragmeter.settings.config import PREFIX, Settings, variable_of  # noqa: PLC0415 -- as above
 
     for name, value in settings.items():
@@ -169,5 +169,5 @@ def _line(name: str, value: Any, *, is_secret: bool) -> Iterator[str]:
 
 
 def _may_hold_a_secret(value: object) -> bool:
-    """Return whether it is an address with more in it than where something is."""
+    """Return whether a value is an address that carries more than a host and a path."""
     return isinstance(value, str) and "://" in value and any(mark in value for mark in "@?")

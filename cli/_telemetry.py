@@ -1,7 +1,7 @@
-"""An OpenTelemetry SDK of the command line's own: keeps everything in memory and can send it to a backend.
+"""The command line's own OpenTelemetry SDK: keeps telemetry in memory and can send it to a backend.
 
-The command line is the one part of ragmeter that brings an SDK along, because here it is the
-application.  Nothing is registered globally.  Used by `demo` and `doctor`.
+Only the command line brings an SDK, because here ragmeter is the application.  Nothing is registered
+globally.  Used by `demo` and `doctor`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CollectedTelemetry:
 
 
 class LocalTelemetry:
-    """Three SDK providers that keep what they are given.
+    """Three SDK providers that keep their telemetry in memory.
 
     Args:
         service_name: The ``service.name`` of all they emit.
@@ -116,7 +116,7 @@ class LocalTelemetry:
 
 @dataclass(frozen=True, slots=True)
 class SignalDelivery:
-    """What became of one signal."""
+    """The outcome of sending one signal."""
 
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
@@ -138,7 +138,7 @@ def send(
     *,
     full_address: bool = False,
 ) -> list[SignalDelivery]:
-    """Send `collected` to an OTLP endpoint, all signals at once, and return what it said to each.
+    """Send `collected` to an OTLP endpoint, all signals at once, and return its answer to each.
 
     Args:
         collected: What to send.
@@ -230,7 +230,7 @@ def sending_providers(
 
 
 def _unreachable(url: str) -> str | None:
-    """Return why nothing listens at `url`, or None; the exporters would retry for seconds and not say it.
+    """Return why nothing listens at `url`, or None; the exporters would retry for seconds, in silence.
 
     Not tried behind a proxy, which may reach what this process cannot.
     """
@@ -267,7 +267,7 @@ def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = Non
         options["headers"] = {"authorization": f"Bearer {token}"}
     if protocol == "grpc":
         options["insecure"] = endpoint.startswith("http://")
-    else:  # a redirect is not taken for a yes, and is told by its status
+    else:  # a redirect is no success; report its status
         options["session"] = own_session()
     return kind(**options)
 
@@ -283,7 +283,7 @@ class _Remember(logging.Handler):
 
 @contextmanager
 def _messages() -> Iterator[Callable[[int], str]]:
-    """Keep what the OTLP exporters log, by thread, instead of printing it."""
+    """Collect the OTLP exporters' log messages by thread instead of printing them."""
     remember = _Remember()
     logger = logging.getLogger("opentelemetry.exporter.otlp")
     propagate = logger.propagate

@@ -44,7 +44,7 @@ __all__ = ["app"]
 EXIT_OF = {"pass": 0, "fail": EXIT_FAILED, "inconclusive": 4, "blocked": 5}
 """By what `evaluate` decided."""
 KEY_VARIABLE = "OPENAI_API_KEY"
-"""Where a judge's key is looked for, if nothing else is said."""
+"""The default variable of a judge's key."""
 
 app = typer.Typer(
     name="ragmeter",
@@ -526,7 +526,7 @@ def doctor(
         list[str] | None,
         typer.Argument(
             metavar="[APP.py | module:function | COMMAND] [ARGS]...",
-            help="Run this unchanged, and say at its end what becomes of its requests.",
+            help="Run this unchanged, and report at its end what happens to its requests.",
             show_default=False,
         ),
     ] = None,
@@ -564,7 +564,7 @@ def doctor(
             if otlp is not None or no_judge or chunks is not None or as_json:
                 raise ConfigurationError(
                     "--otlp, --no-judge, --chunks and --json are for the environment; what a program "
-                    "sends, and where, is looked at in the program"
+                    "sends, and where, is examined in the program"
                 )
             command = program_command(program[0], program[1:])
             begun = "ragmeter.cli._examination:begin"

@@ -26,7 +26,7 @@ def worker(
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="How many score; as many as cores, unless told."),
+        typer.Option(min=1, max=256, help="How many score; by default as many as cores."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Score what waits, and end.")] = False,
     require_export: Annotated[

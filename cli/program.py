@@ -1,12 +1,12 @@
-"""Runs a user's program unchanged, with something of ours begun before its first line.
+"""Runs a user's program unchanged, after calling one function before its first line.
 
-The program takes this process over: process id, signals, terminal, output and exit status are its own,
-as without us.  What is to be begun is a function of no arguments, named ``module:function``; `startup` calls
-it in that process, and in Python processes that it starts.  Nothing is printed here.
+The program replaces this process: process id, signals, terminal, output and exit status are its own.  The
+function takes no arguments and is named ``module:function``; `startup` calls it in that process, and in Python
+processes that it starts.  Nothing is printed here.
 
-Run in our process (`runpy`) the program would find modules loaded, another ``__main__`` and our frames; run as
-a child, signals and terminal would have to be passed on.  At its end no module may be imported that starts
-threads or registers exit functions, the SDK's among them.  A program that is killed says nothing.
+In our process (`runpy`) the program would see loaded modules, another ``__main__`` and our frames; as a child,
+it would need signals and terminal passed on.  At its end no module may be imported that starts threads or
+registers exit functions, such as the SDK's.  A killed program gets no report.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def program_command(target: str, arguments: Sequence[str] = ()) -> list[str]:
     Args:
         target: A Python file, a folder or archive with ``__main__.py``; a function of no arguments as
             ``module:function``, which may be asynchronous; or a command such as ``uvicorn``.
-        arguments: What the program is given.
+        arguments: The program's arguments.
 
     Raises:
         ConfigurationError: There is no such program.
@@ -74,11 +74,11 @@ def program_command(target: str, arguments: Sequence[str] = ()) -> list[str]:
 def become_program(
     command: Sequence[str], startup: str, environment: Mapping[str, str] | None = None
 ) -> NoReturn:
-    """End what this process does, and go on as the program.
+    """Replace this process by the program.
 
     Args:
         command: What `program_command` returned.
-        startup: What is begun before the program's first line, as ``module:function``.
+        startup: The function to call before the program's first line, as ``module:function``.
         environment: Variables to set for it.
 
     Raises:
@@ -91,7 +91,7 @@ def become_program(
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     try:
-        if sys.platform == "win32":  # where no process can become another program
+        if sys.platform == "win32":  # where a process cannot be replaced
             sys.exit(subprocess.call(command, env=given))  # noqa: S603 -- the user's own command
         os.execve(command[0], list(command), given)  # noqa: S606 -- likewise
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``ragmeter serve``: runs the server until it is told to end, and says what became of what it received."""
+"""``ragmeter serve``: run the server until a signal ends it, then report what happened to all it received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragmeter.serve.store import StoreOptions
 __all__ = ["kafka_options", "run_server", "store_options", "summary"]
 
 EXIT_INTERRUPTED = 130
-_ALWAYS_TOLD = ("exports", "spans", "requests")
+_ALWAYS_REPORTED = ("exports", "spans", "requests")
 _OVERTIME_S = 5.0
 """Seconds beyond the time to drain after which the process ends come what may."""
 
@@ -33,16 +33,16 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         Whether everything that was received was scored and sent.
     """
     ending = False
-    # A lock and not an event: one that is set in a signal handler may wait for the code it interrupts.
-    told = threading.Lock()
-    told.acquire()
+    # A lock, not an event: setting an event in a signal handler may wait for the code that it interrupts.
+    running = threading.Lock()
+    running.acquire()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal ending
         if ending:
             os._exit(EXIT_INTERRUPTED)
         ending = True
-        told.release()
+        running.release()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
@@ -57,7 +57,7 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         say(f"ragmeter serve: senders and browsers need the token: {server.url}")
     if server.view_url is not None:
         say(f"ragmeter serve: for those who only look: {server.view_url}")
-    told.acquire()
+    running.acquire()
     say(f"ragmeter serve: draining, at most {server.options.drain_timeout_s:g} s")
     watchdog = threading.Timer(
         server.options.drain_timeout_s + _OVERTIME_S, os._exit, args=(EXIT_INTERRUPTED,)
@@ -85,15 +85,15 @@ def store_options(
     keep_service: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> StoreOptions:
-    """Return where and how long requests are kept.
+    """Return the options of the request store.
 
     Args:
-        where: The file, or the address of a database; None: as ``RAGMETER_SERVE_STORE`` says, which no list of
-            processes shows, else a file in the user's state folder, or a private one where that cannot be used.
-        keep: How long, e.g. ``7d``.
-        max_size: How much, e.g. ``1GB``.
-        texts: Whether texts are.
-        keep_service: For services how long, if not as long as others, e.g. ``shop=30d``.
+        where: The file, or the address of a database; None: ``RAGMETER_SERVE_STORE``, which unlike an argument
+            stays out of process lists, else a file in the user's state folder, or a private one.
+        keep: Retention, e.g. ``7d``.
+        max_size: Largest size, e.g. ``1GB``.
+        texts: Whether texts are stored.
+        keep_service: Retention of single services, e.g. ``shop=30d``.
         environ: The environment's variables.
 
     Raises:
@@ -117,7 +117,7 @@ def store_options(
 def kafka_options(
     servers: str | None, topic: str, group: str, config: Path | None
 ) -> KafkaOptions | None:
-    """Return what is read of which brokers; None: nothing.
+    """Return the brokers and the topic to read; None: no Kafka.
 
     Raises:
         ConfigurationError: The file cannot be read, or one of them makes no sense.
@@ -137,33 +137,32 @@ def _state_folder(environ: Mapping[str, str]) -> Path:
     return Path.home() / ".local" / "state"
 
 
-def _amount(option: str, said: str, units: Mapping[str, float], example: str) -> float:
-    number = said.strip().lower().rstrip("abcdefghijklmnopqrstuvwxyz").strip()
-    unit = said.strip().lower().removeprefix(number).strip()
+def _amount(option: str, value: str, units: Mapping[str, float], example: str) -> float:
+    number = value.strip().lower().rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    unit = value.strip().lower().removeprefix(number).strip()
     try:
         amount = float(number) * units[unit]
     except (ValueError, KeyError):
         amount = 0.0
     if not 0 < amount < float("inf"):
-        known = ", ".join(units)
         raise ConfigurationError(
-            f"{option} is {said!r}; write for example {example} (units: {known})"
+            f"{option} is {value!r}; write for example {example} (units: {', '.join(units)})"
         )
     return amount
 
 
-def _of_service(said: str) -> tuple[str, float]:
-    name, _, time = said.rpartition("=")
+def _of_service(value: str) -> tuple[str, float]:
+    name, _, time = value.rpartition("=")
     if not name.strip():
-        raise ConfigurationError(f"--keep-service is {said!r}; write for example shop=30d")
+        raise ConfigurationError(f"--keep-service is {value!r}; write for example shop=30d")
     return name.strip(), _amount("--keep-service", time, _SECONDS, "shop=30d")
 
 
 def summary(stats: Mapping[str, Mapping[str, int]]) -> str:
-    """Return what was received and what became of it, in one line."""
+    """Return what was received and how it ended, in one line."""
     parts: list[str] = []
     for name, counts in stats.items():
-        if counts or name in _ALWAYS_TOLD:
-            told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-            parts.append(f"{sum(counts.values())} {name}" + (f" ({told})" if told else ""))
+        if counts or name in _ALWAYS_REPORTED:
+            outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+            parts.append(f"{sum(counts.values())} {name}" + (f" ({outcomes})" if outcomes else ""))
     return "; ".join(parts)

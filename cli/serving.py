@@ -176,7 +176,7 @@ def serve(
         ),
     ] = None,
     no_store: Annotated[
-        bool, typer.Option("--no-store", help="Keep no requests: nothing can be looked at here.")
+        bool, typer.Option("--no-store", help="Store no requests: the page stays empty.")
     ] = False,
     keep: Annotated[
         str, typer.Option(metavar="TIME", help="How long requests are kept, e.g. 12h, 7d.")

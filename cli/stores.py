@@ -1,4 +1,4 @@
-"""The command ``ragmeter store``: what its operator does with the store of a server."""
+"""The command ``ragmeter store``: operations on the store of a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def backup(
         ),
     ] = None,
 ) -> None:
-    """Copy the store as it is now, while its server runs."""
+    """Copy the store while its server runs."""
     with exit_with_line():
         from ragmeter.serve.store import back_up  # noqa: PLC0415 -- an extra of its own
 

@@ -19,7 +19,7 @@ __all__ = ["agreements_as_json", "print_agreements"]
 
 _STATUS = {
     "few_labels": "not said: it takes 100 labels, with 30 of good and 30 of bad requests",
-    "judge_tells_nothing": "not said: the judge tells good from bad hardly better than a coin",
+    "judge_tells_nothing": "not said: the judge separates good from bad hardly better than a coin",
     "nothing_judged": "not said: nothing is judged",
 }
 
@@ -94,7 +94,7 @@ def _more(one: ScoreAgreement) -> str:
         f"{count} {what}"
         for count, what in (
             (one.volunteered, "volunteered, in nothing below but the ceiling"),
-            (one.unsure, "nobody could say"),
+            (one.unsure, "no rater could decide"),
             (one.unjudged, "without a value of the judge"),
         )
         if count

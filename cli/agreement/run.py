@@ -1,8 +1,8 @@
-"""``ragmeter agreement``: compares what people said with what the judge said, and with what others said.
+"""``ragmeter agreement``: compares people's labels with the judge's, and with each other.
 
-Reads a file of labels and, where it is given, the results that they were drawn from.  Decides by
-the places of the requests whether the labels are of those results: if not, they are of another time, and
-correct the judge by its errors alone.  Called by `app`; prints nothing.
+Reads a file of labels and, if given, the results that they were drawn from.  The requests' places show
+whether the labels belong to those results; if not, they are of another time, and correct the judge by its
+errors alone.  Called by `app`; prints nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AgreementOptions:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """How far people agree among themselves: no judge can be asked for more."""
+    """How far people agree among themselves: the most that a judge can reach."""
 
     raters: int
     requests: int
@@ -93,7 +93,7 @@ class ScoreAgreement:
     volunteered: int
     """Requests that were picked: in nothing below."""
     unsure: int
-    """Drawn requests of which nobody could say anything."""
+    """Drawn requests that no rater could decide."""
     unjudged: int
     """Drawn requests that the judge has no value of."""
     levels: int
@@ -228,7 +228,7 @@ def _correct_scores(
     results: ResultFile | None,
     judge_cut: float,
 ) -> _Corrections:
-    """Return what labels and the judge's scores of all requests say together."""
+    """Return the scores corrected by labels and the judge's scores of all requests."""
     found = _Corrections()
     if results is None:
         return found
@@ -315,7 +315,7 @@ def _proxy(score: str, request: ScoredRequest) -> float:
 
 
 def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:
-    """Return how far people agree among themselves, over drawn requests and picked ones alike."""
+    """Return how far people agree among themselves, over drawn and picked requests."""
     ratings: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in labels:
         if one.value is not None:

@@ -1,7 +1,7 @@
 """The Prometheus rules: the files of `formulas/` hold the formulas, `RuleSettings` the numbers in them.
 
-A formula that is wanted over several ranges, or of several shares, stands there once and is filled in
-here.  The longer runbook is ``docs/dashboards.md``; its headings are the alerts' names.
+A formula used for several ranges or shares is written there once and filled in here.  The longer runbook is
+``docs/dashboards.md``; its headings are the alerts' names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ragmeter.quality.objectives import Objective
 __all__ = ["RuleSettings", "rules_text"]
 
 SERVICE = "job, deployment_environment_name"
-"""What tells services apart."""
+"""The labels that identify a service."""
 WORKFLOW = f"{SERVICE}, gen_ai_workflow_name"
 SCORE = f"{WORKFLOW}, gen_ai_evaluation_name"
 SERIES = f"{SCORE}, ragmeter_evaluation_direction, ragmeter_segment, ragmeter_judge"
@@ -86,7 +86,7 @@ class RuleSettings:
 
 
 class _Rules(Template):
-    """Rules with ``@name`` for each setting: ``$`` belongs to Prometheus' own templates."""
+    """Rules with ``@name`` for each setting, since ``$`` belongs to Prometheus' templates."""
 
     delimiter = "@"
 
@@ -96,7 +96,7 @@ def rules_text(settings: RuleSettings | None = None, objectives: Sequence[Object
 
     Args:
         settings: The numbers in it.
-        objectives: Those that the rules shall know the budgets of; the others' are said by the applications.
+        objectives: Those whose budgets the rules know; applications report the budgets of others.
     """
     chosen = settings or RuleSettings()
     means = {"of": "quality", "group": "estimates", "by": SERIES, "where": "", "note": ""}
@@ -196,7 +196,7 @@ def _increase(by: str, series: str, over: str) -> str:
 
 
 def _share(name: str, by: str, bad: str, of: str, over: str) -> str:
-    """Return the rules of a share of events that count one each."""
+    """Return the rules for a share of counted events."""
     every = _increase(by, of, over)
     # What never happened has no series.
     return _bounds(

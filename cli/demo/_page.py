@@ -1,4 +1,4 @@
-"""``ragmeter demo --page``: the demo's requests on the page of ``ragmeter serve``, until it is told to end."""
+"""``ragmeter demo --page``: the demo's requests on the page of ``ragmeter serve``, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["server_with"]
 
 
 def server_with(outcome: DemoOutcome) -> Server:
-    """Return a server on any free ports of this machine, not yet started, which holds the demo's requests.
+    """Return a server on free ports of this machine, not yet started, with the demo's requests.
 
-    They are kept with their texts, which are the demo's own, in a private file that goes with the server.
+    They are stored with their texts, the demo's own, in a private file that is deleted with the server.
 
     Raises:
         ConfigurationError: A setting (``RAGMETER_*``) is wrong.

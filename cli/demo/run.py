@@ -91,7 +91,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """One question of the demo and what became of it."""
+    """One question of the demo and its outcome."""
 
     question: CorpusQuestion
     """The question and its reference."""
@@ -132,7 +132,7 @@ class DemoOutcome:
     def failures(self) -> list[str]:
         """What went wrong, in words; empty when nothing did.
 
-        That a backend takes some signals and refuses others is none: few take all three.
+        A backend that refuses some signals is no failure: few accept all three.
         """
         lines = [
             f"the application failed on {asked.question.question!r}: {asked.error}"
@@ -170,8 +170,8 @@ class DemoOutcome:
 def worst_request(asked: Sequence[DemoQuestion]) -> DemoQuestion | None:
     """Return the request that people should look at first, or None when none was scored.
 
-    The worst verdict first, then, where a reference tells, the lowest recall, then the least relevant
-    chunks and the least grounded answer.
+    The worst verdict first, then the lowest recall if there is a reference, then the least relevant chunks
+    and the least grounded answer.
     """
 
     def badness(one: DemoQuestion) -> tuple[float, ...]:
@@ -287,9 +287,9 @@ def _ask_all(
 
 
 def _await_scores(meter: RagMeter) -> None:
-    """Wait for the last scores and say how far scoring and judging are."""
+    """Wait for the last scores and show the progress of scoring and judging."""
     with waiting("scoring") as say:
-        # One long flush, watched from here: a short one sends out what is not judged yet. A daemon,
+        # One long flush, watched from here: a short one would export requests not judged yet. A daemon,
         # so that Ctrl-C need not wait for it.
         flushing = threading.Thread(target=meter.flush, args=(FLUSH_S,), daemon=True)
         flushing.start()

@@ -1,4 +1,4 @@
-"""The report about the application of this process, made at its end: set-up, and what its requests became."""
+"""Reports on the application of this process at its end: its set-up, and how its requests ended."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def report(
     """Print what is found in this process to standard error.
 
     Args:
-        is_asked_about: Whether it is the process that was asked about; others report if they saw requests.
+        is_asked_about: Whether it is the process to examine; others report only if they saw requests.
         is_fork: Whether it was forked by a process that is examined itself.
         said: What OpenTelemetry and ragmeter logged, by logger and template: how often, and an example.
     """
@@ -114,7 +114,7 @@ def examine_application(
     stats: list[MeterStats],
     said: Mapping[tuple[str, str], tuple[int, str]],
 ) -> Iterator[Finding]:
-    """Yield what is found in this process, set-up first, and what became of its requests."""
+    """Yield findings about this process: its set-up, then its requests."""
     known = (*_FRAMEWORKS, *_OTHERS, "ragmeter.meter")
     if not any(module in sys.modules for module in known):
         yield REQUESTS.warning(
@@ -155,7 +155,7 @@ def _examined_meters() -> Mapping[Any, Sequence[Any]]:
 
 
 def _given_providers() -> dict[str, Any]:
-    """Return providers that exporters of this process were given, by signal: the last one's."""
+    """Return the providers passed to exporters of this process, by signal; the last one counts."""
     given: dict[str, Any] = {}
     for exporters in _examined_meters().values():
         for one in exporters:
@@ -164,7 +164,7 @@ def _given_providers() -> dict[str, Any]:
 
 
 def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Leave out what works or is not in use: the environment is not the subject."""
+    """Drop findings that are ok or skipped: the report is about the application, not the environment."""
     return (one for one in findings if one.state in ("warning", "failed"))
 
 
@@ -201,17 +201,17 @@ def _no_meter() -> Finding:
     return REQUESTS.failed(
         "requests",
         "ragmeter is not attached: no meter was made in this process, and no request is scored",
-        _ATTACH if traced else f"{_ATTACH}; or, where spans tell of retrievals: {_SPANS}",
+        _ATTACH if traced else f"{_ATTACH}; or, where spans describe retrievals: {_SPANS}",
     )
 
 
 def _findings_of(account: Account) -> Iterator[Finding]:
-    """Yield what came of an instrumentation's spans, as the server accounts for them."""
+    """Yield the outcome of an instrumentation's spans, as the server counts them."""
     what = f"spans of {account.scope or 'no instrumentation'}"
     yield REQUESTS.ok(what, f"{account.heard} heard, {account.scored} scored")
     for cause in account.causes:
-        told = f"{cause.count} of {account.heard} not scored: {cause.reason}"
-        yield REQUESTS.warning(what, told, cause.line)
+        detail = f"{cause.count} of {account.heard} not scored: {cause.reason}"
+        yield REQUESTS.warning(what, detail, cause.line)
 
 
 def _requests(
@@ -284,7 +284,7 @@ def _fix(stats: MeterStats) -> str:
 
 
 def _log_findings(said: Mapping[tuple[str, str], tuple[int, str]]) -> Iterator[Finding]:
-    """Yield what exporters logged: what they were given and the backend did not take."""
+    """Yield what exporters logged about telemetry that the backend rejected."""
     failures = [
         (count, logger, text)
         for (logger, template), (count, text) in said.items()

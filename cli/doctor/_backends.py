@@ -1,4 +1,4 @@
-"""Where the telemetry goes, as the standard ``OTEL_*`` variables say, and whether anything listens there.
+"""Checks where the standard ``OTEL_*`` variables send telemetry, and whether anything listens there.
 
 Opens a TCP connection to each endpoint and closes it again; `_trial` sends something.
 """
@@ -101,7 +101,7 @@ def _wanted_protocol(signal: str, environ: Mapping[str, str]) -> str | None:
 def _guessed_protocol(
     destinations: list[Destination], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Warn where auto-instrumentation would not send what this examination sends.
+    """Warn where auto-instrumentation would use another protocol than this examination.
 
     Without the variable an exporter made in code for HTTP works, and so does the doctor's; but
     ``opentelemetry-instrument`` speaks gRPC (opentelemetry-distro 0.66b1), to any address.

@@ -1,4 +1,4 @@
-"""Whether the environment's settings are understood, and likely to be what was meant.
+"""Checks whether the environment's settings are valid and plausible.
 
 Reads ``RAGMETER_*`` and the standard ``OTEL_*`` variables and the reference file; opens no connection.
 """

@@ -26,12 +26,12 @@ _ORDER: tuple[State, ...] = ("ok", "skipped", "warning", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     area: Area
     """Which part of the examination."""
     what: str
-    """What was looked at."""
+    """What was checked."""
     state: State
     """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but perhaps not as meant;
     ``failed``: must be fixed."""
@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ExaminationPart:
-    """One part of the examination, which makes its findings."""
+    """One part of the examination, which makes that part's findings."""
 
     area: Area
     """Its name."""
@@ -53,7 +53,7 @@ class ExaminationPart:
         return Finding(self.area, what, "ok", detail)
 
     def skipped(self, what: str, detail: str, fix: str = "") -> Finding:
-        """Return a finding about something that is absent and need not be there."""
+        """Return a finding about something optional that is absent."""
         return Finding(self.area, what, "skipped", detail, fix)
 
     def warning(self, what: str, detail: str, fix: str) -> Finding:

@@ -1,6 +1,6 @@
-"""Whether the labels of the reference file are true of the index: those known to be stale, and with chunks all.
+"""Checks whether the labels of the reference file match the index: known orphans, and with chunks all labels.
 
-A stale label makes a score by id undefined, or, while nobody has noticed, too low.
+A stale label makes a score by id undefined or, as long as it goes unnoticed, too low.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _WHAT = "golden labels"
 
 
 def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Finding]:
-    """Yield what is known of the labels of the configured reference file.
+    """Yield findings about the labels of the configured reference file.
 
     Args:
-        settings: The settings, or None when they cannot be read: that is said elsewhere.
-        chunks: The index as it is now, one chunk a row; None: only what the file itself says is told.
+        settings: The settings, or None when they cannot be read, which another check reports.
+        chunks: The current index, one chunk a row; None: only labels marked in the file are reported.
     """
     if settings is None or settings.references is None:
         if chunks is not None:
@@ -49,20 +49,20 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
             _WHAT,
             f"{number_of(sum(stale), 'label')} of {number_of(len(stale), 'question')} orphaned: their scores "
             "by id are undefined",
-            "label these questions anew; `ragmeter golden check` lists them",
+            "label these questions again; `ragmeter golden check` lists them",
         )
     if checked is None:
         return
     kinds = Counter(found.kind for _, _, found in checked.found)
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     if checked.unsure or checked.to_repair:
         yield CONFIGURED.warning(
             _WHAT,
-            f"of {number_of(len(checked.found), 'label')}: {told}",
+            f"of {number_of(len(checked.found), 'label')}: {counts}",
             f"ragmeter golden check {references} --against {chunks} --out repaired.jsonl",
         )
     else:
-        yield CONFIGURED.ok(_WHAT, f"{told}, in {number_of(checked.chunks, 'chunk')}")
+        yield CONFIGURED.ok(_WHAT, f"{counts}, in {number_of(checked.chunks, 'chunk')}")
 
 
 def _count_orphans(fields: Mapping[str, object]) -> int:

@@ -1,6 +1,6 @@
-"""Instrumentations of others in this environment: whether their spans tell what is scored, by their switches.
+"""Checks whether the switches of installed instrumentations let their spans carry texts.
 
-What an application sets up in code is not seen here; its log names what requests lack, too.
+What an application sets in code is not visible here; its log also names what requests lack.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ __all__ = ["check_instrumentations"]
 
 _ON = frozenset({"1", "true", "yes", "on"})
 _DEFAULT = 128
-"""Attributes that a span takes unless told otherwise; of more, the SDK drops the oldest."""
+"""The SDK's default limit of attributes per span; beyond it, the oldest are dropped."""
 _ENOUGH = 1_000
 """Attributes of one span that are enough for hundreds of documents."""
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
 
 
 class _Family(NamedTuple):
-    """Instrumentations that write by one convention."""
+    """Instrumentations that follow one convention."""
 
     name: str
     begins: tuple[str, ...]
     convention: str
-    tells: Callable[[Mapping[str, str]], str | None]
+    obstacle: Callable[[Mapping[str, str]], str | None]
     """Returns what keeps texts off the spans, as a phrase; None: nothing does."""
 
 
@@ -43,13 +43,13 @@ def _hiding_variables(environment: Mapping[str, str]) -> str | None:
 
 
 def _unless(variable: str, wanted: frozenset[str], *, default: bool) -> Callable[..., str | None]:
-    def tells(environment: Mapping[str, str]) -> str | None:
+    def obstacle(environment: Mapping[str, str]) -> str | None:
         value = environment.get(variable)
         if value is None:
             return None if default else f"{variable} is not set: texts are off"
         return None if value.strip().lower() in wanted else f"{variable} switches texts off"
 
-    return tells
+    return obstacle
 
 
 _FAMILIES = (
@@ -86,23 +86,23 @@ _FAMILIES = (
 
 
 def check_instrumentations(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding per family of instrumentations that is installed, and one about limits."""
+    """Yield a finding per installed family of instrumentations, and one about limits."""
     names = {(found.metadata["Name"] or "").lower() for found in distributions()}
     present = [
         family for family in _FAMILIES if any(name.startswith(family.begins) for name in names)
     ]
     for family in present:
         what = f"spans of {family.name}"
-        problem = family.tells(environment)
+        problem = family.obstacle(environment)
         if problem is not None:
             yield CONFIGURED.warning(what, problem, _SWITCHES[family.convention])
         elif family.convention == "gen_ai":
-            detail = "they tell ids of documents and no texts: ids, counts and emptiness are scored"
+            detail = "they carry document ids and no texts: ids, counts and emptiness are scored"
             yield CONFIGURED.warning(
                 what, detail, "for all scores use OpenInference or a handler of ragmeter's"
             )
         else:
-            yield CONFIGURED.ok(what, "they tell texts")
+            yield CONFIGURED.ok(what, "they carry texts")
     if present:
         yield from _limits(environment)
 

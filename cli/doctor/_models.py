@@ -1,4 +1,4 @@
-"""Whether the configured judge and embedder answer, and what the judge takes, by a few tiny questions."""
+"""Checks whether judge and embedder answer, and which reply formats the judge supports, by tiny questions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
 
 
 def _unusable(what: str, error: RagmeterError, prefix: str) -> Finding:
-    """Return that a model could not even be made of the variables with this prefix."""
+    """Return that no model could be made from the variables with this prefix."""
     is_missing = isinstance(error, ImportError)
     fix = install_command("judge") if is_missing else _SETTINGS.format(prefix=prefix)
     return REACHABLE.failed(what, str(error), fix)
@@ -66,7 +66,7 @@ def _fix(error_type: str | None, prefix: str) -> str:
 
 
 def _what_it_takes(judge: OpenAIJudge) -> Finding:
-    """Ask until it is known which form of reply it accepts: each is given up after two unexplained refusals."""
+    """Ask until the supported reply format is known; each is given up after two unexplained refusals."""
     for number in range(1, _MOST_TINY_ASKS):
         if judge.learned.get(judge.structured_output) != "not tried":
             break

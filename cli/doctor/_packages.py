@@ -1,4 +1,4 @@
-"""Which of the packages that ragmeter can use are installed, and whether they work together.
+"""Checks which optional packages are installed, and whether they work together.
 
 Looks at installed distributions and imports the adapters; opens no connection.
 """

@@ -1,7 +1,7 @@
-"""What an application has set up of OpenTelemetry: whose providers, which processors, where exporters send.
+"""Checks the application's OpenTelemetry set-up: providers, processors, and where exporters send.
 
-Providers of vendors wrap others, so what they hold is searched by what it can do, whatever it is called.  Only
-attributes that objects store are read; nothing of theirs is called but the description of a sampler.
+Vendors' providers wrap others, so parts are recognised by their methods, not their names.  Only stored
+attributes are read; nothing of theirs is called but a sampler's description.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SIGNALS = ("traces", "metrics", "logs")
 
 
 class Pipelines:
-    """What the providers hold that this process writes to.
+    """Processors and exporters of the providers that this process writes to.
 
     Args:
-        given: By signal, providers that exporters were given; for the others it is the process's own.
+        given: Providers passed to exporters, by signal; other signals use the global provider.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -50,20 +50,20 @@ class Pipelines:
         )
         self.providers: dict[str, Any] = {**dict(zip(_SIGNALS, found, strict=True)), **given}
         self.destinations: list[Destination] = []
-        # Providers of one vendor lead to each other, so a part is asked which signal is its own.
+        # A vendor's providers refer to each other, so each part must show which signal it is for.
         self.parts: dict[str, list[Any]] = {
             signal: [one for one in _parts_of(provider) if _signal_of(one) in (None, signal)]
             for signal, provider in self.providers.items()
         }
 
     def exporters(self, signal: str) -> list[Any]:
-        """Return what sends a signal away."""
+        """Return the exporters of a signal."""
         return [
             part for part in self.parts[signal] if _can(part, "export") and not _can(part, "on_end")
         ]
 
     def processors(self, signal: str) -> list[Any]:
-        """Return what is given a signal's records, without what only hands them to others."""
+        """Return a signal's processors, without those that only delegate to others."""
         given = [one for one in self.parts[signal] if _can(one, "on_end") or _can(one, "on_emit")]
         return [one for one in given if "Multi" not in type(one).__name__]
 
@@ -119,7 +119,7 @@ def _attributes_of(item: Any) -> dict[str, Any]:
 
 
 def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
-    """Yield what each signal's provider is, and where it sends."""
+    """Yield each signal's provider and where it sends."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         yield APPLICATION.failed(
             "OTEL_SDK_DISABLED", "true: the SDK's providers drop everything", "unset it"
@@ -223,7 +223,7 @@ def _sampler(provider: Any) -> Iterator[Finding]:
     if root.startswith(("AlwaysOff", "TraceIdRatioBased{0.0}", "TraceIdRatioBased{0}")):
         yield APPLICATION.failed(
             "sampler",
-            f"{root.partition(',')[0]}: no span is recorded, and none of ours is sent",
+            f"{root.partition(',')[0]}: no span is recorded, not even ragmeter's",
             "set OTEL_TRACES_SAMPLER=parentbased_always_on, or the provider's sampler",
         )
     else:
@@ -242,7 +242,7 @@ def _resource(provider: Any) -> Iterator[Finding]:
 
 
 def _inner(provider: Any, name: str) -> Any:
-    """Return what a provider stores under a name, or one that it wraps."""
+    """Return an attribute of a provider, or of one that it wraps."""
     for _ in range(4):
         stored = _attributes_of(provider)
         if name in stored:

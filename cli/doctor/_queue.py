@@ -1,4 +1,4 @@
-"""Whether the queue of ``RAGMETER_SCORING=queue`` can be reached, and how it looks there."""
+"""Checks the queue of ``RAGMETER_SCORING=queue``: whether it can be reached, and its state."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ _SCORING = "RAGMETER_SCORING"
 
 
 def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what an operator would ask of the queue; nothing where none is set.
-
-    Args:
-        environ: The environment's variables.
-    """
+    """Yield findings about the queue; none where no queue is set."""
     url = environ.get(_VARIABLE)
     if not url:
         return
@@ -39,10 +35,10 @@ def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
     workers = "" if status.workers is None else f", {status.workers} workers connected"
     yield REACHABLE.ok(where, f"{status.waiting} messages wait{workers}")
     if status.waiting and status.workers == 0:
-        yield REACHABLE.warning(where, "nobody scores what waits", "start `ragmeter worker`")
+        yield REACHABLE.warning(where, "no worker scores what waits", "start `ragmeter worker`")
     if not status.waiting and status.workers == 0 and environ.get(_SCORING) == "queue":
         yield REACHABLE.warning(
-            where, "no worker is connected: nobody will score what comes", "start `ragmeter worker`"
+            where, "no worker is connected to score what comes", "start `ragmeter worker`"
         )
     if status.dead:
         yield REACHABLE.warning(

@@ -1,4 +1,4 @@
-"""Whether what processes share in Redis can be reached, keeps what it is told, and is used by all alike."""
+"""Checks the Redis that processes share: reachable, durable, and used with the same settings by all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LATELY_S = 6 * 3600
 
 
 def check_shared(settings: Settings) -> Iterator[Finding]:
-    """Yield what is found of the judge's shared budget and of the worker's marks; nothing where none is set."""
+    """Yield findings about the judge's shared budget and the worker's marks; none where none is set."""
     for variable, url in (
         (_BUDGET, settings.judge_shared_url),
         (_MARKS, settings.worker_dedupe_url),
@@ -65,8 +65,8 @@ def _others(line: RedisLine, settings: Settings) -> Iterator[Finding]:
     except RagmeterError as error:
         yield CONFIGURED.failed(_BUDGET, str(error), f"correct {_BUDGET}")
         return
-    told = line.ask([("HGETALL", settings_key(settings.judge_shared_name))])
-    pairs = told[0] if told else []
+    replies = line.ask([("HGETALL", settings_key(settings.judge_shared_name))])
+    pairs = replies[0] if replies else []
     seen = pairs if isinstance(pairs, dict) else dict(zip(pairs[::2], pairs[1::2], strict=True))
     mine = json.loads(own.settings)
     for text, at in seen.items():

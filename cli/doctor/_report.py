@@ -1,6 +1,6 @@
-"""Prints findings for people, line by line, or as JSON for programs. Called by `app`.
+"""Prints findings line by line, or as JSON. Called by `app`.
 
-In an application that is examined rich may not be installed: there it is plain text.
+Plain text inside an examined application, where rich may not be installed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENVIRONMENT: Mapping[State, str] = {
     "warning": "This environment works" + _LOOK,
     "failed": _FIX,
 }
-"""What is said of an environment: nothing is known of an application that was not looked at."""
+"""Summaries of an environment; they promise nothing about an application that was not examined."""
 APPLICATION: Mapping[State, str] = {
     "ok": "Requests of this application are scored, and their scores go out.",
     "skipped": "Requests of this application are scored, and their scores go out.",
@@ -43,8 +43,8 @@ NOT_SCORED: Mapping[State, str] = {
     **dict.fromkeys(APPLICATION, "No request was scored in this process."),
     "failed": _FIX,
 }
-"""What is said of an application none of whose requests was scored, whatever works."""
-NOT_LOOKED_AT = "Your application was not looked at: `ragmeter doctor APP.py` runs and examines it."
+"""Summaries of an application none of whose requests was scored."""
+NOT_EXAMINED = "Your application was not examined: `ragmeter doctor APP.py` runs and examines it."
 
 
 def print_findings(
@@ -72,7 +72,7 @@ def write_findings(
 def _lines(
     findings: Iterable[Finding], summary: Mapping[State, str], seen: list[Finding]
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield lines, each of texts and their styles; `seen` is filled meanwhile."""
+    """Yield lines of texts with styles; adds each finding to `seen`."""
     for one in findings:
         if not seen or seen[-1].area != one.area:
             yield [(one.area, "bold")]
@@ -83,7 +83,7 @@ def _lines(
             yield [(f"       -> {one.fix}", style)]
     yield [(summary[worst(seen)], "bold")]
     if summary is ENVIRONMENT:
-        yield [(NOT_LOOKED_AT, "")]
+        yield [(NOT_EXAMINED, "")]
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Scores a data set into a folder of Parquet parts: reads rows, measures what is not known, writes parts.
+"""Scores a data set into a folder of Parquet parts: reads rows, measures what is missing, writes parts.
 
-A few hundred rows are in memory at a time.  Rows that ask a judge pass through a window: as one is done the
-next one begins, and a part is written as soon as enough have ended.
-An engine is given what is to be scored instead (`Archive.plan`), and its tables are kept as they come.
-What the parts amount to is found out afterwards, from the parts (`_folder_rows`).
+A few hundred rows are in memory at a time.  Rows that ask a judge pass through a window: as one ends the
+next one begins, and a part is written as soon as enough have ended.  An engine, such as Ray, gets a
+`ScoringPlan` instead, and its tables are written as they come.  `_folder_rows` sums up the parts afterwards.
 """
 
 from __future__ import annotations
@@ -38,28 +37,27 @@ from ._score_file import FINAL
 __all__ = ["PART", "Archive", "MeasurementPlan", "ScoringPlan", "giving", "known_rows"]
 
 PART = 256
-"""Rows of a part, at most; what an interruption makes anew."""
+"""Rows of a part, at most: the work that an interruption can lose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementPlan:
-    """What is asked of each row: what parts and lists of rows are marked with."""
+    """The scores wanted of each row; parts and lists of rows are marked with it."""
 
     measurements: dict[str, str]
     """By what each score is measured."""
     spared: dict[str, list[str]]
-    """By score: inputs without which a row is spared it."""
+    """By score: inputs without which a row does not get it."""
     judge_model: str | None
-    """Who judges."""
 
     @property
     def mark(self) -> str:
-        """What stands for all of it; begins with no metric's name."""
+        """A digest of the plan, distinct from any metric's name."""
         text = json.dumps([self.measurements, self.spared], sort_keys=True)
         return "*" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON-ready fields."""
+        """Return the plan as JSON-ready fields."""
         return {
             "measurements": self.measurements,
             "spared": self.spared,
@@ -69,7 +67,7 @@ class MeasurementPlan:
 
 
 def known_rows(folder: Folder) -> tuple[KnownRows, list[Path]]:
-    """Return what the parts of a folder hold, and the parts that cannot be read: their rows are not known."""
+    """Return the scored rows of a folder's parts, and the parts that cannot be read."""
     known, damaged = KnownRows(), []
     for path in folder.parts():
         try:
@@ -83,7 +81,7 @@ def _learn(path: Path, known: KnownRows) -> None:
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=["row"]) as file:
         about = description_of(file.schema_arrow)
         if about is None:
-            raise ValueError("not a part of ours")
+            raise ValueError("not a part of scores")
         uniform = about.get("uniform")
         if uniform is not None:
             everything = frozenset(uniform)
@@ -100,7 +98,7 @@ _BY_ROW = ("row", "measurement", "status")
 
 
 def _by_row(table: pa.Table) -> dict[str, tuple[set[str], set[str]]]:
-    """Return by what each row of a table of scores was measured, and what failed of it."""
+    """Return the measurements of each row of a table of scores, and those that failed."""
     found: dict[str, tuple[set[str], set[str]]] = {}
     columns = (table.column(name).to_pylist() for name in _BY_ROW)
     for row, measurement, status in zip(*columns, strict=True):
@@ -115,7 +113,7 @@ def _dictionary(column: pa.ChunkedArray) -> Iterator[str]:
 
 
 class _RowToScore(NamedTuple):
-    """A row that is to be scored."""
+    """A row to score."""
 
     file: int
     row: Row
@@ -125,27 +123,17 @@ class _RowToScore(NamedTuple):
 
 @dataclass(slots=True)
 class ScoringPlan:
-    """What an engine is to score: the lines of each file, ascending, and what is missing of each."""
+    """What an engine is to score: the lines of each file, ascending, and the scores that each lacks."""
 
     lines: list[array[int]]
     missing: list[array[int]]
-    """Likewise: the place in `names` of what is missing."""
+    """For each line, the index in `names` of the scores that it lacks."""
     names: list[frozenset[str]] = field(default_factory=list)
-    """Names of scores."""
     rows: int = 0
 
 
 class Archive:
-    """One pass over the data set.
-
-    Args:
-        options: What was asked for.
-        scorer: What measures.
-        asked: What it measures.
-        folder: Where parts are written.
-        shard: Which rows are read.
-        ask_first: Awaited before the first row is scored; None: nothing is.
-    """
+    """One pass over a shard of the data set; awaits `ask_first`, if given, before the first row is scored."""
 
     def __init__(
         self,
@@ -171,14 +159,14 @@ class Archive:
         self._fresh = KnownRows()
         self._under_way: set[bytes] = set()
         self._done: list[tuple[Row, SampleScores]] = []
-        # What is under way at an interruption is made anew as well.
+        # An interruption also loses the rows under way.
         self._part = max(1, PART - (self._window if self._judges else 0))
         self._mark = asked.mark
         self.rows = 0
         self.resumed = 0
 
     async def run(self, advance: Advance, note: Any) -> None:
-        """Score every row that is not known; write what has ended even where it is interrupted."""
+        """Score every unscored row; write finished rows even when interrupted."""
         listed = self._list()
         rows = self._rows_to_score(listed, advance, note)
         asking: list[asyncio.Task[None]] = []
@@ -207,13 +195,9 @@ class Archive:
     def run_with(
         self, engine: Callable[[ScoringPlan], Iterator[pa.Table]], advance: Advance, note: Any
     ) -> None:
-        """Have an engine score every row that is not known; keep each table of scores as it comes.
+        """Have an engine score every unscored row, and write each table of scores as it comes.
 
-        Args:
-            engine: Returns the scores of the rows of a plan, all of a row in one table. Not called where
-                nothing is to be scored.
-            advance: Told of each row.
-            note: Returns what is said beside.
+        The engine returns all scores of a row in one table; it is not called when no row is to be scored.
         """
         listed = self._list()
         try:
@@ -231,7 +215,7 @@ class Archive:
         listed.finish()
 
     def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> ScoringPlan:
-        """Read every row, and return which ones are to be scored."""
+        """Read every row, and return those to score."""
         files = self._options.files
         plan = ScoringPlan([array("q") for _ in files], [array("H") for _ in files])
         numbers: dict[frozenset[str], int] = {}
@@ -257,7 +241,7 @@ class Archive:
     def _rows_to_score(
         self, listed: ListWriter, advance: Advance, note: Any
     ) -> Iterator[_RowToScore]:
-        """Yield the rows to measure, each with the names of the scores that are missing."""
+        """Yield the rows to measure, each with the names of its missing scores."""
         limit, segments = self._options.limit, self._options.segments
         earlier = _EarlierList(self._folder.lists().get(self._shard), segments)
         for number, path in enumerate(self._options.files):
@@ -292,7 +276,7 @@ class Archive:
                 advance(note())
 
     def _row(self, raw: RawRow, listed: _AsListed | None) -> Row | BadRow | _AsListed:
-        """Return a row; only what the earlier list says of it where nothing is missing by its key."""
+        """Return a row, or only its entry in the earlier list if it lacks no score."""
         if listed is not None and self._mark in self._earlier.of(listed.key):
             return listed
         return sample_row(raw, self._options.columns)
@@ -327,7 +311,7 @@ class Archive:
                 self._keep(scores_as_table(done, by, with_text=self._options.with_text))
 
     def _keep(self, table: pa.Table) -> int:
-        """Write a part; return how many rows it has."""
+        """Write a part; return its number of rows."""
         rows = _by_row(table)
         sets = {None if failed else frozenset(measured) for measured, failed in rows.values()}
         about: dict[str, Any] = {"mark": self._mark}
@@ -343,24 +327,21 @@ async def _await_call(ask: Callable[[], Awaitable[None]]) -> None:
 
 
 def giving(names: frozenset[str]) -> Callable[[Metric], bool]:
-    """Return whether a metric gives one of these scores, as a function of the metric."""
+    """Return a predicate: whether a metric gives one of these scores."""
     return lambda metric: not names.isdisjoint(metric.score_names)
 
 
 class _AsListed(NamedTuple):
-    """What a list says of a row."""
+    """An entry of a list of rows, with the row's value of each segment."""
 
     key: bytes
     values: tuple[str, ...]
-    """Of its segments."""
 
 
 class _EarlierList:
-    """The rows as an earlier run found them, in the same order: who stands at a place, if nothing changed.
+    """The list of rows of an earlier run, read along with the data set to skip unchanged rows.
 
-    Args:
-        path: The list; None: there is none.
-        segments: What it must say of each row; of a list that does not, nothing is known.
+    A list without all of these `segments` is ignored.
     """
 
     def __init__(self, path: Path | None, segments: Sequence[str]) -> None:
@@ -368,7 +349,7 @@ class _EarlierList:
         self._next = next(self._rows, None)
 
     def get(self, place: tuple[int, int], digest: bytes) -> _AsListed | None:
-        """Return what is known of the row at a place; None: nothing, or it is another one. Places ascend."""
+        """Return the entry at a place; None: there is none, or the row has changed. Places must ascend."""
         while self._next is not None and self._next[0] < place:
             self._next = next(self._rows, None)
         if self._next is None or self._next[:2] != (place, digest):

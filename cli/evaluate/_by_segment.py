@@ -1,7 +1,7 @@
-"""``--segments``: the means of each part of a data set, and what is decided about them.
+"""``--segments``: means and decisions for each segment of a data set.
 
-Which segment a row belongs to is found as for live requests, from what the row says beside its texts.  Called
-by `_sums`; it keeps some thousand numbers for each segment, and bounds how many there are.
+A row's segments come from its other fields, as for live requests.  Called by `_sums`; keeps some thousand
+numbers for each segment, and bounds the number of segments.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ragmeter.quality.segments import OTHER, Segments, segment_text
 __all__ = ["BySegment"]
 
 MOST_VALUES = 50
-"""Values of one name that are told apart; the rows of later ones count together."""
+"""Values of one name that are counted separately; rows with later values count together."""
 _EXACT = 4096
 """Values of a score that are kept for a segment as they are: there may be some thousand of such lists."""
 
 
 class BySegment:
-    """Takes the scores of one row after the other, for each of its segments.
+    """Aggregates the scores of rows by segment.
 
     Args:
         names: As of ``RagMeter(segments=...)``: ``language``, ``retriever``, ``metadata.X``, or a column.
@@ -41,12 +41,12 @@ class BySegment:
         self._found: dict[str, dict[str, Summarizer]] = {name: {} for name in names}
 
     def expect(self, values: Iterable[Sequence[str]]) -> None:
-        """Keep the first of these values of each name separate, whichever row comes first."""
+        """Reserve separate counts for the first of these values of each name, in whatever order rows come."""
         for known, expected in zip(self._found.values(), values, strict=True):
             known.update((value, Summarizer(exact=_EXACT)) for value in expected[:MOST_VALUES])
 
     def add(self, values: Sequence[str], scores: Mapping[str, Score]) -> None:
-        """Take in the scores of a row with these values."""
+        """Add the scores of a row with these values."""
         for known, value in zip(self._found.values(), values, strict=True):
             kept = value if value in known or len(known) < MOST_VALUES else OTHER
             known.setdefault(kept, Summarizer(exact=_EXACT)).add(scores)
@@ -68,7 +68,7 @@ class BySegment:
         }
 
     def decide(self, decision: Decision | None, asked: Criteria) -> Decision | None:
-        """Return the decision with the limits decided about for every segment, too."""
+        """Return the decision, with the limits decided for every segment too."""
         if decision is None or not asked.limits:
             return decision
         checks = list(decision.checks)

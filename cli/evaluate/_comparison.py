@@ -1,7 +1,7 @@
 """``--compare``: the results of another retriever for the same questions, beside those of the data set.
 
-The other file's rows wait by question in a database that no one else sees, so files may be of any length; rows
-of one question are paired in their order.  Called by `run`, shown by the reports.
+The other file's rows wait by question in a private database, so files may have any length; rows of one
+question are paired in order.  Called by `run`, shown by the reports.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class OtherRetriever:
 
     Args:
         path: The file with its results.
-        columns: Which columns hold what.
-        judge: Says which chunks are relevant; None: words do.
+        columns: The columns of its fields.
+        judge: Decides which chunks are relevant; None: shared words decide.
 
     Raises:
         ConfigurationError: The file cannot be read, or no row of it has a question and contexts.
@@ -73,7 +73,7 @@ class OtherRetriever:
         await self._comparison.add(sample, _CONTEXTS.validate_json(found[1]))
 
     def result(self) -> Comparison:
-        """Return what the rows amount to, once all are there."""
+        """Return the comparison, once all rows are added."""
         if left := self._count_rows():
             self._comparison.fail("only_in_other", left)
             self._rows.execute("DELETE FROM other")

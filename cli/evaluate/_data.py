@@ -1,4 +1,4 @@
-"""Where a data set is read from: files, and standard input, which is kept in a file while it is needed."""
+"""Finds the files of a data set, and copies standard input into a temporary one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SNIFFED = 4096
 
 
 def files_of(data: Sequence[Path]) -> list[Path]:
-    """Return the files that were named; of a folder those in it, by name, as engines write data sets in parts.
+    """Return the named files; for a folder its files by name, since engines write data sets in parts.
 
     Raises:
         ConfigurationError: There is none in a folder.
@@ -48,7 +48,7 @@ def _is_data(path: Path) -> bool:
 
 
 def check_data(data: Sequence[Path], *, merge: bool) -> None:
-    """Check which files were named, before anything is opened.
+    """Check the named files, before any is opened.
 
     Raises:
         ConfigurationError: None were, one was twice, or one has an ending that is not known.
@@ -66,7 +66,7 @@ def check_data(data: Sequence[Path], *, merge: bool) -> None:
 
 @contextmanager
 def readable(data: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield the files; standard input is copied into one, readable by its owner only, for the time being.
+    """Yield the files; standard input is copied into a temporary one, readable by its owner only.
 
     Raises:
         ConfigurationError: The disk is full.
@@ -94,7 +94,7 @@ def _copy_input(folder: Path) -> Path:
 
 
 def _is_one_object(path: Path) -> bool:
-    """Return whether a file that begins with a brace is an interface's answer: its rows are under ``data``."""
+    """Return whether a file that begins with a brace is an API response: its rows are under ``data``."""
     with path.open("rb") as file:
         first = file.readline().strip()
         if first.endswith((b"{", b"[", b",")):  # broken into lines
@@ -111,7 +111,7 @@ def _is_one_object(path: Path) -> bool:
 
 
 def _ending_of(begun: bytes) -> str:
-    """Return the ending of a file that begins like that."""
+    """Return the file ending that fits these first bytes."""
     if begun.startswith(_PARQUET):
         return ".parquet"
     if begun.startswith(_GZIP):

@@ -1,4 +1,4 @@
-"""What `ragmeter evaluate` is asked, and what it returns: filled in by `run`, shown by the reports."""
+"""Options and result of `ragmeter evaluate`: filled in by `run`, shown by the reports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EvaluateOptions:
     columns: Columns = field(default_factory=Columns)
     """Which columns of the data set hold what."""
     judge_key: str | None = None
-    """The variable with the judge's key, if the judge is asked a question of ours before the first row."""
+    """The variable with the judge's key, if the judge gets a test question before the first row."""
     out: Path | None = None
     """Where scores are kept for resuming: a file of JSON lines, or a folder of Parquet parts; or None."""
     shard: str | None = None

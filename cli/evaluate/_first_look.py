@@ -1,6 +1,6 @@
-"""What is said once of a whole file before its first row is scored: which of its columns are read, and as what.
+"""Notes on a data file before its first row is scored: which columns are read, and as what.
 
-Reads the first `LOOKED_AT` rows and scores nothing.
+Reads the first `FIRST_ROWS` rows and scores nothing.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ragmeter.metrics._files.product_exports import UnreadableExportError
 from ragmeter.metrics._files.rows import GoodRow, read_rows
 from ragmeter.metrics._files.samples import MAX_FACT, facts_of, fields_of_row
 
-__all__ = ["LOOKED_AT", "notes_on"]
+__all__ = ["FIRST_ROWS", "notes_on"]
 
-LOOKED_AT = 256
+FIRST_ROWS = 256
 """Rows of each file."""
 _WANTED = ("question", "contexts", "answer")
 
 
 def notes_on(files: Iterable[Path], columns: Columns) -> Iterator[str]:
-    """Yield what there is to say of each file.
+    """Yield the notes on each file.
 
     Raises:
         ConfigurationError: A column that the user named is not there, or a file cannot be read.
     """
     for path in files:
-        first = islice(read_rows(path, columns.lists), LOOKED_AT)
+        first = islice(read_rows(path, columns.lists), FIRST_ROWS)
         rows = [row.fields for row in first if isinstance(row, GoodRow)]
         there = list(dict.fromkeys(name for fields in rows for name in fields))
         missing = [name for name in columns.named if rows and name not in there]

@@ -1,6 +1,7 @@
-"""``ragmeter evaluate --out DIR``: scores into a folder, and reports what its parts amount to.
+"""``ragmeter evaluate --out DIR``: scores into a folder, and reports on its parts.
 
-A run, a run again, and all shards together have one way to their report: from lists of rows and parts.
+The report of a run, of a repeated run and of all shards together is made the same way: from lists of rows and
+parts.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ pa.set_memory_pool(pa.system_memory_pool())
 
 
 def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
-    """Score the data set into a folder, or report what is there.
+    """Score the data set into a folder, or report on a finished one.
 
     Raises:
         ConfigurationError: An option makes no sense, or something cannot be read or written.
-        KeyboardInterrupt: The user stopped it; what has ended is in the folder.
+        KeyboardInterrupt: The user stopped it; finished rows are in the folder.
     """
     path = options.folder
     if path is None:
@@ -128,7 +129,7 @@ def _scorer(options: EvaluateOptions) -> Scorer:
 
 
 def _engine(options: EvaluateOptions) -> Callable[[Scorer, ScoringPlan], Iterator[pa.Table]] | None:
-    """Return who scores instead of this process.
+    """Return the engine that scores instead of this process.
 
     Raises:
         ConfigurationError: It is not known.
@@ -160,7 +161,7 @@ def _judges(scorer: Scorer) -> bool:
 
 
 def _spared_scores(scorer: Scorer) -> dict[str, list[str]]:
-    """Return which scores a row is spared that has no reference, or no stages, by name."""
+    """Return, by name, the scores that rows without a reference, or without stages, do not get."""
     nothing = RagSample(question=None)
     found = {
         name: [one for one in ("reference", "stages") if lacks_input(metric, nothing, (one,))]
@@ -216,7 +217,7 @@ def scores_of_folder(path: Path) -> RowScores:
 
 
 def _add_texts(options: EvaluateOptions, worst: WorstRows) -> None:
-    """Read the data set once more, up to the last row that is shown."""
+    """Read the data set again, up to the last row that is shown."""
     wanted: dict[str, dict[int, str]] = {}
     for one in worst.all():
         wanted.setdefault(one.row.file, {})[one.row.line] = one.row.key

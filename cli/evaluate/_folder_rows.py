@@ -1,7 +1,7 @@
-"""The scored rows of a folder: for the report of a run, of a finished one and of all shards together.
+"""Reads the scored rows of a folder for its report.
 
-Parts are read one after the other.  Rows whose scores stand in several parts, or of which not all count, are
-put together first, on disk; so a report needs the memory of one part.
+Parts are read one after the other.  Rows whose scores are spread over several parts, or of which some do not
+count, are joined on disk first; so a report needs the memory of one part.
 """
 
 from __future__ import annotations
@@ -39,13 +39,7 @@ _NO_SAMPLE = RagSample(question=None)
 
 
 def add_rows_of(folder: Folder, listed: RowList, sums: EvaluationSums) -> None:
-    """Add the rows of all parts to `sums`.
-
-    Args:
-        folder: Where they are.
-        listed: Which rows count.
-        sums: Takes them.
-    """
+    """Add the `listed` rows of all parts of a folder to `sums`."""
     if listed.asked is None:
         return
     for bad in listed.bad:
@@ -86,7 +80,7 @@ class _FolderRows:
         self._spread.execute("CREATE TABLE lines (row TEXT, number INTEGER PRIMARY KEY, line TEXT)")
 
     def add_part(self, path: Path) -> None:
-        """Add the rows that are whole in a part, and keep the others for later."""
+        """Add the rows that are complete in a part, and store the others."""
         # Not `read_table`, which brings the reader of whole data sets with threads of its own.
         with parquet.ParquetFile(path, pre_buffer=False) as file:
             table = file.read(use_threads=False)
@@ -108,7 +102,7 @@ class _FolderRows:
             )
 
     def add_spread(self) -> None:
-        """Add the rows that were kept, whole, each with the verdict of all that is known of it."""
+        """Add the stored rows, joined, each with the verdict of all its scores."""
         self._spread.execute("CREATE INDEX by_row ON lines (row, number)")
         found = self._spread.execute("SELECT row, line FROM lines ORDER BY row, number")
         for key, group in groupby(found, itemgetter(0)):
@@ -123,7 +117,7 @@ class _FolderRows:
             self._add(lines, self._listed.of(key), partial(list, lines))
 
     def _counts(self, line: _Line) -> bool:
-        """Return whether a line was measured as is asked, and its row is not spared that score."""
+        """Return whether a line has the wanted measurement, and its row is to get that score."""
         spared = self._spared.get(line["name"], ())
         return line["measurement"] in self._wanted and not (
             spared and set(spared) & set(line["lacking"].split(","))
@@ -132,7 +126,7 @@ class _FolderRows:
     def _add(
         self, lines: Sequence[_Line], places: Iterable[ListedRow], read: Callable[[], list[_Line]]
     ) -> None:
-        """Add a row for each place where it stands; `read` returns its lines with all evidence."""
+        """Add a row once for each of its places; `read` returns its lines with all evidence."""
         about = lines[0]
         verdict = _verdict(about["verdict"], about["codes"])
         scores = {line["name"]: self._score(line) for line in lines}
@@ -162,7 +156,7 @@ class _FolderRows:
     def _in_full(
         self, lines: Sequence[_Line], verdict: Verdict | None
     ) -> tuple[Mapping[str, Score], Verdict | None]:
-        """Return scores and verdict of a row, with reasons; of other rules: the word alone."""
+        """Return scores and verdict of a row with reasons; a verdict by other rules has only its word."""
         scores = _scores(lines)
         if verdict is None:
             return scores, None

@@ -1,7 +1,6 @@
 """``--gaps``: the topics of a data set whose questions go worse than the others.
 
-Found as a meter finds those of its requests; a bounded sample of the rows is kept.  Called by `run`, shown by
-the reports.
+Computed as in a meter, from a bounded sample of the rows.  Called by `run`, shown by the reports.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class FoundGaps:
 
     @property
     def note(self) -> str:
-        """What the list rests on, in a line."""
+        """The basis of the list, in a line."""
         found = self.found
         why = _WHY_EMPTY.get(found.why_empty)
         known = f"{found.n_bad} of {found.n_requests} rows are bad"
@@ -51,7 +50,7 @@ class FoundGaps:
         return f"Knowledge gaps: {f'none, {why}; ' if why else ''}{known}"
 
     def cells(self, gap: Gap) -> tuple[str, ...]:
-        """Return what a table says of a gap under `GAP_HEADS`, but for what it is about."""
+        """Return a gap's table cells under `GAP_HEADS`, without its topic."""
         return (
             f"{gap.n_bad} of {gap.n_requests}",
             percent(gap.share),
@@ -78,15 +77,15 @@ class _BadRowPlace(NamedTuple):
 
 
 class GapSearch:
-    """Keeps what rows tell of gaps."""
+    """Collects rows, and finds the gaps among them."""
 
     def __init__(self) -> None:
         self._memory = GapMemory(MOST_LOOKED_AT)
-        # The same ranks as in the memory, so the same rows stay.
+        # The same ranks as in the memory, so that the same rows stay.
         self._places: Sample[_BadRowPlace] = Sample(MOST_LOOKED_AT)
 
     def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
-        """Take in a scored row."""
+        """Add a scored row."""
         sample = row.sample
         word = None if verdict is None else verdict.word
         name = f"{row.file}:{row.line}"

@@ -1,4 +1,4 @@
-"""The rows of the report in full, and what each score means: what is behind the numbers of the page."""
+"""The evidence on the HTML report: rows in full, and the meaning of each score."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def row_in_full(found: WorstRow, link: str) -> str:
 
     Args:
         found: The row.
-        link: The id of what is folded: whoever follows a link there sees it unfolded.
+        link: The id of the folded part: following a link to it unfolds it.
     """
     texts = "".join(
         f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _texts(found.row.sample) if value
@@ -93,7 +93,7 @@ def _scores(scores: Mapping[str, Score]) -> str:
 
 
 def _evidence_of(score: Score) -> str:
-    """Return what the score rests on: in words, and piece by piece, what speaks against it first."""
+    """Return a score's evidence in words and piece by piece, evidence against it first."""
     said = html.text(score.explanation or score.summary, 400)
     items = sorted(score.items, key=lambda item: _ORDER[item.verdict])
     if items:
@@ -124,7 +124,7 @@ def _text(value: str | None) -> str:
 
 
 def questions_of(summaries: Sequence[ScoreSummary]) -> dict[str, str]:
-    """Return, for each score whose metric is known here, the question that it answers, as HTML with a link."""
+    """Return the question that each score of a known metric answers, as HTML with a link."""
     found: dict[str, str] = {}
     for one in summaries:
         meaning = meaning_of(one.name)
@@ -134,7 +134,7 @@ def questions_of(summaries: Sequence[ScoreSummary]) -> dict[str, str]:
 
 
 def meanings(summaries: Sequence[ScoreSummary]) -> str:
-    """Return what each metric says of itself, its version, and what the verdict makes of it; folded up."""
+    """Return each metric's description, version and role in the verdict, folded up."""
     of_metric = {
         meaning.metric: meaning
         for meaning in (meaning_of(one.name) for one in summaries)

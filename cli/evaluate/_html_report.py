@@ -1,8 +1,8 @@
-"""The page that `ragmeter evaluate --html` writes: what was found out, and the rows to look at first.
+"""The page that `ragmeter evaluate --html` writes: results, and the rows to look at first.
 
 One self-contained file below 1 MB: no script, no request to anywhere, and a content policy that forbids both.
-It looks as results look in a notebook (`ragmeter.metrics._display.html`).  Every text of the data set
-passes through `html.text`; it is data, whatever it looks like.
+Same look as results in a notebook (`ragmeter.metrics._display.html`).  Every text of the data set is
+escaped by `html.text`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def write_page(evaluation: EvaluationReport, path: Path) -> None:
 
 
 def check_page(path: Path | None) -> None:
-    """Check that a page written to `path` replaces nothing but a page of ours.
+    """Check that a page written to `path` replaces no file but an earlier page.
 
     Raises:
         ConfigurationError: There is another file.
@@ -194,7 +194,7 @@ def _fact_list(evaluation: EvaluationReport) -> Iterator[tuple[str, str]]:
     failed = sum(evaluation.failed_scores.values())
     yield "scores without a value", f"{without:,}, of them failed: {failed:,}"
     if evaluation.recorded:
-        yield "scores", "as recorded, nothing was scored anew"
+        yield "scores", "as recorded, nothing was scored again"
     spent = evaluation.spent
     yield "judge", evaluation.judge_model or "none: free metrics only"
     if evaluation.judge_model is not None:
@@ -298,7 +298,7 @@ def _meanings(meant: str) -> str:
 
 
 def _fold(link: str, title: str, details: str) -> str:
-    """Return a section of what is folded up; on paper there is what was unfolded."""
+    """Return a section that is folded up; print shows only what is unfolded."""
     if not details:
         return ""
     return f'<section class="folded"><h2 id="{link}">{title}</h2>{details}</section>'

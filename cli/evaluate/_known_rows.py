@@ -1,4 +1,4 @@
-"""Which rows are scored already, and by what, however many there are: in a database that no one else sees."""
+"""Which rows are already scored, and by which measurements, in a private database on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["KnownRows"]
 
 
 class KnownRows:
-    """What was measured of each row that has been scored."""
+    """The measurements of each scored row."""
 
     def __init__(self) -> None:
         self._database = scratch_database(self)
@@ -19,13 +19,13 @@ class KnownRows:
         self._measured: list[frozenset[str]] = []
 
     def of(self, key: bytes) -> frozenset[str]:
-        """Return by what a row is measured; nothing for one that is not known."""
+        """Return the measurements of a row; an empty set for an unscored one."""
         query = "SELECT measured FROM known WHERE row = ?"
         found = self._database.execute(query, (key,)).fetchone()
         return frozenset() if found is None else self._measured[found[0]]
 
     def add(self, key: bytes, measured: frozenset[str]) -> None:
-        """Remember what else is measured of a row."""
+        """Add measurements of a row."""
         everything = self.of(key) | measured
         number = self._numbers.setdefault(everything, len(self._numbers))
         if number == len(self._measured):

@@ -1,6 +1,6 @@
-"""``--summary-markdown``: what an evaluation found as Markdown, for the summary of a step of CI.
+"""``--summary-markdown``: an evaluation as Markdown, for the summary of a CI step.
 
-It has numbers, names and the places of rows, and no text of the data set: such pages are read by many.
+It has numbers, names and places of rows, but no text of the data set, since many people read such pages.
 Called by `app`.
 """
 
@@ -30,7 +30,7 @@ WORST_SCORES = 3
 
 
 def write_markdown(evaluation: EvaluationReport, path: Path) -> None:
-    """Add the summary at the end of a file: other steps may have written there, too.
+    """Append the summary to a file, which other steps may have written to.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -45,7 +45,7 @@ def write_markdown(evaluation: EvaluationReport, path: Path) -> None:
 
 
 def as_markdown(evaluation: EvaluationReport) -> str:
-    """Return the decision, the means with their intervals, and where the worst rows stand."""
+    """Return the decision, the means with their intervals, and the places of the worst rows."""
     decision = evaluation.decision
     title = "" if decision is None else f": {decision.outcome}"
     lines = [f"## ragmeter evaluate{title}", "", _escape(facts(evaluation)), ""]
@@ -119,7 +119,7 @@ def as_markdown(evaluation: EvaluationReport) -> str:
 
 
 def _worst(found: WorstRow) -> list[str]:
-    """Return where a row stands, and what is bad about it."""
+    """Return a row's place and what is bad about it."""
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [
@@ -150,7 +150,7 @@ def _number(value: float | None) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a text that is no Markdown, no HTML and no end of a cell."""
+    """Escape Markdown, HTML and cell borders."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 

@@ -1,7 +1,7 @@
-"""Files that `JsonlExporter` wrote without texts: nothing can be scored anew, and their scores are shown.
+"""Evaluates files that `JsonlExporter` wrote without texts: their scores are shown as recorded.
 
-A request may have several lines, its scores first and what came later; the last of each score counts.
-They are put together on disk, so that a file of any length can be read.
+A request may have several lines, later ones with late scores; the last value of each score counts.
+Lines are joined on disk, so that a file of any length can be read.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def is_recorded(files: tuple[Path, ...]) -> bool:
 
 
 def evaluate_recorded(options: EvaluateOptions) -> EvaluationReport:
-    """Return what the recorded scores amount to.
+    """Return the evaluation of the recorded scores.
 
     Raises:
-        ConfigurationError: Something was asked that needs texts.
+        ConfigurationError: An option needs texts.
     """
     if options.metrics or options.judge is not None or options.out is not None:
         raise ConfigurationError(
-            "the data are results without texts, whose recorded scores are shown; to score them anew, "
+            "the data are results without texts, whose recorded scores are shown; to score them again, "
             "let JsonlExporter(path, include_content=True) write them, or leave out --metrics, "
             "--judge-model and --out"
         )
@@ -120,7 +120,7 @@ def _is_result(fields: Mapping[str, Any]) -> bool:
 
 
 def _problem(fields: Mapping[str, Any]) -> str | None:
-    """Return why a line is no result; None: it is one."""
+    """Return why a line is not a result; None: it is one."""
     if not fields.get("run_id") or not isinstance(fields.get("scores"), Mapping):
         return "not a result: it has no run_id or no scores"
     try:
@@ -134,7 +134,7 @@ def _problem(fields: Mapping[str, Any]) -> str | None:
 
 
 def _score(name: str, given: Any) -> Score:
-    """Return a recorded score; what a later version may have added to it is left out."""
+    """Return a recorded score, without fields that a later version may have added."""
     known = {key: value for key, value in dict(given).items() if key in Score.model_fields}
     if known.get("status") not in get_args(ScoreStatus):
         raise ValueError("no such status")

@@ -81,10 +81,9 @@ def print_evaluation(evaluation: EvaluationReport, console: Console) -> None:
 
 
 def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSummary]]:
-    """Return score, segment and summary of what is shown by segment.
+    """Return score, segment and summary for each row of the table by segment.
 
-    These are the scores that something was to be decided about; where nothing was, those of which an end
-    is better.
+    Shows the scores with a condition to decide; without any, those that have a better end.
     """
     decision = evaluation.decision
     decided = (
@@ -140,7 +139,7 @@ _OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "bl
 
 
 def decision_lines(decision: Decision | None) -> list[Text]:
-    """Return what was decided, and each check with its numbers; nothing where nothing was asked."""
+    """Return the decision and each check with its numbers; no lines where nothing was to be decided."""
     if decision is None:
         return []
     lines = [
@@ -208,7 +207,7 @@ def facts(evaluation: EvaluationReport) -> str:
     rows = "1 row" if evaluation.rows == 1 else f"{evaluation.rows} rows"
     parts = [f"{rows} of {evaluation.data} in {evaluation.duration_s:.1f} s"]
     if evaluation.recorded:
-        parts.append("their recorded scores: without texts nothing was scored anew")
+        parts.append("their recorded scores: without texts nothing was scored again")
     if evaluation.resumed:
         parts.append(f"{evaluation.resumed} of them known from an earlier run")
     if evaluation.judge_model is not None:
@@ -221,7 +220,7 @@ def facts(evaluation: EvaluationReport) -> str:
 
 
 def comparison_notes(evaluation: EvaluationReport) -> list[str]:
-    """Return how another retriever compares, and what must be known to compare means by words."""
+    """Return how another retriever compares, and the caveats of comparing means by words."""
     decision = evaluation.decision
     notes = [] if evaluation.comparison is None else [str(evaluation.comparison)]
     compared = {name for name, _, _ in segment_rows(evaluation)}
@@ -238,7 +237,7 @@ def comparison_notes(evaluation: EvaluationReport) -> list[str]:
 
 
 def problems(evaluation: EvaluationReport) -> list[str]:
-    """Return what keeps the evaluation from being complete, in words."""
+    """Return why the evaluation is incomplete, in words."""
     lines = []
     if evaluation.bad_row_count:
         lines.append(f"rows that could not be read and were skipped: {evaluation.bad_row_count}")

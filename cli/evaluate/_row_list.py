@@ -1,7 +1,7 @@
-"""The rows that a report is about: which ones, how often each, where they stand and in which segments.
+"""The rows of a report: how often each occurs, where, and in which segments.
 
-From the lists of rows of a folder's shards, in a database that no one else sees.  Called by `_folder`; read
-by `_folder_rows`.
+Read from the lists of rows of a folder's shards into a private database.  Called by `_folder`; read by
+`_folder_rows`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RowList:
         self._database.execute("CREATE INDEX by_row ON lines (row, file, line)")
 
     def note_parts(self, parts: Iterable[Iterable[str]]) -> None:
-        """Note which rows stand in which parts: the keys of each part."""
+        """Index the rows by part, from the keys of each part."""
         for keys in parts:
             rows = ((bytes.fromhex(key),) for key in keys)
             self._database.executemany("INSERT INTO parts VALUES (?)", rows)
@@ -77,7 +77,7 @@ class RowList:
         )
 
     def of(self, key: str) -> list[ListedRow]:
-        """Return the rows that have this key, the first of the data set first; none: it is not among them."""
+        """Return the rows with this key in the order of the data set; none: the key is unknown."""
         names = ", ".join(["file", "line", *self._columns])
         found = self._database.execute(
             f"SELECT row IN several, {names} FROM lines WHERE row = ? ORDER BY file, line",  # noqa: S608 -- ours
@@ -89,7 +89,7 @@ class RowList:
         ]
 
     def values(self) -> Iterator[list[str]]:
-        """Yield the values of each segment in the order of rows, whichever shard they are of."""
+        """Yield the values of each segment in the order of rows, across shards."""
         for column in self._columns:
             found = self._database.execute(
                 f"SELECT {column} FROM lines GROUP BY {column} ORDER BY min(file * {_FILE} + line)"  # noqa: S608

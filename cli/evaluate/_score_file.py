@@ -30,7 +30,7 @@ _IN_MEMORY = 32 * 1024 * 1024
 
 
 class ScoreFile:
-    """Scores by row and measurement, in a file.
+    """A file of scores by row and measurement.
 
     Args:
         path: The file; created if absent, readable by its owner only, continued if it holds scores of an
@@ -68,7 +68,7 @@ class ScoreFile:
         return bytes.fromhex(row.key) in self._earlier
 
     def of(self, row: Row) -> dict[str, tuple[Score, ...]]:
-        """Return what is known of a row: the scores of each measurement that need not be repeated."""
+        """Return a row's final scores, by measurement: those that need not be repeated."""
         known: dict[str, tuple[Score, ...]] = {}
         for offset, length in self._lines.get(bytes.fromhex(row.key), ()):
             self._file.seek(offset)
@@ -78,9 +78,7 @@ class ScoreFile:
     def add(
         self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None
     ) -> None:
-        """Append what was measured on one row, and what all that is known of it says together.
-
-        A row's last line has its last verdict.
+        """Append a row's new scores, and the verdict of all its scores so far: its last line has the last one.
 
         Raises:
             ConfigurationError: The disk is full; what was there before still is.

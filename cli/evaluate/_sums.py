@@ -1,7 +1,7 @@
-"""What the rows of a data set amount to: takes one scored row after the other, and makes the report of them.
+"""Aggregates scored rows into the report of an evaluation.
 
-Whatever is scored now, was scored into a folder or recorded by an application comes by here, in any order.
-Only numbers and the worst rows stay in memory.  Called by `run`, `_recorded_scores` and `_folder`.
+Takes rows scored now, read from a folder, or recorded by an application, in any order.  Only numbers and the
+worst rows stay in memory.  Called by `run`, `_recorded_scores` and `_folder`.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ class EvaluationSums:
         place: int | None = None,
         in_full: Callable[[], tuple[Mapping[str, Score], Verdict | None]] | None = None,
     ) -> None:
-        """Take in a row.
+        """Add a row.
 
         Args:
             row: The row.
-            scores: What was measured, by name.
-            verdict: What the scores say together.
-            measured_by: By what each score was measured, by name.
+            scores: Its scores by name.
+            verdict: Its verdict.
+            measured_by: The measurement of each score, by name.
             question: The key of its question; None: that of its text.
-            segments: Its values of the segments; None: what the row says.
-            place: Where it stands in the data set; None: its line.
+            segments: Its values of the segments; None: from the row's fields.
+            place: Its place in the data set; None: its line.
             in_full: Returns scores and verdict with all evidence, for a row that is shown; None: they have it.
         """
         if question is None and row.sample.question is not None:
@@ -113,11 +113,11 @@ class EvaluationSums:
         """Return the report.
 
         Args:
-            options: What was asked for.
+            options: The user's options.
             files: The data set.
-            began: When, as of `time.perf_counter`.
+            began: The start, by `time.perf_counter`.
             order: Names of scores that come first, in this order.
-            about: What else the report has.
+            about: Other fields of the report.
         """
         summaries = self._summarizer.summaries(order=order)
         by_segment = self.by_segment.summaries(order)

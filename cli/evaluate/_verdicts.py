@@ -1,4 +1,4 @@
-"""What a data set's verdicts amount to: how many of each word and code.
+"""Counts a data set's verdicts by word and by code.
 
 Filled while rows are scored, read by the reports.
 """
@@ -26,7 +26,7 @@ class Verdicts:
     """Rows of which nothing was measured that a verdict could rest on."""
 
     def add(self, verdict: Verdict | None) -> None:
-        """Take in the verdict on a row."""
+        """Count the verdict on a row."""
         if verdict is None:
             self.unjudged += 1
             return

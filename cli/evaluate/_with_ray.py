@@ -1,7 +1,7 @@
-"""``ragmeter evaluate --engine ray``: what Ray's processes do for an archive, and how much at a time.
+"""``ragmeter evaluate --engine ray``: scores an archive in Ray's processes.
 
-One process reads each file of the data set, others score; which rows, and every part, is this process's
-business (`_archive`), so that a folder is the same whoever filled it.
+One process reads each file of the data set, others score.  This process chooses the rows and writes every
+part (`_archive`), so that the folder does not depend on the engine.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def scored_by_ray(
     """Yield the scores of a plan's rows, some hundred rows a table, in no order.
 
     Args:
-        options: What was asked for; every machine of the cluster sees the files under these names, and
-            what the judge is asked in the processes is reported to this one.
-        processes: How many score.
-        scorer: What each process scores with.
-        plan: What is to be scored.
+        options: The user's options; every machine of the cluster must see the files under these names.
+            The processes report the judge's calls to this one.
+        processes: Number of scoring processes.
+        scorer: The scorer of each process.
+        plan: The rows to score.
 
     Raises:
         ConfigurationError: As of `cluster` and `score_tables`.
@@ -60,7 +60,7 @@ def scored_by_ray(
         if plan.lines[number]
     ]
     judge = options.judge
-    # What every process has at hand when it ends is paid for again: together no more than a part.
+    # Rows in flight in any process are paid for again after an interruption: together at most one part.
     rows = ROWS if judge is None else max(LEAST, ROWS // processes)
     # Few rows are for few processes, each of which takes seconds to start.
     processes = max(1, min(processes, -(-plan.rows // rows)))
@@ -84,7 +84,7 @@ def scored_by_ray(
 
 @dataclass(frozen=True)
 class _RowReading:
-    """Reads the rows of a file that are to be scored."""
+    """Reads the rows of a file to score."""
 
     path: Path
     lines: array[int]
@@ -142,7 +142,7 @@ class _RowScoring:
         columns = (table.column(name).to_pylist() for name in _ROW.names)
         for content, missing in zip(*columns, strict=True):
             row = sample_row(RawRow(*pickle.loads(content)), self._asked.columns)  # noqa: S301 -- this program's own
-            # A row that has changed since is not scored, and missed in the report.
+            # A row that has changed since is not scored; the report says that it is missing.
             if isinstance(row, Row):
                 of_missing.setdefault(missing, []).append(row)
         for missing, rows in of_missing.items():
@@ -151,13 +151,13 @@ class _RowScoring:
             )
             found += zip(rows, scores, strict=True)
         scored_rows = scores_as_table(found, scorer.measurements, with_text=self._asked.with_text)
-        told: list[bytes | None] = [None] * len(scored_rows)
-        if told:
-            told[0] = self._new_judge_stats()
-        return scored_rows.append_column(_CALLS, pa.array(told, pa.binary()))
+        stats: list[bytes | None] = [None] * len(scored_rows)
+        if stats:
+            stats[0] = self._new_judge_stats()
+        return scored_rows.append_column(_CALLS, pa.array(stats, pa.binary()))
 
     def _new_judge_stats(self) -> bytes | None:
-        """Return what the judge was asked since it was last told."""
+        """Return the judge's calls since the last report."""
         judge = self._asked.judge
         if judge is None:
             return None
@@ -170,8 +170,8 @@ class _RowScoring:
 
 
 def _report(table: pa.Table, judge: Judge) -> None:
-    for told in table.column(_CALLS).drop_null().to_pylist():
-        calls, items, cost = pickle.loads(told)  # noqa: S301 -- of a process of this program's
+    for stats in table.column(_CALLS).drop_null().to_pylist():
+        calls, items, cost = pickle.loads(stats)  # noqa: S301 -- of a process of this program's
         for call in calls:
             judge.report(call)
         judge.report_items(*items)

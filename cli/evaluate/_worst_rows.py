@@ -1,4 +1,4 @@
-"""Which rows of a data set to look at first: the few that a report shows. Only these stay in memory."""
+"""Keeps the worst rows of a data set, which a report shows. Only these stay in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class WorstRow:
-    """A row, and what was found out about it."""
+    """A row with its scores and verdict."""
 
     row: Row
     """The row."""
@@ -56,9 +56,9 @@ class WorstRows:
         Args:
             row: The row.
             scores: Its scores.
-            verdict: What they say together.
+            verdict: Its verdict.
             question: Equal for equal questions.
-            place: Where it stands in the data set, ascending.
+            place: Its place in the data set, ascending.
             in_full: Returns scores and verdict with their evidence; None: they have it.
         """
         badness = badness_of(scores.values(), None if verdict is None else verdict.word)
@@ -79,7 +79,7 @@ class WorstRows:
         self._kept.sort(key=lambda entry: entry[:2])
 
     def put_texts(self, row: Row) -> None:
-        """Put a row with its texts in the place of the one without."""
+        """Replace a row without texts by the same row with texts."""
         self._kept = [
             (*entry[:3], replace(entry[3], row=row))
             if (entry[3].row.file, entry[3].row.line) == (row.file, row.line)

@@ -124,7 +124,7 @@ def read_baseline(path: Path) -> RowScores:
 
 
 class _Pass:
-    """One pass over the data set: takes the next row, scores it, and takes in its scores."""
+    """One pass over the data set: reads, scores and aggregates one row after the other."""
 
     def __init__(
         self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile
@@ -135,7 +135,7 @@ class _Pass:
         self._limit = options.limit
         self._found = _rows_of(options.files, options.columns)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
-        # Where the metrics were not chosen, a row is spared those that it has nothing for.
+        # Where the metrics were not chosen, a row gets only those that it has inputs for.
         self._sparing = () if options.metrics else ("reference", "stages")
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}
@@ -154,7 +154,7 @@ class _Pass:
 
     @property
     def spent(self) -> JudgeStats:
-        """What the judge did and cost so far."""
+        """The judge's work and cost so far."""
         return JudgeStats() if self._judge is None else self._judge.stats
 
     async def score_all(self, total: int) -> None:
@@ -173,7 +173,7 @@ class _Pass:
                 await self._judge.aclose()
 
     def _next_row(self) -> Row | None:
-        """Return the next readable row; those before it that are not readable are noted."""
+        """Return the next readable row; record the unreadable ones before it."""
         while self._limit is None or self.rows < self._limit:
             file, found = next(self._found, (None, None))
             if file is None or found is None:
@@ -185,7 +185,7 @@ class _Pass:
         return None
 
     async def _score(self, row: Row) -> None:
-        """Measure what is not known of a row, and take in all its scores."""
+        """Measure the missing scores of a row, and add all its scores."""
         while (other := self._under_way.get(row.key)) is not None:
             await other.wait()  # an equal row: what it pays for is not paid twice
         known = self._kept.of(row)
@@ -217,7 +217,7 @@ class _Pass:
         ]
 
     def _verdict(self, row: Row, known: Mapping[str, tuple[Score, ...]]) -> Verdict | None:
-        """Return what everything that is known of a row by now says together."""
+        """Return the verdict of all scores of a row so far."""
         wanted = self._measurements_of(row)
         by_name = {score.name: score for _, key in wanted for score in known.get(key, ())}
         return self._rules.verdict(by_name, row.sample.status)
@@ -228,7 +228,7 @@ class _Pass:
         missing: Sequence[tuple[Metric, str]],
         known: dict[str, tuple[Score, ...]],
     ) -> None:
-        """Add to what is known, and keep each judged metric as soon as it is paid for."""
+        """Measure a row's missing metrics, and write each judged one as soon as it is paid for."""
         measured = {
             key: await run_metric(metric, row.sample, self._judge)
             for metric, key in missing

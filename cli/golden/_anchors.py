@@ -116,7 +116,7 @@ class Index:
         matches = self._matches(words, telling)
         holders = [match for match in matches if match.share >= COVERED]
         own = next((match for match in holders if match.id == label.id), None)
-        if own is not None and own.tells_the_same:
+        if own is not None and own.has_same_facts:
             return LabelOutcome(
                 "valid", (own.id,), own.share, True, "its chunk still holds its text"
             )
@@ -141,7 +141,7 @@ class Index:
             reason = f"{len(names)} chunks hold its text: which one is meant is not sure"
             kind: Kind = "re-anchorable" if match.filled >= FILLED else "merged"
             return LabelOutcome(kind, names[:_NAMED], match.share, False, reason)
-        if not match.tells_the_same:
+        if not match.has_same_facts:
             reason = "a chunk holds nearly its text, with other numbers or names"
             return LabelOutcome("re-anchorable", (match.id,), match.share, False, reason)
         if match.filled >= FILLED:
@@ -227,7 +227,7 @@ class _Match:
         return self._wanted == self.words
 
     @property
-    def tells_the_same(self) -> bool:
+    def has_same_facts(self) -> bool:
         """Whether the chunk has all numbers and names of the label: another price is another text."""
         return not self._telling - Counter(self.words)
 

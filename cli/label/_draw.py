@@ -59,7 +59,7 @@ def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) 
 
 
 def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
-    """Pick the requests that the judge thought least of: to find faults, not to estimate anything.
+    """Pick the requests that the judge scored lowest: to find faults, not for estimates.
 
     Raises:
         ConfigurationError: The judge has no value of any request.
@@ -79,7 +79,7 @@ def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
 
 
 def _able(results: ResultFile, score: str) -> list[ScoredRequest]:
-    """Return the requests that somebody could label; judged ones only, if any are."""
+    """Return the requests that can be labelled; judged ones only, if any are."""
     needed = NEEDED.get(score, NEEDED_OF_ANY)
     able = [one for one in results.requests if one.has.issuperset(needed)]
     if not able:

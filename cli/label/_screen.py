@@ -22,14 +22,14 @@ from ._wording import Wording
 __all__ = ["Screen", "grade_of"]
 
 LONGEST = {"contexts": 700, "answer": 4_000, "question": 2_000}
-"""Characters of a text that are shown before somebody asks for more."""
+"""Characters of a text that are shown before the rater asks for more."""
 _STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _YES = frozenset("yYдД是1")
 _NO = frozenset("nNнН否0")
 
 
 def grade_of(key: str, scale: LabelScale) -> float | None:
-    """Return what a key says, 0 to 1; None: it is no grade."""
+    """Return the grade that a key stands for, 0 to 1; None: it is not a grade."""
     if scale == "yes-no":
         return 1.0 if key in _YES else 0.0 if key in _NO else None
     if len(key) == 1 and key in "12345":

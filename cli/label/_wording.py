@@ -1,4 +1,4 @@
-"""What a rater reads, in English, Russian and Chinese: the question, the keys, what became of them.
+"""What a rater reads, in English, Russian and Chinese: the question, the keys, the outcome.
 
 One `Wording` per language; a score without a question of its own gets the general one.  No layout.
 """

@@ -1,7 +1,7 @@
-"""``ragmeter label``: shows one request after the other, and keeps what a person says of each.
+"""``ragmeter label``: shows one request after the other, and stores a person's label for each.
 
-Whoever comes back goes on where they stopped; the judge's verdict is kept beside each label, and not
-shown.  Nothing leaves the machine.  Called by `app`.
+Raters resume where they stopped.  The judge's verdict is stored beside each label, but not shown.  Nothing
+leaves the machine.  Called by `app`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run_labelling(options: LabelOptions, console: Console) -> None:
 
 
 def _name_texts(results: ResultFile, data: Path) -> None:
-    """Say of each request on which line of the data set its texts stand."""
+    """Record for each request the line of the data set with its texts."""
     by_key = {one.request: one for one in results.requests}
     for row in read_samples(data):
         if isinstance(row, Row) and (request := by_key.get(row.key)) is not None:
@@ -111,7 +111,7 @@ def _known(options: LabelOptions) -> list[Label]:
 def _drawing(options: LabelOptions, results: ResultFile, known: Sequence[Label]) -> Drawing:
     if options.worst:
         return pick_worst(results, options.score, options.count)
-    # Whoever draws again from the same file draws more of it, never fewer or others.
+    # Drawing again from the same file adds requests to those drawn before, and removes none.
     earlier = [one.probability for one in known if one.probability is not None]
     return draw(results, options.score, options.count, at_least=max(earlier, default=0.0))
 
@@ -191,7 +191,7 @@ class _Session:
         self._say_rates()
 
     def _key(self) -> str | None:
-        """Return the next key that means something."""
+        """Return the next valid key."""
         while (key := self._screen.key()) is not None:
             if key == "\x03":
                 raise KeyboardInterrupt
@@ -229,7 +229,7 @@ class _Session:
         self._given += value is not None
 
     def _say_rates(self) -> None:
-        """Say what the verdict's words are worth, according to all raters; only when the rater is done."""
+        """Print the share of bad requests per verdict by all raters' labels; only when the rater is done."""
         rates = verdict_rates([*self._others, *self._said.values()])
         for one in rates:
             line = self._words.rate.format(
@@ -244,7 +244,7 @@ class _Session:
             self._screen.say(self._words.early_rate.format(count=n, least=LEAST_LABELS), "dim")
 
     def _say_mean(self) -> None:
-        """Say where the mean lies, by an interval that may be looked at as often as one likes."""
+        """Print the mean with an interval that stays valid however often it is read."""
         if self._drawing.probability is None:
             return
         said = [

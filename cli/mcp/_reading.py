@@ -1,7 +1,7 @@
-"""Reads a server's API, and cuts what it says down to what an assistant needs to go on.
+"""Reads a server's API, and reduces its answers to what an assistant needs.
 
-An assistant sends what it reads to the provider of its model.  So texts of users (questions, answers,
-chunks, and what quotes them) are left out unless they are asked for at the command's start.
+An assistant sends what it reads to the provider of its model.  So users' texts (questions, answers, chunks,
+and fields that quote them) are left out unless the command was started with them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CAUSES = {
 
 
 class UnreadableServerError(RagmeterError):
-    """The server did not answer, or not with what was asked; the message says what helps."""
+    """The server did not answer as expected; the message names the fix."""
 
 
 class ServerApi:
@@ -45,8 +45,8 @@ class ServerApi:
 
     Args:
         url: The server's address.
-        token: What it asks readers for; None: nothing.
-        texts: Whether texts of users are told.
+        token: Its readers' token; None: it needs none.
+        texts: Whether to return users' texts.
     """
 
     def __init__(self, url: str, token: str | None = None, *, texts: bool = False) -> None:
@@ -221,17 +221,17 @@ def _reason(read: Callable[[], Any]) -> str:
         return "without a reason"
 
 
-def _named(said: Said, *names: str) -> dict[str, Any]:
-    return {name: said[name] for name in names if said.get(name) is not None}
+def _named(answer: Said, *names: str) -> dict[str, Any]:
+    return {name: answer[name] for name in names if answer.get(name) is not None}
 
 
-def _without(said: Any, hidden: Collection[str]) -> Any:
-    """Return what is said without these fields, however deep they are."""
-    if isinstance(said, list):
-        return [_without(one, hidden) for one in said]
-    if isinstance(said, dict):
-        return {key: _without(one, hidden) for key, one in said.items() if key not in hidden}
-    return said
+def _without(value: Any, hidden: Collection[str]) -> Any:
+    """Return a value without these fields, at any depth."""
+    if isinstance(value, list):
+        return [_without(item, hidden) for item in value]
+    if isinstance(value, dict):
+        return {key: _without(item, hidden) for key, item in value.items() if key not in hidden}
+    return value
 
 
 def _mean(estimate: Said) -> dict[str, Any]:

@@ -21,7 +21,7 @@ ragmeter scores live RAG (retrieval-augmented generation) requests. Begin with `
 from `worst_requests` to `request`, which says why. A verdict is good, suspect or bad: a hint where to look, \
 not a proof. Intervals are 95 %; do not call two means different whose intervals overlap."""
 
-_TOLD: Mapping[str, str] = {
+_DESCRIPTIONS: Mapping[str, str] = {
     "overview": "How retrieval and answers are: verdicts, mean of every score with interval, what has changed.",
     "worst_requests": "The requests to look at first, the worst one first, with trace ids and the reasons' "
     "codes.",
@@ -60,10 +60,10 @@ def tools(reading: ServerApi) -> Any:
             try:
                 return read(*args, **given)
             except UnreadableServerError as error:
-                raise error_class(str(error)) from None  # what else is raised is not shown
+                raise error_class(str(error)) from None  # other exceptions are not shown
 
         return answer
 
-    for name, description in _TOLD.items():
+    for name, description in _DESCRIPTIONS.items():
         server.tool(description=description)(tool(getattr(reading, name)))
     return server

@@ -1,4 +1,4 @@
-"""What ``ragmeter queue`` found: for people, and as JSON."""
+"""Prints what ``ragmeter queue`` found, for people and as JSON."""
 
 from __future__ import annotations
 

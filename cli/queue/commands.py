@@ -64,7 +64,7 @@ def declare(
     for name in () if as_json else differing:
         say(
             f"ragmeter: {name} is there with other bounds and stays as it is; delete it while it is empty "
-            "to declare it anew",
+            "to declare it again",
             "yellow",
         )
     if differing:

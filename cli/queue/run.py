@@ -1,4 +1,4 @@
-"""What ``ragmeter queue`` does, whichever engine the queue is. Prints nothing."""
+"""The work of ``ragmeter queue``, for any engine. Prints nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def queue_at(url: str | None) -> Queue:
 def letters(
     queue: Queue, limit: int, *, with_text: bool, now_ns: int | None = None
 ) -> list[Letter]:
-    """Return the oldest dead letters, without a word of what is in them unless `with_text`."""
+    """Return the oldest dead letters, without their content unless `with_text`."""
     now_ns = time.time_ns() if now_ns is None else now_ns
     return [_letter(one, now_ns, with_text=with_text) for one in queue.dead(limit)]
 

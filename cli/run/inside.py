@@ -1,8 +1,8 @@
-"""What ``ragmeter run`` begins in the program's process, before its first line.
+"""The part of ``ragmeter run`` that starts in the program's process, before its first line.
 
-A meter of the settings, attached to every installed framework, with providers of its own: what the program
-registers itself, before or after, stays as it is.  Where the program makes a meter itself, that one scores, as
-without us, and what shows its requests here joins its exporters.
+Attaches a meter made from the settings to every installed framework, with its own providers, so that those of
+the program stay as they are.  If the program makes a meter, that one scores instead, and the exporters of this
+part join its exporters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["begin"]
 
 
 class _VerdictCounts:
-    """An exporter that counts the words of verdicts, for the last line."""
+    """An exporter that counts verdicts by word, for the last line."""
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
@@ -55,7 +55,7 @@ class _VerdictCounts:
 
 
 class _Display:
-    """Where `ragmeter run` shows requests: those of its own meter, else those of the program's meters."""
+    """Shows the requests of the program's meters, or of its own meter while the program makes none."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -63,7 +63,7 @@ class _Display:
         self._attached: list[bool] = []
 
     def attach(self) -> None:
-        """Attach a meter to the frameworks, for as long as the program makes none.
+        """Attach a meter to the frameworks, until the program makes one.
 
         Raises:
             RagmeterError: It cannot be made.
@@ -76,7 +76,7 @@ class _Display:
         self._attached.append(True)
 
     def join(self, theirs: Sequence[Exporter]) -> Iterable[Exporter]:
-        """Return what joins a meter that the program makes: from now on, it decides what is scored."""
+        """Return the exporters to add to a meter of the program, and detach our own meter."""
         made = self._exporters(theirs)
         while self._attached:
             self._attached.pop()
@@ -90,11 +90,11 @@ class _Display:
             own = "" if self._attached else " by the program's own meter"
             _say(f"no RAG request was seen{own}; ragmeter doctor says why")
             return
-        told = ", ".join(f"{count} {word}" for word, count in words.items())
-        _say(f"{told}; look at {self.plan.url}")
+        counts = ", ".join(f"{count} {word}" for word, count in words.items())
+        _say(f"{counts}; look at {self.plan.url}")
 
     def _exporters(self, theirs: Sequence[Exporter]) -> list[Exporter]:
-        """Return what shows the requests of a meter, beside the exporters that it has."""
+        """Return the exporters that show a meter's requests, besides those that it has."""
         found = self._to_phoenix(theirs) if self.plan.to == "phoenix" else self._to_otlp()
         if any(isinstance(one, ConsoleExporter) for one in theirs):
             found = [one for one in found if not isinstance(one, ConsoleExporter)]
@@ -110,7 +110,7 @@ class _Display:
 
     def _to_otlp(self) -> list[Exporter]:
         plan, is_page = self.plan, self.plan.to == "page"
-        # The page is on this machine; elsewhere texts go when they are let.
+        # The page is on this machine; texts leave it only if allowed.
         texts = True if is_page and semconv.CAPTURE_CONTENT_VARIABLE not in os.environ else None
         otel = OpenTelemetryExporter(
             **sending_providers(
@@ -133,7 +133,7 @@ class _Display:
 
 
 def begin() -> None:
-    """Attach a meter to the frameworks of this process. Never raises: the program begins, come what may."""
+    """Attach a meter to the frameworks of this process. Never raises: the program must start."""
     shown = _Display(Plan(*json.loads(os.environ[PLAN])))
     is_the_program = shown.plan.process == os.getpid()
     if is_the_program:

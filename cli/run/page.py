@@ -17,16 +17,16 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["PageAddress", "page_on_this_machine"]
 
 PORTS = range(4318, 4328)
-"""Where one is looked for, and started: the first where nobody else listens."""
+"""Ports to search for a page; a new one is started on the first free port."""
 START_S = 60.0
 """Seconds that a server may take to answer."""
 
 
 class PageAddress(NamedTuple):
-    """Where it is."""
+    """The page's address."""
 
     url: str
-    """Its address, without a slash at the end."""
+    """Without a slash at the end."""
     started: int | None
     """The process id of the server that was started; None: it ran already."""
 
@@ -38,14 +38,14 @@ def page_on_this_machine() -> PageAddress:
         ConfigurationError: It cannot be started; says why.
         MissingDependencyError: The extra ``serve`` is not installed.
     """
-    import ragmeter.serve  # noqa: F401, PLC0415 -- says what is missing, before a process is started
+    import ragmeter.serve  # noqa: F401, PLC0415 -- names a missing package before a process is started
 
     for port in PORTS:
         url = f"http://127.0.0.1:{port}"
         answer = _health(url)
         if answer == "page":
             return PageAddress(url, None)
-        if answer == "nobody":
+        if answer == "free":
             return PageAddress(url, _start(port, url))
     raise ConfigurationError(
         f"other programs listen on the ports {PORTS[0]} to {PORTS[-1]} of 127.0.0.1; start the page on another "
@@ -54,14 +54,14 @@ def page_on_this_machine() -> PageAddress:
 
 
 def _health(url: str) -> str:
-    """Return who listens: ``page``, ``nobody``, or ``other``."""
+    """Return who listens: ``page`` or ``other``; ``free``: nothing does."""
     try:
         with build_opener(ProxyHandler({})).open(f"{url}/healthz", timeout=5) as answer:
             state = json.loads(answer.read(1_000_000))
     except HTTPError:
         return "other"
     except URLError as error:
-        return "nobody" if isinstance(error.reason, ConnectionRefusedError) else "other"
+        return "free" if isinstance(error.reason, ConnectionRefusedError) else "other"
     except (OSError, ValueError):
         return "other"
     return "page" if isinstance(state, dict) and {"status", "durable"} <= set(state) else "other"

@@ -1,4 +1,4 @@
-"""What ``ragmeter run`` tells the part of it that begins in the program's process."""
+"""The settings that ``ragmeter run`` passes to its part inside the program's process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 __all__ = ["PLAN", "Plan"]
 
 PLAN = "_RAGMETER_RUN"
-"""The variable that holds a `Plan`, as JSON; nobody else's business."""
+"""The private variable that holds a `Plan`, as JSON."""
 
 
 class Plan(NamedTuple):
-    """Where the requests go."""
+    """The destination of the requests."""
 
     process: int
     """The id of the process that becomes the program; others are begun by it."""

@@ -41,11 +41,11 @@ class BadInput(NamedTuple):
 def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     """Read a recording.
 
-    ``.traces.pb`` and ``.logs.pb`` hold what their names say; of any other file the content tells: raw
-    protobuf, JSON, or one JSON a line. Each may be packed with gzip.
+    ``.traces.pb`` and ``.logs.pb`` hold what their names say; the content of any other file shows its format:
+    raw protobuf, JSON, or one JSON a line. Each may be gzipped.
 
     Yields:
-        What each export request holds; in place of what cannot be read, where it stands and why.
+        The content of each export request, or the place and the reason if it cannot be read.
     """
     try:
         body = _read_unpacked(path)

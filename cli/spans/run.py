@@ -82,7 +82,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
 
 
 def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -> dict[str, Any]:
-    """Return the request as ``ragmeter spans`` prints it, with scores, or with what is not known of it."""
+    """Return the request as ``ragmeter spans`` prints it, with its scores, or with what it lacks."""
     row: dict[str, Any] = {
         "question": found.question,
         "contexts": [
@@ -110,7 +110,7 @@ def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -
 
 
 def scores_of(sample: RagSample) -> Iterator[tuple[str, float | None]]:
-    """Yield name and value of every score that is free; None: it could not be measured."""
+    """Yield name and value of every free score; None: it could not be measured."""
     for metric in default_metrics(judged=False):
         if isinstance(metric, ComputedMetric):
             for one in compute_metric(metric, sample):

@@ -1,7 +1,7 @@
-"""Begins what `cli.program` asked for, before the first line of a program that is run unchanged.
+"""Calls the function that `cli.program` names, before the first line of an unchanged program.
 
-Python imports a module of this name from the path when it starts.  A module of that name which the program's
-environment has itself is imported first, as without us.  Nothing of ours is imported unless it was asked for.
+Python imports a module of this name from the path when it starts.  If the program's environment has a
+`sitecustomize` too, that one is imported first.  Nothing else of ragmeter is imported unless it is named.
 """
 
 import os
@@ -27,4 +27,4 @@ def _begin() -> None:
             getattr(import_module(module), function)()
 
 
-_begin()  # whatever it raises, Python prints and goes on
+_begin()  # Python prints what it raises and goes on

@@ -1,7 +1,7 @@
 """The OpenTelemetry SDK of a worker process: made after the fork, with an identity of its own.
 
-Scores are sent where the standard ``OTEL_EXPORTER_OTLP_*`` variables say, and nowhere where they say nothing.
-What was not taken there is counted, so that a message can come back.
+Scores go to the endpoints of the standard ``OTEL_EXPORTER_OTLP_*`` variables, if any are set.  Rejected
+telemetry is counted, so that its message can be requeued.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXPORTERS = {
 
 
 class _WatchedExporter:
-    """An exporter of the SDK's, and how much of what it was given was not taken."""
+    """Counts the items that an exporter of the SDK could not deliver."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -48,9 +48,9 @@ class _WatchedExporter:
 
 
 class WorkerTelemetry:
-    """The global providers of this process, as far as there is somewhere to send to.
+    """The global providers of this process, for each signal with an endpoint.
 
-    An SDK that is there already, because ``opentelemetry-instrument`` brought it, is used as it is.
+    An existing SDK, such as that of ``opentelemetry-instrument``, is used as it is.
 
     Raises:
         MissingDependencyError: An endpoint is set, and the SDK or its exporters are not installed.
@@ -70,7 +70,7 @@ class WorkerTelemetry:
                     ) from None
 
     def unsent(self) -> int:
-        """Return how many spans and events were not taken."""
+        """Return how many spans and events could not be delivered."""
         return sum(one.lost for one in self._watched)
 
     def shutdown(self, timeout_s: float) -> None:
@@ -119,7 +119,7 @@ class WorkerTelemetry:
 
 
 def wanted_signals() -> set[str]:
-    """Return the signals that there is an endpoint for."""
+    """Return the signals that have an endpoint."""
     return {signal for signal in _EXPORTERS if _is_wanted(signal)}
 
 
@@ -144,7 +144,7 @@ def _exporter(signal: str) -> Any:
     kind: Callable[..., Any] = getattr(
         import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name
     )
-    # A redirect that counted as taken would acknowledge messages whose scores nobody has.
+    # If a redirect counted as accepted, messages whose scores are lost would be acknowledged.
     return kind() if way == "grpc" else kind(session=own_session())
 
 

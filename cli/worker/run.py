@@ -40,22 +40,22 @@ def run(
     require_export: bool,
     say: Callable[[str], None],
 ) -> bool:
-    """Score what comes until told to end; return whether everything went well.
+    """Score messages until a signal ends it; return whether everything went well.
 
     Args:
         queue: Its URL; None: that of the settings.
         processes: How many; None: as the settings say, else as many as cores.
         once: End when nothing waits any more.
-        require_export: Give a message back whose scores could not be exported.
-        say: Told what is done, in a line for people.
+        require_export: Requeue a message whose scores could not be exported.
+        say: Prints a line.
 
     Raises:
         ConfigurationError: An option or a variable makes no sense.
-        MissingDependencyError: Something that they ask for is not installed.
+        MissingDependencyError: A package that they need is not installed.
     """
     settings = read_settings()
     url = queue_of(queue, settings)
-    worker_arguments()  # what is wrong with them is said here and not by each process
+    worker_arguments()  # report their errors here, not in each process
     if not (wanted_signals() or settings.writes_elsewhere or has_provider()):
         raise ConfigurationError(
             "the worker has nowhere to write scores to; set OTEL_EXPORTER_OTLP_ENDPOINT, RAGMETER_JSONL or "
@@ -78,7 +78,7 @@ def run(
         )
 
     number = processes or settings.worker_processes or os.cpu_count() or 1
-    engine_of(url)  # what is no queue is refused before anything is said
+    engine_of(url)  # refuse a bad URL before printing
     end = "what waits there" if once else "what comes there, until SIGTERM or Ctrl-C"
     who = "1 process scores" if number == 1 else f"{number} processes score"
     say(f"ragmeter worker: {address_shown(url)}: {who} {end}")

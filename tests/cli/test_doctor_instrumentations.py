@@ -34,18 +34,18 @@ def test_without_any_nothing_is_said(installed):
 @pytest.mark.parametrize(
     ("name", "environment", "state", "said"),
     [
-        ("openinference-instrumentation-langchain", {}, "ok", "they tell texts"),
+        ("openinference-instrumentation-langchain", {}, "ok", "they carry texts"),
         ("openinference-instrumentation-langchain", {"OPENINFERENCE_HIDE_INPUTS": "true"}, "warning", "HIDE_INPUTS"),
-        ("traceloop-sdk", {}, "ok", "they tell texts"),
+        ("traceloop-sdk", {}, "ok", "they carry texts"),
         ("traceloop-sdk", {"TRACELOOP_TRACE_CONTENT": "false"}, "warning", "switches texts off"),
         ("opentelemetry-haystack", {}, "warning", "is not set"),
-        ("opentelemetry-haystack", {"HAYSTACK_CONTENT_TRACING_ENABLED": "true"}, "ok", "they tell texts"),
+        ("opentelemetry-haystack", {"HAYSTACK_CONTENT_TRACING_ENABLED": "true"}, "ok", "they carry texts"),
         ("opentelemetry-instrumentation-genai-langchain", {}, "warning", "is not set"),
         (
             "opentelemetry-instrumentation-genai-langchain",
             {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"},
             "warning",
-            "ids of documents",
+            "document ids",
         ),
         (
             "opentelemetry-instrumentation-genai-langchain",

@@ -129,7 +129,7 @@ def test_the_doctor_says_how_the_queue_looks(dead):
     found = list(check_queue({"RAGMETER_QUEUE_URL": dead.url}))
     assert [(one.state, one.detail) for one in found] == [
         ("ok", "1 messages wait, 0 workers connected"),
-        ("warning", "nobody scores what waits"),
+        ("warning", "no worker scores what waits"),
         ("warning", "2 messages could not be scored"),
     ]
     assert not any("guest:guest" in one.what + one.detail + one.fix for one in found)
