@@ -1,7 +1,7 @@
 """Who may speak to the server over HTTP: the rules of the whole port, before anything is read.
 
 On this machine alone anybody may, but no web page of elsewhere: its browser says so by ``Host`` or ``Origin``.
-Beyond this machine whoever knows the token may, and who knows the one for viewers may look.  Bodies pass
+Beyond this machine a client with the token may, and one with the viewers' token may read.  Bodies pass
 through untouched, so that what streams streams.
 """
 
@@ -36,7 +36,7 @@ LEAST_TOKEN = 16
 """Characters of a token."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/healthz", "/readyz"})
-"""What whoever reaches the port may ask: it says no word of any request."""
+"""What any client of the port may ask: it reveals nothing of any request."""
 
 
 class Access:
@@ -75,10 +75,10 @@ class Access:
         )
 
     def lets(self, given: str, *, looks: bool = False) -> bool:
-        """Return whether this is a token that is enough, in a time that tells nothing.
+        """Return whether this is a token that is enough, in constant time.
 
         Args:
-            given: What somebody says that it is.
+            given: What the client sent.
             looks: Whether nothing is sent or changed: then that of viewers is enough, too.
         """
         enough = [self.token, self.view_token] if looks else [self.token]
@@ -93,7 +93,7 @@ class Access:
             return False
         if said.netloc != host or "@" in host:
             return False
-        # Whoever has the token was given the address with it.
+        # A client with the token was given the address with it.
         return bool(name) and (bool(self.token) or name in self._hosts)
 
 

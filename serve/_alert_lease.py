@@ -1,4 +1,4 @@
-"""`SharedClaims`: of several servers on one store one tells of a change, as `ragmeter.watch.notify` asks.
+"""`SharedClaims`: of several servers on one store one notifies of a change, as `ragmeter.watch.notify` asks.
 
 It says which changes are the same, and puts them into the store's words.
 """
@@ -31,18 +31,18 @@ class SharedClaims:
     def __init__(self, store: Store) -> None:
         self._claims = store.claims()
 
-    def claim(self, told: ChangeNotice) -> str | None:
-        """Return the claim to tell of a change; None: another server has it."""
-        series, kind = _change_key(told)
+    def claim(self, notice: ChangeNotice) -> str | None:
+        """Return the claim to send a change; None: another server has it."""
+        series, kind = _change_key(notice)
         with _known():
-            return self._claims.claim(series, kind, told.change.at, json.dumps(told.state()))
+            return self._claims.claim(series, kind, notice.change.at, json.dumps(notice.state()))
 
     def left(self) -> list[tuple[str, ChangeNotice]]:
-        """Take over what other servers have claimed and not told in time."""
+        """Take over what other servers claimed and did not send in time."""
         with _known():
             left = self._claims.left()
         read = [(claim, _read(body)) for claim, body in left]
-        return [(claim, told) for claim, told in read if told is not None]
+        return [(claim, notice) for claim, notice in read if notice is not None]
 
     def hold(self, claim: str) -> bool:
         """Return whether a claim is this server's still, and keep it a while longer."""
@@ -50,7 +50,7 @@ class SharedClaims:
             return self._claims.hold(claim)
 
     def done(self, claim: str) -> None:
-        """Note that it was told."""
+        """Note that it was sent."""
         with _known():
             self._claims.done(claim)
 
@@ -71,15 +71,15 @@ def _read(body: str) -> ChangeNotice | None:
         return None
 
 
-def _change_key(told: ChangeNotice) -> tuple[str, str]:
+def _change_key(notice: ChangeNotice) -> tuple[str, str]:
     """Return the name of what changed, and in which way.
 
     A fall and a change of the mix are one way: how the parts look may differ a little between servers.
     """
-    change = told.change
+    change = notice.change
     judge = change.kind == "judge"
     about = [
-        sorted(told.resource.items()), change.service, change.workflow, change.score, change.segment, judge,
+        sorted(notice.resource.items()), change.service, change.workflow, change.score, change.segment, judge,
     ]  # fmt: skip
     series = hashlib.blake2b(json.dumps(about).encode(), digest_size=16).hexdigest()
     return series, "better" if change.kind == "recovered" else "worse"

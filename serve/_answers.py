@@ -1,7 +1,7 @@
-"""The protocol's answers to what was taken, and to metrics, which nobody here wants.
+"""The protocol's answers to what was taken, and to metrics, which are not used here.
 
-Whoever points an application here points all of its signals here, and most exporters would complain once a
-minute of a signal that is refused.  So metrics are read, passed over, and the answer says so: every
+An application that is pointed here sends all of its signals here, and most exporters would complain once a
+minute of a signal that is refused.  So metrics are read and ignored, and the answer says so: every
 point is rejected in a partial success, which no sender may send again.
 """
 
@@ -53,7 +53,7 @@ def answer_to_metrics(
 
     Args:
         body: The export.
-        keep: Takes what somebody here does want of it; what it raises passes through.
+        keep: Takes the part that is used; what it raises passes through.
         as_json: Whether it is JSON.
 
     Raises:

@@ -141,14 +141,14 @@ def api_routes(
     Args:
         reader: Reads the store.
         changes: Returns what has changed in quality, as `Watch.changes`.
-        overloads: Returns when senders were told to come again.
-        guard: Contains errors of ours.
+        overloads: Returns when senders were asked to come again.
+        guard: Contains our own errors.
         rate: Returns how often people call requests with a verdict's word bad.
         heard: Returns what came of each service.
     """
 
     def explain_change(change: Change) -> Change:
-        # What is past was explained when it was told, if it was.
+        # What is past was explained when it was reported, if it was.
         return (
             change
             if change.new or change.kind in ("recovered", "version")
@@ -161,7 +161,7 @@ def api_routes(
         said |= _HEALTH.dump_python(reader.health(filters, by=asked.get("by", "")), mode="json")
         from_ms = said["from_ms"]
         on = changes(on=True)
-        told = [
+        listed = [
             {**_CHANGE.dump_python(explain_change(change), mode="json"), "on": change in on}
             for change in changes(on=False)
             if filters.service in (None, change.service)
@@ -171,7 +171,7 @@ def api_routes(
         ]
         return {
             **said,
-            "changes": told,
+            "changes": listed,
             "heard": [
                 _HEARD.dump_python(one) for one in heard() if filters.service in (None, one.service)
             ],

@@ -38,7 +38,7 @@ def unpack(body: bytes, encoding: str, limit: int) -> bytes:
     Raises:
         TooLargeError: It holds more.
         MalformedError: It is not packed as it says.
-        UnknownEncodingError: Nobody here can unpack it.
+        UnknownEncodingError: It cannot be unpacked here.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):

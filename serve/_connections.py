@@ -67,7 +67,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._counts.open_connections += 1
-        # What was written has left: else the last of an answer could wait for ever in a buffer of ours.
+        # What was written has left: else the last of an answer could wait for ever in our buffer.
         # Beyond 0 with TLS, of which an empty buffer that holds 0 at most is full for good.
         transport.set_write_buffer_limits(
             high=int(transport.get_extra_info("sslcontext") is not None)

@@ -21,7 +21,7 @@ _MOST_REASONS = 8
 
 @dataclass(slots=True, kw_only=True)
 class Overload:
-    """A time in which senders were told to come again, as there was no room for what they sent."""
+    """A time in which senders were asked to come again, as there was no room for what they sent."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
@@ -32,7 +32,7 @@ class Overload:
     refused: int = 0
     """Export requests that were refused. Senders send them again, so one may be refused several times."""
     why: dict[str, int] = field(default_factory=dict)
-    """How many of them for which reason, as the senders were told it."""
+    """How many of them for which reason, as the senders were answered."""
 
 
 class Counts:

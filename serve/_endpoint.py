@@ -71,7 +71,7 @@ def endpoint_of(
     url: str | None = None,
     protocol: str | None = None,
 ) -> Endpoint | None:
-    """Return where `signal` (``traces``, ``logs``, ``metrics``) is sent; None: nowhere is said.
+    """Return where `signal` (``traces``, ``logs``, ``metrics``) is sent; None: no endpoint is set.
 
     There is no default address: it would be this server's own.
 
@@ -129,7 +129,7 @@ def endpoint_of(
 
 
 def _protocol(setting: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
-    """Return the protocol: gRPC for port 4317 and HTTP for everything else, where none is said."""
+    """Return the protocol: gRPC for port 4317 and HTTP for everything else, where none is set."""
     if setting == "grpc" or (not setting and port == _GRPC_PORT):
         return "grpc"
     if setting in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too

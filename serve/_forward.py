@@ -2,7 +2,7 @@
 
 One queue and one thread for spans, one of each for log records.  Requests that wait together are sent
 together: protobuf messages of one kind may be joined end to end, byte by byte, without being read.  What may
-pass is tried again until it has passed; meanwhile the queue fills, and who asks `has_room` tells the senders to
+pass is tried again until it has passed; meanwhile the queue fills, and callers of `has_room` ask the senders to
 wait.  Nothing is given up but what the endpoint refuses for good, or what is left at the end.  A status of 401
 or 403 may pass, since a key can be put right.  One request at a time is slow over a slow line, and several
 lanes would lose the order; so the receiver sees other batch sizes, and what came as JSON leaves as protobuf.

@@ -1,6 +1,6 @@
 """Gauges of what the store holds: means of quality, knowledge gaps, chunks and conversations that went badly.
 
-Whoever has no Prometheus to compute them from the sums, or looks at a backend of another kind, reads them here,
+For users without Prometheus to compute them from the sums, or with another kind of backend, they are here,
 and also those of scores that applications sent: the same numbers as the page and the API show of the last hour.
 They leave under the server's own name, and an attribute says whose they are.
 """
@@ -80,7 +80,7 @@ class QualityGauges:
     def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
         for key, mean in self._moment(name).items():
             value: float | None = getattr(mean.estimate, name)
-            # Nothing is known, so nothing is told: an interval from 0 to 1 would look like a measurement.
+            # Nothing is known, so nothing is reported: an interval from 0 to 1 would look like a measurement.
             if value is not None and mean.estimate.method != "none":
                 yield Observation(value, _attributes(key, mean))
 
@@ -100,13 +100,13 @@ class QualityGauges:
                 found = self._estimates()
             except UnreadableStoreError:
                 return {}  # it is away just now, as the server says elsewhere
-        told: dict[CellKey, Mean] = {}
+        means: dict[CellKey, Mean] = {}
         for key, each in found.items():
             # Who has one keeps it: gauges that come and go would be none.
             if key in self._known or len(self._known) < MAX_SERIES:
                 self._known.add(key)
-                told[key] = each
-        return told
+                means[key] = each
+        return means
 
 
 def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""OTLP over gRPC: ``Export`` of the trace and the logs service, and of the metrics service, passed over.
+"""OTLP over gRPC: ``Export`` of the trace and the logs service, and of the metrics service, which is ignored.
 
 Services and methods are named by the descriptors of ``opentelemetry-proto``.  Bodies come as bytes and are
 read here, so that a malformed one is answered with the reason, as over HTTP.
@@ -53,7 +53,7 @@ def grpc_server(
         limits: Of bodies and of calls.
         counts: Counts calls by their outcomes.
         readers: Read bodies.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         access: What senders must know.
     """
     calls = _Calls(limits.calls, thread_name_prefix="ragmeter-grpc")
@@ -171,7 +171,7 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
         path: Of the method.
         export: Reads a body.
         calls: Those that are under way.
-        most: As many may be; one more is told to come again.
+        most: At most so many; one more is asked to come again.
     """
 
     def __init__(self, path: str, export: _Export, calls: _Calls, most: int) -> None:

@@ -77,7 +77,7 @@ def http_application(
         readers: Read bodies.
         health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
         why_not_ready: Says why nothing is to be sent here just now; None: it may be.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         more: What is served beside that.
     """
     door = _Door(intake, limits, counts, readers, guard)
@@ -121,7 +121,7 @@ class _Door:
         self._under_way = 0
 
     def endpoint(self, signal: Signal | None) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a signal; None: metrics, which are passed over."""
+        """Return the endpoint of a signal; None: metrics, which are ignored."""
 
         async def export(request: Request) -> Response:
             media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,6 +1,6 @@
 """The one door for everything that is received, whatever protocol brought it.
 
-A receiver parses a body and calls `Intake.take`; its answer says what the sender is told.  What is
+A receiver parses a body and calls `Intake.take`; its answer says what the sender gets.  What is
 taken is counted; what there is no room for is refused before anything is kept: the sender still has it.
 """
 
@@ -61,7 +61,7 @@ class Intake:
         limits: How much is held.
         counts: Where it is counted.
         journal: Keeps it, and passes it on.
-        store: Keeps what ragmeter elsewhere tells of its own requests; None: nobody does.
+        store: Keeps what ragmeter elsewhere reports of its own requests; None: there is none.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Intake:
                 self._entering -= count
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Take what meters elsewhere say they dropped; all other metrics are passed over.
+        """Take what meters elsewhere say they dropped; all other metrics are ignored.
 
         Raises:
             BusyError: It could not be kept.

@@ -1,6 +1,6 @@
 """`Journal`: what happens to an export request beside scoring, where it is wanted: it is kept, and passed on.
 
-The door asks it whether there is room, has it keep a request before anything else happens to it, and tells it
+The door asks it whether there is room, has it keep a request before anything else happens to it, and reports
 when the request's spans are with the assembler.  When the server starts, what was kept and is not done
 comes in by the same door, as there is room for it.
 """
@@ -80,8 +80,8 @@ class Journal:
     Args:
         spool: Where they are kept; None: nowhere.
         ledger: Says when one is done; goes with the spool.
-        forwarder: Passes them on; None: nobody does.
-        guard: Contains errors of ours: what could not be taken up again stays kept.
+        forwarder: Passes them on; None: they are not.
+        guard: Contains our own errors: what could not be taken up again stays kept.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Journal:
             ledger.look(waiting, last=last)
 
     def watch(self, ledger: Ledger) -> None:
-        """Tell another ledger, too, which traces are not waited for: one of what is kept elsewhere."""
+        """Notify another ledger, too, of traces that are not waited for: one of what is kept elsewhere."""
         self._ledgers.append(ledger)
 
     def kept(self) -> SpoolStats | None:

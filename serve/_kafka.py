@@ -1,8 +1,8 @@
 """`KafkaSource`: spans come in from a topic, as a Collector's Kafka exporter writes them there.
 
 It is a member of a consumer group and asks for what there is room for.  Offsets are committed behind the
-oldest trace that is not scored and sent, so that whoever reads on after a kill reads every open trace from
-its first span.  A message that cannot be read is counted, and passed over: it holds up no partition.
+oldest trace that is not scored and sent, so that the next reader after a kill reads every open trace from
+its first span.  A message that cannot be read is counted and skipped: it holds up no partition.
 
 All calls of the client library are made by one thread, which never waits for a broker.
 """
@@ -44,7 +44,7 @@ _POLL_S = 0.2
 _LOOK_S = 1.0
 """Seconds between two looks at how far the topic is ahead."""
 _CONNECT_S = 3.0
-"""Seconds that connecting may take before no broker is said to answer."""
+"""Seconds that connecting may take before the brokers count as not answering."""
 _GIVE_UP_S = 10.0
 """Seconds for what was read of a partition to be scored and sent, before another consumer takes it over."""
 _OPEN_BRACE = b"{"
@@ -68,7 +68,7 @@ class KafkaHealth:
     partitions: Sequence[str] = ()
     """Those that are ours, as topic and number with a slash between."""
     lag: Mapping[str, int] = field(default_factory=dict)
-    """By partition of ours: messages that are not scored and sent, those that were not read yet among them."""
+    """By partition: messages that are not scored and sent, those that were not read yet among them."""
 
     @property
     def why_not(self) -> str | None:
@@ -87,7 +87,7 @@ class KafkaSource:
         ledger: Makes the ledger of the offsets, which says when a message is done.
         forget: Gives traces up of which this process is not to make a request, by id.
         limits: How large a message may be.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
 
     Raises:
         ConfigurationError: The client library does not take the properties.
@@ -218,7 +218,7 @@ class KafkaSource:
             with self._guard:
                 self._round()
                 continue
-            self._ending.wait(_POLL_S)  # an error of ours must not keep a core busy
+            self._ending.wait(_POLL_S)  # an error of our own must not keep a core busy
         self._stopped.set()
         self._finishing.wait()
         self._leave()
@@ -272,7 +272,7 @@ class KafkaSource:
             self._offsets.settle([position])
         if outcome not in ("accepted", "empty"):
             _log.warning(
-                "Kafka: the message at offset %d of partition %d is passed over: %s",
+                "Kafka: the message at offset %d of partition %d is skipped: %s",
                 message.offset(),
                 message.partition(),
                 outcome,
@@ -373,9 +373,9 @@ class KafkaSource:
                 self._paused -= gone
             self._forget(self.ledger.forget(self._offsets.give_up(gone)))
 
-    def _hear(self, told: str) -> None:
+    def _hear(self, text: str) -> None:
         with self._guard:
-            statistics = json.loads(told)
+            statistics = json.loads(text)
             brokers = statistics.get("brokers", {}).values()
             connected = any(one.get("state") == "UP" for one in brokers)
             joined = statistics.get("cgrp", {}).get("join_state") == "steady"

@@ -3,7 +3,7 @@
 An entry is done when every trace in it was read and everything that was made of them has left, and when it
 was passed on, where that is wanted.  That is settled every few seconds, all at once: the thread that puts
 traces together says which of them it does not wait for any more (`Ledger.look`), then the meter is flushed,
-down to the endpoint's answer, and then the spool is told.  Of an entry that also holds traces that are still
+down to the endpoint's answer, and then the spool is updated.  Of an entry that also holds traces that are still
 waited for, the spool remembers those that are done, so that no half of one is scored again.
 """
 
@@ -28,7 +28,7 @@ _FLUSH_S = 120.0
 
 
 class Keeper(Protocol):
-    """Where entries lie, and what is told of those that are done."""
+    """Where entries lie, and where those that are done are noted."""
 
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
@@ -180,7 +180,7 @@ class Ledger:
         return self._looked.wait(timeout_s)
 
     def forget(self, positions: Iterable[int]) -> set[str]:
-        """Forget entries that are somebody else's now; return the traces that only they wait for."""
+        """Forget entries that another server owns now; return the traces that only they wait for."""
         with self._lock:
             gone = [self._open.pop(position, None) for position in positions]
             waiting = {trace for entry in self._open.values() for trace in entry.awaited}
@@ -193,7 +193,7 @@ class Ledger:
         return self.forget(positions)
 
     def settle(self, timeout_s: float = _FLUSH_S) -> bool:
-        """Flush, and tell the spool what is done; return whether it knows now.
+        """Flush, and note in the spool what is done; return whether that worked.
 
         Args:
             timeout_s: Seconds that the flush may take.

@@ -1,4 +1,4 @@
-"""`Offsets`: which messages of which partitions were read, and up to where nobody needs to read them again.
+"""`Offsets`: which messages of which partitions were read, and up to where they need not be read again.
 
 For a `Ledger` it stands where the spool stands.  Kafka keeps one number per partition and group, so that number
 stays behind the oldest message that is not done; what is done beyond it is read again after a kill, and comes
@@ -72,12 +72,12 @@ class Offsets:
             return {key: offset for key, offset in found.items() if self._told.get(key) != offset}
 
     def note_committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Note what the broker was told."""
+        """Note what was committed to the broker."""
         with self._lock:
             self._told.update(offsets)
 
     def note_refused(self, partitions: Iterable[Partition]) -> None:
-        """Note that the broker did not take what it was told of these."""
+        """Note that the broker refused a commit of these."""
         with self._lock:
             for partition in partitions:
                 self._told.pop(partition, None)

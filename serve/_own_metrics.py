@@ -69,9 +69,9 @@ def _callback(
             return
         if instrument in _SINGLE:
             part, name = _SINGLE[instrument]
-            told = stats()
-            if part in told or part not in ("spool", "kept"):  # of no spool nothing is said
-                yield Observation(told.get(part, {}).get(name, 0))
+            parts = stats()
+            if part in parts or part not in ("spool", "kept"):  # without a spool there is nothing
+                yield Observation(parts.get(part, {}).get(name, 0))
             return
         counts = stats().get(_PARTS[instrument.name], {})
         (key,) = instrument.attributes

@@ -1,6 +1,6 @@
 """The threads on which bodies of both protocols are unpacked, read and kept, and how long that may take.
 
-A sender whose body is not read in time is told to come later.  What was begun is read to its end all the
+A sender whose body is not read in time is asked to come later.  What was begun is read to its end all the
 same, as a thread cannot be stopped; its spans are then known when they come once more.
 """
 

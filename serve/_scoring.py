@@ -49,7 +49,7 @@ class Scoring:
         grace_s: Seconds without news after which a trace that looks complete is.
         idle_s: Seconds without news after which any trace is.
         outgoing: Whether there is room for the scores where they are sent.
-        journal: Is told which traces were read.
+        journal: Learns which traces were read.
     """
 
     def __init__(

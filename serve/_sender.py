@@ -1,7 +1,7 @@
 """`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC; says what came of it.
 
-It tells what may pass (no answer, too many requests, a key that is not accepted and may be put right) from
-what is refused for good, as OTLP's specification does.  How long to try again is the caller's.
+It distinguishes what may pass later (no answer, too many requests, a key that is not accepted and may be put
+right) from what is refused for good, as OTLP's specification does.  How long to try again is the caller's.
 No key, address or text gets into what it says.
 """
 

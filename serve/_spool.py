@@ -2,7 +2,7 @@
 
 One SQLite database in WAL mode whose every commit waits for the disk (``synchronous=FULL``); those who append
 at the same time share one commit.  SQLite brings what a file format of our own would have to learn: a half
-written end is passed over, freed room is used again, and the lock of one process on the folder goes with the
+written end is skipped, freed room is used again, and the lock of one process on the folder goes with the
 process, however it ends.  A checksum beside each body finds what a disk has changed.
 
 Nothing here knows what a body says, and nothing here may log or raise a word of it.
@@ -149,7 +149,7 @@ class Spool:
         self._counting = threading.Lock()
         self._coming = 0  # bytes of those on their way to the disk
         self._came: deque[tuple[int, float]] = deque([(0, time.monotonic())])
-        """Positions and when they came: one for each time that is told apart."""
+        """Positions and when they came: one for each time that is distinguished."""
         self._commits: GroupCommit[_SpoolPiece, int] = GroupCommit(
             self._append, lambda: SpoolFullError("it was not written", "disk")
         )

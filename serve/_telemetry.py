@@ -1,6 +1,6 @@
 """The server's own OpenTelemetry SDK, and the exporter that writes scores through it.
 
-Scores are told under the name of the service whose request they are about, as ragmeter would tell them inside
+Scores are reported under the name of the service whose request they are about, as ragmeter would inside
 that service: its dashboards, its filters, its project show them.  So there is a provider for each
 service, all of which send by the same processors; what the server says of itself bears its own name.
 The instrumentation scope says who measured.
@@ -42,7 +42,7 @@ __all__ = ["SIGNALS", "OpenTelemetryByService", "Telemetry", "endpoints"]
 
 SIGNALS = ("traces", "logs", "metrics")
 _MAX_SERVICES = 64
-"""Services that are told apart; those of any others bear the server's name."""
+"""Services that are distinguished; scores of any others bear the server's name."""
 _QUEUE = 65_536
 """Items that the SDK's processors may hold; the server takes nothing more in long before."""
 
@@ -138,7 +138,7 @@ class _Service:
 
 
 _Key = tuple[tuple[str, str], ...]
-_Told = TypeVar("_Told", QualitySums, ChangeEvidence)
+_Item = TypeVar("_Item", QualitySums, ChangeEvidence)
 
 
 def _key_of(resource: Mapping[str, str]) -> _Key:
@@ -235,21 +235,21 @@ class Telemetry:
             service.exporter.observe_changes(partial(self._evidence_of, key))
 
     def _sums_of(self, key: _Key) -> Sequence[QualitySums]:
-        return self._told_under(key, () if self._quality is None else self._quality())
+        return self._of_service(key, () if self._quality is None else self._quality())
 
     def _evidence_of(self, key: _Key) -> Sequence[ChangeEvidence]:
-        return self._told_under(key, () if self._evidence is None else self._evidence())
+        return self._of_service(key, () if self._evidence is None else self._evidence())
 
-    def _told_under(self, key: _Key, told: Sequence[_Told]) -> Sequence[_Told]:
-        """Return what is of one service; of services that are not told apart it is the server's."""
+    def _of_service(self, key: _Key, items: Sequence[_Item]) -> Sequence[_Item]:
+        """Return the items of one service; those of services that are not distinguished are the server's."""
         if key:
-            return [one for one in told if _key_of(one.resource) == key]
+            return [one for one in items if _key_of(one.resource) == key]
         with self._lock:
             is_full = len(self._services) >= _MAX_SERVICES
             known = set(self._services) if is_full else set()
         return [
             one
-            for one in told
+            for one in items
             if not one.resource or (is_full and _key_of(one.resource) not in known)
         ]
 

@@ -1,4 +1,4 @@
-"""Encrypted ports: the certificate that both protocols show, taken anew when its files are."""
+"""Encrypted ports: the certificate that both protocols show, read again when its files change."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Upkeep:
 
     Args:
         tasks: What there is to do; each returns whether there is more of it.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
     """
 
     def __init__(

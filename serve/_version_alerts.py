@@ -1,6 +1,6 @@
-"""Tells people of a version that made a service worse, on its first day: before any detector can know.
+"""Notify people of a version that made a service worse, on its first day: before any detector can know.
 
-The store compares; this says each once, by the way on which the meter tells of every change: log, exporters,
+The store compares; this says each once, by the way on which the meter reports every change: log, exporters,
 webhook, `on_change`.
 """
 
@@ -26,8 +26,8 @@ class VersionAlerts:
 
     Args:
         reader: Of the store.
-        tell: Tells of a change, as `Alarming.tell`.
-        changes: Returns those that were told.
+        tell: Notifies of a change, as `Alarming.tell`.
+        changes: Returns those that were reported.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class VersionAlerts:
         self._changes = changes
 
     def look(self) -> bool:
-        """Tell of what is worse and was not told; return False: there is never more to do at once."""
-        told = {(one.service, one.segment) for one in self._changes() if one.kind == "version"}
+        """Report what is worse and was not reported; return False: there is never more to do at once."""
+        reported = {(one.service, one.segment) for one in self._changes() if one.kind == "version"}
         for one in self._reader.health(Filters(range_s=LOOKED_BACK_S)).deployments:
             change = deployment_change(one, self._reader.now())
-            if change is not None and (change.service, change.segment) not in told:
+            if change is not None and (change.service, change.segment) not in reported:
                 self._tell(change, {"service.name": one.service} if one.service else {})
         return False
 

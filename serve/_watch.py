@@ -4,7 +4,7 @@ Applications with a callback of ragmeter's bring their own scores, which the met
 `ScoredElsewhere` reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that
 something was deployed, ``POST /api/changes/accept`` that what is now is usual, ``POST /api/gaps/state`` what is
 to become of a knowledge gap, each with a JSON object of names.  Who may ask is decided before them, for the
-whole port.  What changed itself is told by the meter.
+whole port.  The meter itself reports changes.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ MAX_BYTES = 16_384
 
 
 SELF_REPORTING_S = 86_400.0
-"""Seconds after the last request of an application that tells of changes itself until the server does."""
+"""Seconds after the last request of an application that reports changes itself until the server does."""
 MAX_SELF_REPORTING = 1_000
-"""Services that do so and are remembered; of others people are told twice rather than not at all."""
+"""Services that do so and are remembered; of others people are notified twice rather than not at all."""
 
 
 class ScoredElsewhere:
@@ -74,12 +74,12 @@ class ScoredElsewhere:
         """Return the change with what is new since then, as the store has it.
 
         Raises:
-            UnreadableStoreError: It cannot be read just now; the change is told without.
+            UnreadableStoreError: It cannot be read just now; the change is reported without.
         """
         return self._reader.explained(change)
 
     def notifies_itself(self, resource: Mapping[str, str]) -> bool:
-        """Return whether an application has an alarm of its own: nobody is told twice."""
+        """Return whether an application has an alarm of its own: people are notified once."""
         last = self._self_reporting.get(_key_of(resource))
         return last is not None and last >= self._clock() - SELF_REPORTING_S
 
@@ -99,7 +99,7 @@ def watch_routes(
 
     Args:
         meter: Watches over the scores.
-        guard: Contains errors of ours.
+        guard: Contains our own errors.
         store: Keeps the states of knowledge gaps; None: nothing is kept.
     """
 

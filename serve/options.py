@@ -75,11 +75,11 @@ class ServeOptions:
     kafka: KafkaOptions | None = None
     """A topic that spans are read from, beside what is sent here; None: none."""
     store: StoreOptions | None = None
-    """Where scored requests are kept to be looked at; None: nowhere."""
+    """Where scored requests are stored for the page; None: nowhere."""
     golden: Path | None = None
     """The golden set that the page adds to, with labels beside it; None: beside the store."""
     trace_urls: Sequence[str] = ()
-    """Where else a trace can be looked at: addresses with ``{trace_id}`` in them."""
+    """Where else a trace can be opened: addresses with ``{trace_id}`` in them."""
     token_file: Path | None = None
     """File with the token; a new one is made and written there where there is none."""
     token: str | None = field(default=None, repr=False)

@@ -199,7 +199,7 @@ class Server:
 
     @property
     def durability(self) -> str:
-        """What becomes of what was acknowledged when the process is killed, in one line."""
+        """What happens to acknowledged requests when the process is killed, in one line."""
         folder = self._journal.folder
         if folder is not None:
             return f"what is acknowledged is kept in {folder} until its scores are sent"
@@ -300,13 +300,13 @@ class Server:
 
         ``exports``: export requests by outcome. ``connections``: over HTTP, closed by us, by the reason.
         ``spans``: those in accepted ones by what became of them:
-        ``read`` (looked at for requests), ``waiting``, or why they were not. ``requests``: those found, by
+        ``read`` (searched for requests), ``waiting``, or why they were not. ``requests``: those found, by
         what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
         the application) or why they were not scored. ``partial``: ``requests`` among them, of which a part
         never came. ``unsent``: spans and events of scores that no endpoint took. ``spool``: export requests
         that are kept, or were damaged or refused there.
         ``forwarded``: export requests that were passed on, by what became of them. ``messages``: those of
-        Kafka that were read: ``accepted``, or why they were passed over.
+        Kafka that were read: ``accepted``, or why they were ignored.
         """
         meter = self.meter.stats()
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
@@ -327,23 +327,23 @@ class Server:
         }
 
     def _measurements(self) -> Mapping[str, Mapping[str, int]]:
-        told = {**self.stats(), "open": {"connections": self._counts.open_connections}}
+        counts = {**self.stats(), "open": {"connections": self._counts.open_connections}}
         kept = self._journal.kept()
         if kept is not None:
-            told["kept"] = {"oldest_s": int(kept.oldest_s), "bytes": kept.bytes}
-        return told
+            counts["kept"] = {"oldest_s": int(kept.oldest_s), "bytes": kept.bytes}
+        return counts
 
     def health(self) -> Mapping[str, Any]:
         """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
 
-        Beside `stats` that is what was heard from whom, and why it is not scored (``heard``), what waits
-        (``held``), when senders were told to come again (``overloads``), what became of changes that were to be
-        posted (``webhook``), how the store is (``store``), where there is one, and whether what was
-        acknowledged survives a kill (``durable``). Nothing of it is secret: anybody may ask.
+        Beside `stats`: what was received from which service, and why it is not scored (``heard``), what waits
+        (``held``), when senders were asked to come again (``overloads``), which changes were posted or not
+        (``webhook``), the state of the store (``store``), where there is one, and whether acknowledged
+        requests survive a kill (``durable``). Nothing of it is secret: any client may ask.
         """
         held, kept = self._scoring.held(), self._journal.kept()
         alarming = self.meter.port.alarming
-        told = None if alarming is None else alarming.deliveries()
+        deliveries = None if alarming is None else alarming.deliveries()
         state = self._state
         if state == "ok":
             state = self.intake.busy() or self.intake.trouble or "ok"
@@ -356,7 +356,7 @@ class Server:
             "heard": [asdict(one) for one in self._scoring.reporter.accounts()],
             "held": held._asdict(),
             "overloads": [asdict(one) for one in self._counts.overloads()],
-            **({} if told is None else {"webhook": told._asdict()}),
+            **({} if deliveries is None else {"webhook": deliveries._asdict()}),
             **({} if self.store is None else {"store": asdict(self.store.state())}),
             "partial_traces": self._scoring.partial(),
             "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
@@ -375,13 +375,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is looked at, with the token if that may be printed: not for logs that others read."""
+        """The page's address, with the token if that may be printed: not for logs that others read."""
         query = f"?token={self.access.token}" if self.access.token and self._tells_token else ""
         return f"{self._addresses()[0]}/{query}"
 
     @property
     def view_url(self) -> str | None:
-        """The address for those who only look; None: there is no token of theirs, or it was told before."""
+        """The address for viewers; None: there is no viewers' token, or it was printed before."""
         token = self.access.view_token
         return (
             f"{self._addresses()[0]}/?token={token}" if token and self._tells_view_token else None

@@ -113,7 +113,7 @@ class PageQuery:
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
     def given(self) -> dict[str, str | tuple[str, ...]]:
-        """Return the parameters that are not as they are when nothing is said."""
+        """Return the parameters that differ from their defaults."""
         return {
             name: getattr(self, name)
             for name, one in PageQuery.__dataclass_fields__.items()
@@ -130,7 +130,7 @@ class PageQuery:
 
 
 def page_query_of(query: Mapping[str, str]) -> PageQuery:
-    """Read the parameters of an address; those of other names are passed over.
+    """Read the parameters of an address; those of other names are ignored.
 
     Raises:
         UnreadableAddressError: One has a value that it cannot have.

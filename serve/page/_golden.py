@@ -102,7 +102,7 @@ class GoldenSet:
 
 
 def _entry(read: Mapping[str, Any]) -> GoldenEntry | None:
-    """Return a line as an entry; None: it is none, and whoever uses the file as references is told so."""
+    """Return a line as an entry; None: it is none, which a reader of the file as references reports."""
     if not isinstance(read.get("question"), str):
         return None
     answer, ids, trace = read.get("answer"), read.get("context_ids"), read.get("trace_id")

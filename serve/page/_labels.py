@@ -1,4 +1,4 @@
-"""What somebody says of a request on the page: right or wrong, what would be right, and the golden set.
+"""People's labels of a request on the page: right or wrong, what would be right, and the golden set.
 
 The word goes to a file of labels, as `ragmeter label` writes it, marked as volunteered: the request was picked,
 not drawn, so it enters no estimate. What is right goes to the golden set.
@@ -23,7 +23,7 @@ from ._golden import GoldenEntry, GoldenSet
 __all__ = ["LABELLED_SCORE", "Form", "Labels", "NotSavedError", "form_of", "read_fields"]
 
 LABELLED_SCORE = "answer_right"
-"""What somebody is asked on the page: whether the answer is right."""
+"""The question on the page: whether the answer is right."""
 RATER = "page"
 """Who says so: the page knows no names."""
 MOST_FORM_BYTES = 256 * 1024
@@ -31,7 +31,7 @@ _MOST_FIELDS = 16
 
 
 class NotSavedError(RagmeterError):
-    """What somebody said was not saved; its text is a key of the page's words."""
+    """A label was not saved; its text is a key of the page's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Labels:
             return None
 
     def save(self, view: RequestView, form: Form) -> None:
-        """Keep what somebody said of a request.
+        """Store a person's label of a request.
 
         Raises:
             NotSavedError: It is not complete.

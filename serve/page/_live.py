@@ -1,4 +1,4 @@
-"""``/live``: tells open pages that something came, as server-sent events: no content, once a second at most."""
+"""``/live``: notifies open pages of new requests, as server-sent events: no content, once a second at most."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from ._words import Words
 __all__ = ["Fallen", "News", "Reading", "Standing", "news", "note_words"]
 
 SLACK_MS = 10 * 60_000
-"""Changes that began this close together are told as one."""
-MOST_TOLD = 3
+"""Changes that began this close together are one sentence."""
+MOST_NEWS = 3
 """Sentences at the top; the rest are in the tables."""
 
 
@@ -69,7 +69,7 @@ class News:
     filters: PageQuery
     """The requests it is about."""
     change: Change
-    """The clearest of them, as the detector told it."""
+    """The clearest of them, as the detector reported it."""
 
     @property
     def worse(self) -> bool:
@@ -109,13 +109,13 @@ def news(
                 break
         else:
             groups.append([change])
-    told = tuple(_news_of(group, asked) for group in groups[:MOST_TOLD])
+    news = tuple(_news_of(group, asked) for group in groups[:MOST_NEWS])
     fallen = {
         (change.workflow, change.segment, change.score): change
         for change in on
         if change.kind in ("fell", "mix")
     }
-    return told, fallen
+    return news, fallen
 
 
 def _in_force(changes: Sequence[Change]) -> list[Change]:

@@ -142,7 +142,7 @@ class Pages:
         return endpoint
 
     async def _on_thread(self, work: Callable[[], T]) -> T | None:
-        """Return what `work` gives on a thread of ours; None: it raised, which the guard has noted."""
+        """Return the result of `work` on our own thread; None: it raised, which the guard has noted."""
 
         def run_guarded() -> T | None:
             with self._sources.guard:
@@ -302,7 +302,7 @@ class Pages:
         return hmac.compare_digest(fields.get("form", "").encode(), self._token.encode())
 
     async def _decide_gap(self, request: Request) -> Response:
-        """Take what somebody decided of a knowledge gap."""
+        """Take a person's decision on a knowledge gap."""
         fields = await self._fields(request)
         if isinstance(fields, Response):
             return fields
@@ -323,7 +323,7 @@ class Pages:
         return response or self._failure_page(request)
 
     async def _label(self, request: Request) -> Response:
-        """Take what somebody says of a request."""
+        """Take a person's label of a request."""
         labels = self._sources.labels
         fields = await self._fields(request)
         if isinstance(fields, Response):

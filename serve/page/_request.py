@@ -73,7 +73,7 @@ class RequestScore:
     cost: str
     """What the judge cost for it; empty: not known."""
     judge: str
-    """Who judged; empty: nobody, or it is not told."""
+    """The judge; empty: none, or it is unknown."""
 
 
 class ScoreGroup(NamedTuple):
@@ -254,7 +254,7 @@ def _judged_chunks(scores: Sequence[ScoreView]) -> Mapping[str, bool]:
 
 
 def trace_links(templates: Sequence[str], row: RequestRow) -> list[tuple[str, str]]:
-    """Return (host, address) of where the trace can be looked at elsewhere."""
+    """Return (host, address) of other places that show the trace."""
     if row.trace_id is None:
         return []
     return [

@@ -42,7 +42,7 @@ class ScoreRow:
 
 
 def direction(name: str | None) -> ScoreDirection:
-    """Return a stored direction; one that was never told is taken as ``higher``, the metrics' default."""
+    """Return a stored direction; one that was never reported is taken as ``higher``, the metrics' default."""
     return "lower" if name == "lower" else "none" if name == "none" else "higher"
 
 
@@ -74,7 +74,7 @@ def score_rows(
 
 
 def measured_by(score: ScoreSummary, overview: Overview) -> str:
-    """Return what tells a measurement from the others of its score: judge, formula, or both; empty: nothing.
+    """Return what distinguishes a measurement from others of its score: judge, formula or both; empty: nothing.
 
     Args:
         score: One of the overview's.

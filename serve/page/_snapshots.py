@@ -15,7 +15,7 @@ T = TypeVar("T")
 LEAST_S = 2.0
 """Seconds for which a view stays as it is, however much comes."""
 MOST_S = 30.0
-"""Seconds after which it is made anew even when nothing came: its time has moved on."""
+"""Seconds after which it is made again even when nothing came: its time has moved on."""
 MOST_KEPT = 50
 
 
@@ -51,7 +51,7 @@ class Snapshots:
                 now = self._clock()
                 self._kept[key] = (revision, now, made)
                 self._kept.move_to_end(key)
-                # In the order in which they were made; nobody is shown one that is too old.
+                # In the order in which they were made; no one that is too old is shown.
                 while (
                     len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S
                 ):

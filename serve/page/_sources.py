@@ -1,4 +1,4 @@
-"""What the page is made of: who is read, and what is told of the server. The page itself holds no state."""
+"""What the page reads: store, watch and server. The page itself holds no state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sources:
     ended: Callable[[], bool] = bool
     """Whether the server is ending, so that open streams do."""
     guard: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Contains errors of ours."""
+    """Contains our own errors."""
     http_address: str = "http://127.0.0.1:4318"
     """Where OTLP over HTTP comes in, and the page is."""
     grpc_address: str = "http://127.0.0.1:4317"

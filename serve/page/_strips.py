@@ -30,7 +30,7 @@ def strip(
         bins: Bad, suspect and good ones in each stretch, and those without a verdict. None: a gap.
         marks: Where something was deployed, 0 to 1.
         label: The drawing in one sentence.
-        said: What is said of a stretch that is pointed at; None: nothing.
+        said: The words of a stretch that is pointed at; None: none.
     """
     most = max([sum(one) for one in bins] + [1])
     paths: dict[str, str] = dict.fromkeys((*_WORDS, "volume"), "")

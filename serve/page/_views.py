@@ -75,10 +75,10 @@ GAPS_WAIT_S = 0.05
 """Seconds that an overview waits for knowledge gaps; those that come later are on the next."""
 MOST_GAPS = 3
 """Knowledge gaps that the overview lists."""
-MOST_TOLD = 6
+MOST_DEPLOYMENTS = 6
 """Deployments that the overview lists."""
 FAILING = 0.05
-"""Share of judged requests without a score from which on it is said at the top; fewer are counted below."""
+"""Share of judged requests without a score from which on the page says so at its top, not below."""
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
 )  # fmt: skip
@@ -129,7 +129,7 @@ class Views:
         """Return what the overview shows. Raises UnreadableAddressError: there is no such segment."""
         overview = self._read(asked.filters())
         health = self._health(asked)
-        told, _ = self._news(asked, overview)
+        news, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
         lines = [(one.name, one.trend) for one in overview.measured]
@@ -142,7 +142,7 @@ class Views:
             "overview": overview,
             "health": health,
             "lead": sentence(health.lead, words),
-            "told": [self._news_fields(one, words) for one in told],
+            "told": [self._news_fields(one, words) for one in news],
             "standing": self._sources.standing(),
             "bad": (bad, judged),
             "refused": self._health_problem(),
@@ -161,7 +161,7 @@ class Views:
             "questions": question_rows(health, asked, words),
             "parts": part_rows(health, words),
             "deployments": [
-                (one, value_words(one, words)) for one in health.deployments[:MOST_TOLD]
+                (one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]
             ],
             "signals": signal_rows(health, lines, overview, words),
             "gaps": self._open_gaps(asked)[:MOST_GAPS],
@@ -259,7 +259,7 @@ class Views:
         }
 
     def gaps(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return the knowledge gaps of the last 14 days, of the service that is looked at."""
+        """Return the knowledge gaps of the last 14 days, of the chosen service."""
         found = self._sources.reader.gaps(Filters(range_s=GAPS_RANGE_S))
         return {
             "found": found,
@@ -293,7 +293,7 @@ class Views:
         ]
 
     def corpus(self, asked: PageQuery) -> dict[str, Any]:
-        """Return the chunks to look at, of the last 14 days and the service that is looked at."""
+        """Return the chunks to read, of the last 14 days and the chosen service."""
         filters = Filters(range_s=GAPS_RANGE_S, service=asked.filters().service)
         return {
             "found": self._sources.reader.chunks(filters),
@@ -321,8 +321,8 @@ class Views:
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what is scored and what is not."""
         overview = self._read(asked.filters())
-        told, fallen = self._news(asked, overview)
-        fault = next((one for one in told if one.kind == "fell"), None)
+        news, fallen = self._news(asked, overview)
+        fault = next((one for one in news if one.kind == "fell"), None)
         since = None if fault is None else fault.since_ms
         used = [
             one for one in STATUSES if any(score.statuses.get(one) for score in overview.measured)
@@ -380,7 +380,7 @@ class Views:
         )
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:
-        """Return what is new since a change: as it was told, else as the store has it."""
+        """Return what is new since a change: as it was reported, else as the store has it."""
         return change.new or self._snapshots.get(
             ("new", change), lambda: self._sources.reader.explained(change).new
         )
@@ -420,7 +420,7 @@ class Views:
         return {(name.score, name.measurement): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
-        """Return when within that time senders were told to come again."""
+        """Return when within that time senders were asked to come again."""
         return [
             one
             for one in self._sources.health().get("overloads", ())

@@ -22,7 +22,7 @@ from ._names import (
     distinct_segments,
     times_forgotten,
 )
-from ._parts import UNTOLD, Kind
+from ._parts import UNKNOWN_DEFINITION, Kind
 from ._rows import kinds_of, segments_of
 
 __all__ = ["Known", "forget_unused", "known_names"]
@@ -70,7 +70,7 @@ class Known(NamedTuple):
 
     def kind(self, kind: Kind | None) -> Kind | None:
         """Return the kind as which a score of this kind is counted."""
-        if kind is None or kind.definition == UNTOLD or kind in self.kinds:
+        if kind is None or kind.definition == UNKNOWN_DEFINITION or kind in self.kinds:
             return kind
         return kind.among_others()
 

@@ -13,7 +13,7 @@ from ragmeter.quality.segments import OTHER, UNKNOWN
 from ragmeter.watch.change import NewSince
 
 from ._cells import Cells
-from ._parts import UNTOLD
+from ._parts import UNKNOWN_DEFINITION
 
 __all__ = ["MOST", "SLACK_MS", "Part", "new_in"]
 
@@ -102,7 +102,7 @@ def _values(
             or service not in ("", key.service)
         ):
             continue
-        if kind.definition == UNTOLD:
+        if kind.definition == UNKNOWN_DEFINITION:
             continue
         n = sum(cell.statuses.values())
         yield _Value(f"definition of {key.score}", kind.definition), n

@@ -13,7 +13,7 @@ from ragmeter.quality.objectives import Objective, Objectives
 
 from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey
 from ._measured import MeasuredScore, settle
-from ._parts import UNTOLD, Kind
+from ._parts import UNKNOWN_DEFINITION, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
 __all__ = [
@@ -200,7 +200,9 @@ class Selection:
                 continue
             mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
             if mean is not None and cell.kind is not None:
-                definition = "" if cell.kind.definition == UNTOLD else cell.kind.definition
+                definition = (
+                    "" if cell.kind.definition == UNKNOWN_DEFINITION else cell.kind.definition
+                )
                 found[key] = Mean(
                     cell.kind.direction, mean, definition, cell.kind.judge, cell.kind.judged
                 )
@@ -261,7 +263,7 @@ def summary(
         direction=kind.direction if kind else "none",
         method=kind.method if kind else "",
         target=kind.target if kind else "",
-        definition=kind.definition if kind and kind.definition != UNTOLD else "",
+        definition=kind.definition if kind and kind.definition != UNKNOWN_DEFINITION else "",
         range=(kind.lowest, kind.highest) if kind else (None, None),
         judged=kind is not None and kind.judged,
         estimate=estimate_of(cell, objective),

@@ -17,11 +17,20 @@ from typing import Any, NamedTuple, TypeVar
 from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.segments import OTHER
 
-__all__ = ["UNTOLD", "Chunk", "Details", "Kind", "RequestPart", "ScorePart", "Value", "VerdictPart"]
+__all__ = [
+    "UNKNOWN_DEFINITION",
+    "Chunk",
+    "Details",
+    "Kind",
+    "RequestPart",
+    "ScorePart",
+    "Value",
+    "VerdictPart",
+]
 
 T = TypeVar("T")
 
-UNTOLD = "?"
+UNKNOWN_DEFINITION = "?"
 """The definition of a score whose formula was not reported."""
 
 
@@ -47,13 +56,13 @@ class Kind(NamedTuple):
 
         The endpoint is no part of it: the model is the same wherever it is asked.
         """
-        if self.definition == UNTOLD:
+        if self.definition == UNKNOWN_DEFINITION:
             return ""
         return measurement_of(self.name, self.definition, self.judge)
 
     def unmeasured(self) -> Kind:
         """Return the kind of a score of which only the name was reported: it was not measured."""
-        return self._replace(definition=UNTOLD, judge="", endpoint="")
+        return self._replace(definition=UNKNOWN_DEFINITION, judge="", endpoint="")
 
     def among_others(self) -> Kind:
         """Return the kind of a score that is measured in more ways than are distinguished: no quality."""

@@ -208,7 +208,7 @@ class Sums:
     ) -> Cells | None:
         """Return sums from memory where what they are of is as it was, else counted and remembered.
 
-        Nobody may add to them.
+        They must not be added to.
         """
         with self._lock:
             known = self._known.get(key)

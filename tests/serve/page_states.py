@@ -140,7 +140,7 @@ STATES = {
             },
         },
         ("/", "/scoring"),
-        "512 exports were told to come again",
+        "512 exports were asked to come again",
     ),
     "no text": State(
         {

@@ -91,7 +91,7 @@ def test_a_message_that_cannot_be_read_is_counted_and_passed_over(topic, caplog)
     assert counts["messages"]["malformed"] >= 2
     assert sum(counts["messages"].values()) == 6
     assert counts["spans"]["invalid"] == 1
-    assert "offset 0 of partition 0 is passed over: malformed" in caplog.text
+    assert "offset 0 of partition 0 is skipped: malformed" in caplog.text
     assert "secret" not in caplog.text
 
 
