@@ -36,6 +36,7 @@ from ragmeter.adapters.reading.results import (
     tool_for,
 )
 from ragmeter.exporters.protocol import Suspects
+from ragmeter.requests.lone_retrieval import RecentRetrievals
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -253,6 +254,7 @@ class Lookout:
         self._line = line
         self._unseen = 0
         self._templates = PromptTemplates()
+        self.alone = RecentRetrievals()
         self.looks = LOOKS
         """Requests of which what tools and functions give out is still to be noted."""
 

@@ -43,7 +43,7 @@ def _passage_retrievals(request: OpenRequest, answering: Step | None) -> list[Re
     limit = None if answering is None else answering.started_ns
     found: list[RetrievalNote] = []
     later: list[RetrievalNote] = []
-    seen: set[str] = set()
+    seen = {*request.brought}  # it only passes them on
     for passage in request.passages:
         texts = {item.text for item in passage.documents}
         if passage.taken is not None or (texts and texts <= seen):

@@ -25,7 +25,7 @@ from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import may_show
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.stages import joined
-from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, after, recent
+from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import is_suppressed
 from ragmeter.requests.size import weight_of
 
@@ -44,6 +44,7 @@ from ._passages import (
 )
 from ._payloads import (
     Question,
+    document_lists,
     field_of,
     find_question,
     last_refusal,
@@ -118,10 +119,12 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
         scope.user_id or first_text(metadata, USER_KEYS),
     )
     name = request.root.name or ""
-    request.alone = LoneRetrieval(owner=attached.lookout, run_id=run_id, name=name, around=around)
+    request.alone = LoneRetrieval(
+        owner=attached.lookout.alone, run_id=run_id, name=name, around=around
+    )
     earlier = found_alone.get()
     if request.root.kind in ("chain", "llm"):
-        request.before = after(earlier, attached.lookout)
+        request.before = attached.lookout.alone.before(earlier, around)
         for alone in request.before:
             alone.follow(run_id)
     if request.root.kind != "llm":
@@ -204,7 +207,8 @@ def _offer_request(
     if request.alone is not None and not request.llms:
         asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
         found = tuple([item for note in request.retrievals for item in note.contexts or ()])
-        alone = request.alone.end(asked[0] if asked else None, found)
+        asked_first = asked[0] if asked else None
+        alone = request.alone.end(asked_first, found, is_paused=request.interrupted)
     meter.port.offer(
         lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
         run_id=request.before[-1].run_id
@@ -231,6 +235,8 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
             request.handed = joined([found], lambda item: item.text)
         else:
             request.handed = documents_given(reader, request.inputs)
+            if request.passages and document_lists(request.inputs):
+                request.brought = {item.text for item in request.handed}
         request.loose_bytes += bytes_of(request.handed)
 
 

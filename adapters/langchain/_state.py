@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
@@ -260,6 +260,8 @@ class OpenRequest:
     """The function that was given documents last."""
     handed: tuple[ContextSnapshot, ...] = ()
     """Documents that it was given, or that were found just before, and not those that it retrieved."""
+    brought: Collection[str] = ()
+    """Texts of the documents in its own input."""
     before: tuple[LoneRetrieval, ...] = ()
     """The retrievals that were called by themselves before it began."""
     alone: LoneRetrieval | None = None

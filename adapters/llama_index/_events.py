@@ -28,7 +28,7 @@ from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
-from ragmeter.requests.lone_retrieval import LoneRetrieval, after
+from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import is_suppressed
 from ragmeter.requests.size import weight_of
@@ -65,7 +65,6 @@ from ._state import (
     Postprocessed,
     RetrievalNote,
     Synthesis,
-    found_alone,
 )
 from ._streams import StreamedText, being_read, watch
 
@@ -269,10 +268,11 @@ class SpanFollower:
         frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
         frame.notes_steps = kind == "run" and is_of_application(instance)
         self._requests.open(id_, request)
+        request.look_around()
         if kind == "retrieve":
             self._begin_retrieval(frame, arguments, instance)
         else:
-            request.follow(after(found_alone.get(), self._lookout))
+            request.follow(self._lookout.alone)
         if kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         elif kind == "llm":  # no engine, agent or workflow made the call
@@ -432,7 +432,7 @@ class SpanFollower:
         request.root_left()
         if frame.kind == "retrieve":
             note = frame.retrieval
-            alone = None if note is None else request.found_by_itself(note, self._lookout)
+            alone = None if note is None else request.found_by_itself(note, self._lookout.alone)
             self._finish(request, "retrieval_only", None, None, alone)
             return
         if frame.kind == "run" and result is None:

@@ -26,6 +26,7 @@ from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.lone_retrieval import (
     UNKNOWN_SURROUNDINGS,
     LoneRetrieval,
+    RecentRetrievals,
     Surroundings,
     recent,
 )
@@ -358,7 +359,7 @@ class LlamaRequest(Notes):
         if note in self.retrievals:
             self.retrievals.remove(note)
 
-    def found_by_itself(self, note: RetrievalNote, owner: object) -> LoneRetrieval | None:
+    def found_by_itself(self, note: RetrievalNote, owner: RecentRetrievals) -> LoneRetrieval | None:
         """Remember, for calls that come later in this context, what it found; None: nothing."""
         alone = LoneRetrieval(
             owner=owner, run_id=self.run_id, name=self.name, around=self.around
@@ -367,9 +368,15 @@ class LlamaRequest(Notes):
             found_alone.set((*recent(found_alone.get()), alone))
         return alone
 
-    def follow(self, before: tuple[LoneRetrieval, ...]) -> None:
+    def look_around(self) -> None:
+        """Note where it begins."""
+        seen, scope = self._begun, self.scope or RequestScope()
+        trace_id = None if seen is None or seen.kind is not None else seen.context.trace_id
+        self.around = Surroundings(trace_id, scope.conversation_id, scope.user_id)
+
+    def follow(self, known: RecentRetrievals) -> None:
         """Note the retrievals that were called by themselves before it began."""
-        self.before = before
+        before = self.before = known.before(found_alone.get(), self.around)
         for alone in before:
             alone.follow(self.run_id)
             self.hold_nodes(alone.documents)
@@ -384,10 +391,6 @@ class LlamaRequest(Notes):
     def root_left(self) -> None:
         """Note the spans around the root's end."""
         self.spans = choose_spans(self._begun, seen_span())
-        seen, scope = self._begun, self.scope or RequestScope()
-        is_own = seen is None or seen.kind is not None or seen.context == self.spans.target
-        trace_id = None if seen is None or is_own else seen.context.trace_id
-        self.around = Surroundings(trace_id, scope.conversation_id, scope.user_id)
 
     @property
     def may_have_retrieved(self) -> bool:

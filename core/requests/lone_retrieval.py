@@ -3,7 +3,8 @@
 ``docs = retriever.invoke(question)`` and then ``chain.invoke({"context": docs, ...})`` are two calls of a
 framework, and one request of a user's.  An adapter offers the first as a `LoneRetrieval`, which waits on
 the meter's worker (`ragmeter.pipeline.lone_retrievals`).  A call that begins after it in the same context
-follows it, and takes it once its prompt, read on that worker, shows what was found.
+follows it, and takes it once its prompt, read on that worker, shows what was found; so does one of the same
+trace or conversation in another context.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN_SURROUNDINGS",
     "LoneRetrieval",
+    "RecentRetrievals",
     "Surroundings",
-    "after",
     "recent",
     "taken",
     "with_retrievals",
@@ -37,6 +38,7 @@ WAIT_S = 5.0
 """Seconds for which a lone retrieval waits for a call that follows it to begin."""
 LONGEST_S = 120.0
 """Seconds for which it waits for those to end that have begun."""
+MOST_PLACES = 1_000
 MOST_TOGETHER = 8
 """Lone retrievals that one call can be given the documents of: the last ones."""
 
@@ -48,6 +50,12 @@ class Surroundings(NamedTuple):
     """The trace of the span around it, the one that an instrumentation made for the call itself aside."""
     conversation_id: str | None = None
     user_id: str | None = None
+
+    @property
+    def places(self) -> tuple[tuple[str, object], ...]:
+        """The trace and the conversation."""
+        known = (("trace", self.trace_id), ("conversation", self.conversation_id))
+        return tuple([place for place in known if place[1]])
 
     def suits(self, other: Surroundings) -> bool | None:
         """Return whether both are one request's; None: nothing is known of both."""
@@ -65,8 +73,8 @@ class LoneRetrieval:
     It may be noted when a call begins, and turn out to be one, or not, when that ends.
     """
 
-    owner: object
-    """What stands for the meter that it is offered to."""
+    owner: RecentRetrievals
+    """Those of the meter that it is offered to."""
     run_id: Any
     name: str
     around: Surroundings
@@ -74,13 +82,26 @@ class LoneRetrieval:
     documents: tuple[Any, ...] = ()
     """What it found, as its framework's adapter notes it."""
     ended_s: float = math.inf
+    wait_s: float = WAIT_S
     _followers: dict[Any, None] = field(default_factory=dict)
     _build: RunBuilder | None = None
 
-    def end(self, query: str | None, documents: tuple[Any, ...]) -> LoneRetrieval | None:
-        """Note what it was asked and found; return it, if it is a retrieval."""
+    def end(
+        self, query: str | None, documents: tuple[Any, ...], *, is_paused: bool = False
+    ) -> LoneRetrieval | None:
+        """Note what it was asked and found; return it, if it is a retrieval.
+
+        Args:
+            query: What it was asked.
+            documents: What it found.
+            is_paused: It waits for a person to go on.
+        """
         self.query, self.documents, self.ended_s = query, documents, time.monotonic()
-        return self if documents else None
+        if not documents:
+            return None
+        self.wait_s = LONGEST_S if is_paused else WAIT_S
+        self.owner.note(self)
+        return self
 
     def follow(self, run_id: object) -> None:
         """Note a call that may have been given what it found."""
@@ -98,7 +119,7 @@ class LoneRetrieval:
         """Return for how many seconds it is still to wait; 0 where another call has taken it."""
         if self._build is None:
             return 0.0
-        return max(0.0, self.ended_s + (LONGEST_S if self._followers else WAIT_S) - now)
+        return max(0.0, self.ended_s + (LONGEST_S if self._followers else self.wait_s) - now)
 
     @property
     def is_over(self) -> bool:
@@ -121,9 +142,38 @@ class LoneRetrieval:
         return None if build is None else build()
 
 
-def after(before: Sequence[LoneRetrieval], owner: object) -> tuple[LoneRetrieval, ...]:
-    """Return the retrievals of a context that a call of this owner may have been given the documents of."""
-    return tuple([one for one in recent(before) if one.documents and one.owner is owner])
+class RecentRetrievals:
+    """The lone retrievals of one meter and framework by trace and conversation. Thread-safe and bounded.
+
+    They show one that was made in another task or thread than the call that follows it.
+    """
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[str, object], tuple[LoneRetrieval, ...]] = {}
+
+    def note(self, alone: LoneRetrieval) -> None:
+        """Remember one that has ended."""
+        for place in alone.around.places:
+            self._by_place[place] = (*recent(self._by_place.pop(place, ())), alone)
+        if len(self._by_place) > MOST_PLACES:
+            for place in tuple(self._by_place)[: MOST_PLACES // 10]:
+                self._by_place.pop(place, None)
+
+    def before(
+        self, own: Sequence[LoneRetrieval], around: Surroundings
+    ) -> tuple[LoneRetrieval, ...]:
+        """Return the retrievals that a call may have been given the documents of.
+
+        Args:
+            own: Those of its context, perhaps of other meters or frameworks.
+            around: Where it is made.
+        """
+        if not (own or self._by_place):
+            return ()
+        found = {id(one): one for one in recent(own) if one.documents and one.owner is self}
+        for place in around.places:
+            found |= {id(one): one for one in recent(self._by_place.get(place, ()))}
+        return tuple(sorted(found.values(), key=lambda one: one.ended_s)[-MOST_TOGETHER:])
 
 
 def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:

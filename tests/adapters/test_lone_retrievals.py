@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import copy_context
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypedDict
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,9 @@ from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel
 from langchain_fakes import PROMPT, FixedRetriever, ScriptedModel, Watch, joined, watch
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import use_span
 
@@ -30,6 +34,12 @@ FACTS = {
 }
 QUESTION = "How long do refunds take?"
 ANSWER = "They take five working days."
+
+
+class Picking(TypedDict):
+    question: str
+    found: list[Document]
+    answer: str
 
 
 def retriever(*names: str) -> FixedRetriever:
@@ -76,6 +86,15 @@ def handed_as_documents(config: Any) -> None:
     found = retriever("card", "fee").invoke(QUESTION, config)
     chain = RunnableLambda(lambda x: pasted(x["documents"], x["question"])) | answering()
     chain.invoke({"documents": found, "question": QUESTION}, config)
+
+
+def handed_as_a_graphs_state(config: Any) -> None:
+    """What a graph was given, and gives out again, it did not retrieve."""
+    graph = StateGraph(Picking)
+    graph.add_node("answer", lambda state: {"answer": answering().invoke(pasted(state["found"]))})
+    graph.add_edge(START, "answer")
+    found = retriever(*BOTH).invoke(QUESTION, config)
+    graph.compile().invoke({"question": QUESTION, "found": found}, config)
 
 
 def two_retrievers(config: Any) -> None:
@@ -129,6 +148,7 @@ ONE_REQUEST = [("ok", QUESTION, BOTH, [(QUESTION, BOTH)])]
         (chosen_by_the_caller, [("ok", QUESTION, ["card"], [(QUESTION, BOTH)])]),
         (asked_in_other_words, [("ok", QUESTION, BOTH, [("refund duration", BOTH)])]),
         (handed_as_documents, ONE_REQUEST),
+        (handed_as_a_graphs_state, ONE_REQUEST),
         (answered_in_a_stream, ONE_REQUEST),
         (
             two_retrievers,
@@ -197,6 +217,48 @@ def test_where_spans_or_ids_say_that_both_are_one_users_a_part_is_enough(watch: 
 
     assert sorted(run(use_span(one), use_span(other))) == apart
     assert run(use_span(one), use_span(one)) == ["ok"]
+
+
+@pytest.mark.parametrize("place", ["span", "conversation"])
+def test_retrievers_of_other_tasks_are_of_the_request_within_the_same_span_or_conversation(
+    watch: Watch, place: str
+) -> None:
+    """What they note in their own contexts is gone when they end."""
+    metadata = {"session_id": "7"} if place == "conversation" else {}
+    config = {**watch.config, "metadata": metadata}
+
+    async def ask() -> None:
+        one, other = await asyncio.gather(
+            asyncio.to_thread(retriever("card").invoke, "refund time", config),
+            retriever("fee").ainvoke("fees", config),
+        )
+        await answering().ainvoke(pasted([*one, *other]), config)
+
+    tracer = TracerProvider().get_tracer("shop")
+    with tracer.start_as_current_span("POST /ask") if place == "span" else nullcontext():
+        asyncio.run(ask())
+
+    (only,) = told(watch)
+    assert (only[:3], sorted(only[3])) == (
+        ("ok", QUESTION, BOTH),
+        [("fees", ["fee"]), ("refund time", ["card"])],
+    )
+
+
+def test_what_a_person_picked_is_of_the_request_that_was_interrupted(watch: Watch) -> None:
+    """Resumed by another request of the web server, in a context of its own."""
+    graph = StateGraph(Picking)
+    graph.add_node("find", lambda state: {"found": retriever(*BOTH).invoke(state["question"])})
+    graph.add_node("pick", lambda state: {"found": [state["found"][interrupt("Which?")]]})
+    graph.add_node("answer", lambda state: {"answer": answering().invoke(pasted(state["found"]))})
+    for one, other in pairwise([START, "find", "pick", "answer"]):
+        graph.add_edge(one, other)
+    shop = graph.compile(checkpointer=InMemorySaver())
+    config = {**watch.config, "configurable": {"thread_id": "7"}}
+    copy_context().run(shop.invoke, {"question": QUESTION}, config)
+    copy_context().run(shop.invoke, Command(resume=0), config)
+
+    assert told(watch) == [("ok", QUESTION, ["card"], [(QUESTION, BOTH)])]
 
 
 def test_a_search_is_scored_after_a_moment_and_waits_for_a_call_that_is_under_way(
