@@ -1,1 +1,1 @@
-"""Requests sent elsewhere to be scored: by another process, machine or fleet of workers."""
+"""Send requests to other processes or machines, a fleet of workers, to be scored there."""

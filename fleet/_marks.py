@@ -1,8 +1,7 @@
-"""Which requests were scored and exported already: marks in Redis, for a while.
+"""Mark scored and exported requests in Redis, to deduplicate redelivered messages.
 
-A worker looks before it scores a message that may have come twice, and marks after it has exported.
-Marks save work and nothing hangs on them: where Redis is away nothing was seen, and a request is
-exported twice under the same ids.
+A worker checks the marks before it scores a message, and adds them after the export. They only save work:
+without Redis, a request is exported twice under the same ids.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from ragmeter.metrics._process.redis import RedisLine
 __all__ = ["DoneMarks"]
 
 _PREFIX = "ragmeter:done:1:"
-"""With the version of what is kept: nothing but that it is there."""
+"""Includes the version of the marks, which have no content."""
 
 
 class DoneMarks:
-    """Marks of what is done. Raises nothing at run time; waits for 0.2 s, once a second, at most.
+    """Marks of finished requests. Raises nothing at run time; waits at most 0.2 s, once a second.
 
     Args:
         url: ``redis://``, ``rediss://`` or ``unix://``.
-        keep_s: Seconds for which a mark stands: longer than a message may be on its way again.
+        keep_s: Lifetime of a mark in seconds: longer than a redelivery may take.
 
     Raises:
-        ConfigurationError: The URL is none.
+        ConfigurationError: The URL is invalid.
         MissingDependencyError: The package ``redis`` is not installed.
     """
 
     def __init__(self, url: str, *, keep_s: int = 3600) -> None:
         self._keep_s = keep_s
         self._line = RedisLine(
-            url, "the worker's marks", "what comes twice is scored twice, under the same ids"
+            url, "the worker's marks", "redelivered requests are scored twice, under the same ids"
         )
 
     def __repr__(self) -> str:
@@ -53,5 +52,5 @@ class DoneMarks:
             self._line.ask([("SET", _PREFIX + one, b"", "EX", self._keep_s) for one in marks])
 
     def close(self) -> None:
-        """Disconnect; the next use connects again."""
+        """Disconnect; the next use reconnects."""
         self._line.close()

@@ -1,7 +1,7 @@
-"""A lock on a name in a folder that goes with its process, however that ends: who asks knows whether it lives.
+"""A file lock held by a living process, which shows others whether the process has ended.
 
-For the files of the spool (`_spool_folder`) and what Ray leaves behind (`_ray_data`).  Not by process numbers:
-those are given anew, and mean nothing in another container.
+For the files of the spool (`_spool_folder`) and Ray's folders (`_ray_data`). Process ids would not do: they
+are reused, and differ between containers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where nobody is known to have ended
+except ImportError:  # not on Windows, where no process is known to have ended
     fcntl = None  # type: ignore[assignment]
 
 from ._spool_file import is_still
@@ -20,7 +20,7 @@ from ._spool_file import is_still
 __all__ = ["LOCK", "ProcessLock", "is_gone"]
 
 LOCK = ".lock"
-"""What the name of a lock's file ends in."""
+"""Suffix of lock files."""
 
 
 class ProcessLock:
@@ -30,20 +30,20 @@ class ProcessLock:
         self._path = folder / f"{name}{LOCK}"
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         if fcntl is not None:
-            # The name is nobody else's: who asks whether it is held holds it for a moment.
+            # Blocks only while another process checks the lock for a moment: the name is unique.
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def leave_to_parent(self) -> None:
-        """In a forked child: let go of the copy, or the parent's end would go unnoticed."""
+        """Close the copy in a forked child, which would otherwise keep the lock after the parent's end."""
         os.close(self._file)
 
     @property
     def is_there(self) -> bool:
-        """Whether its name still is where others look for it: somebody may have deleted the folder."""
+        """Whether its file still exists: the folder may have been deleted."""
         return is_still(self._path, os.fstat(self._file))
 
     def release(self) -> None:
-        """End it."""
+        """Release the lock and delete its file."""
         with suppress(OSError):
             self._path.unlink()
         os.close(self._file)

@@ -1,8 +1,8 @@
-"""Ray Data as the engine of an archive: takes rows to processes that score them, and brings tables back.
+"""Score rows in parallel with Ray Data and return tables of scores.
 
-It moves bytes and knows no metric: what is read and what scores is handed in, as functions that can be
-pickled.  Without a cluster (``RAY_ADDRESS``) it starts Ray for the time being: on the loopback address, without
-a dashboard, telling nobody; when the block ends, or its process is killed, nothing of it is left running.
+It only moves data: picklable functions read and score. Without a cluster (``RAY_ADDRESS``) it starts a
+temporary Ray: on the loopback address, without a dashboard or usage reports; at the end of the block, or if
+its process is killed, no process is left running.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from ._process_lock import LOCK, ProcessLock, is_gone
 __all__ = ["ADDRESS", "ROWS", "Read", "Score", "cluster", "score_tables"]
 
 ADDRESS = "RAY_ADDRESS"
-"""Ray's own variable: the cluster to use; without it one is started."""
+"""Ray's variable with the cluster to use; without it one is started."""
 ROWS = 256
-"""Rows that a process is given at a time, at most."""
+"""Most rows per call of a process."""
 _PREFIX = "rm-ray-"
 STORE_BYTES = 256 * 1024 * 1024
-"""Memory of our own Ray for rows on their way."""
+"""Memory of a started Ray for rows in transit."""
 DEATHS = 3
-"""Times that rows are given to a process again that died of them; then the run ends."""
+"""Retries of rows whose process died; then the run ends."""
 
 Read = Callable[[], Iterator[Any]]
 """Yields Arrow tables of rows, a few hundred each."""
 Score = Callable[[Any], Any]
-"""Returns an Arrow table of scores for one of rows."""
+"""Returns an Arrow table of scores for a table of rows."""
 
 
 @contextmanager
 def cluster(processes: int) -> Iterator[int]:
-    """Use Ray's cluster, or one of our own that lasts as long as the block.
+    """Use Ray's cluster, or start one for the block.
 
-    Yields how many CPUs it lacks for these processes and one that reads: Ray waits until it has grown.
+    Yields the number of CPUs it lacks for these processes and a reader: Ray waits until the cluster has grown.
 
     Args:
-        processes: How many will score, for which our own is given room.
+        processes: Number of scoring processes, for which a started Ray gets room.
 
     Raises:
-        ConfigurationError: There is no cluster at the address, or our own does not start.
+        ConfigurationError: There is no cluster at the address, or Ray does not start.
         MissingDependencyError: Ray is not installed.
     """
     # Read by Ray when it is imported.
@@ -63,7 +63,7 @@ def cluster(processes: int) -> Iterator[int]:
     }
     address = os.environ.get(ADDRESS)
     if not address:
-        # On Linux, too, Ray keeps to the loopback address where several machines are excluded.
+        # Keeps Ray on the loopback address, on Linux, too.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     try:
         ray = _ray()
@@ -81,7 +81,7 @@ def cluster(processes: int) -> Iterator[int]:
             try:
                 ray.init(
                     address="local",
-                    num_cpus=3 * processes + 1,  # places: with none to spare Ray Data waits forever
+                    num_cpus=3 * processes + 1,  # slots: without spare ones Ray Data waits forever
                     num_gpus=0,
                     include_dashboard=False,
                     object_store_memory=STORE_BYTES,
@@ -89,12 +89,12 @@ def cluster(processes: int) -> Iterator[int]:
                     _temp_dir=str(folder.path),
                     **quiet,
                 )
-            except Exception as error:  # Ray raises that very class
+            except Exception as error:  # Ray raises `Exception` itself
                 raise ConfigurationError(
                     f"Ray did not start ({str(error).partition('. ')[0]}); ask for fewer processes, or "
                     "score without Ray"
                 ) from error
-        with redirect_stdout(sys.stderr):  # where Ray says that a process has died
+        with redirect_stdout(sys.stderr):  # Ray prints the death of processes
             yield max(0, processes + 1 - int(ray.cluster_resources().get("CPU", 0)))
     finally:
         ray.shutdown()
@@ -103,9 +103,9 @@ def cluster(processes: int) -> Iterator[int]:
 
 
 class _Folder:
-    """What our own Ray writes into: what it spills holds texts, so only its owner may read it.
+    """The folder of a started Ray, readable by its owner only, as spilled data has texts.
 
-    A process that is killed leaves its folder behind; the next one that makes one removes it.
+    A killed process leaves its folder behind; the next one removes it.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Folder:
                     shutil.rmtree(left, ignore_errors=True)
                     (place / f"{left.name}{LOCK}").unlink(missing_ok=True)
         name = f"{_PREFIX}{secrets.token_hex(4)}"
-        self._lock = ProcessLock(place, name)  # before there is a folder that somebody may find
+        self._lock = ProcessLock(place, name)  # before another process can find the folder
         self.path = place / name
         self.path.mkdir(mode=0o700)
 
@@ -133,27 +133,27 @@ class _Folder:
 def score_tables(
     pieces: Sequence[Read], build: Callable[[], Score], *, processes: int, rows: int = ROWS
 ) -> Iterator[Any]:
-    """Yield tables of scores as they come, in no order; inside `cluster`.
+    """Yield tables of scores in no particular order; inside `cluster`.
 
     Args:
-        pieces: What is read, each in a process of its own.
-        build: Makes what scores, once in each process that does.
-        processes: How many score; at least 1.
-        rows: How many rows a process is given at a time.
+        pieces: Functions that read rows, each in its own process.
+        build: Makes the scorer, once in each scoring process.
+        processes: Number of scoring processes; at least 1.
+        rows: Most rows per call of a process.
 
     Raises:
-        ConfigurationError: Rows were given to a process `DEATHS` times more and it died each time, or nothing
-            could be read or built there; the message says which class of error it was.
+        ConfigurationError: Rows failed after `DEATHS` retries because their process died, or reading or
+            building failed; the message names the class of the error.
     """
     ray = _ray()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what it says quotes rows
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # its log quotes rows
     there = ray.put(list(pieces))
     with warnings.catch_warnings():
-        # Ray has no other way to say how often a process is started again, and without limit rows that
-        # kill theirs would be paid for forever.
+        # Ray has no other way to limit restarts; without a limit, rows that kill their process would be
+        # retried and paid for forever.
         warnings.filterwarnings("ignore", "`ray_remote_args_fn` is deprecated")
         found = (
             ray.data.range(len(pieces), override_num_blocks=len(pieces))
@@ -190,7 +190,7 @@ def _read(numbers: Any, pieces: Any) -> Iterator[Any]:
 
 
 class _Scoring:
-    """A process that scores: what scores is made once."""
+    """A scoring process, which makes its scorer once."""
 
     def __init__(self, build: Callable[[], Score]) -> None:
         self._score = build()
@@ -200,7 +200,7 @@ class _Scoring:
 
 
 def _safe_words(error: BaseException) -> str:
-    """Return what may be said of a failure: our own words, and else its class, as it may quote a row."""
+    """Return a safe description of a failure: our own message, else its class, as its text may quote a row."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConfigurationError):

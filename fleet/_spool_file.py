@@ -1,8 +1,8 @@
-"""One file of a spool: a SQLite database of messages that wait, in the order in which they came.
+"""One file of a spool: a SQLite database of waiting messages, in order of arrival.
 
-WAL with ``synchronous=NORMAL``: what was put in survives the end of every process, however it ends; the end of
-the machine may cost the last moments.  Whoever takes messages writes its name beside them; they are free again
-once that process is gone.  Nothing here knows what a message says, or may log or raise a word of it.
+WAL with ``synchronous=NORMAL``: messages survive the crash of any process; a crash of the machine may lose
+the last moments. A reader writes its name to the messages it takes; they are free again once it has ended.
+Nothing here logs or raises the content of a message.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .transport import TransportDownError
 __all__ = ["DamagedError", "SpoolFile", "StoredMessage", "is_still", "set_aside"]
 
 _PATIENCE_S = 5.0
-"""Seconds to wait for another process that writes to the same file."""
+"""Longest wait for another writer of the same file, in seconds."""
 _VERSION = 1
 _APPLICATION = 0x5241474D
-"""What says of the file whose it is."""
+"""SQLite's application id of such files."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS message (
     number INTEGER PRIMARY KEY AUTOINCREMENT, requests INTEGER NOT NULL, body BLOB NOT NULL,
@@ -33,46 +33,46 @@ CREATE TABLE IF NOT EXISTS message (
 CREATE INDEX IF NOT EXISTS message_owner ON message (owner, number);
 """
 _SPARE_PAGES = 256
-"""So many unused pages, 1 MiB, are given back to the disk."""
+"""Unused pages, 1 MiB, from which the file is shrunk."""
 
 
 class DamagedError(Exception):
-    """The file is no database any more."""
+    """The file is not a valid database."""
 
 
 class StoredMessage(NamedTuple):
     """A message in a file."""
 
     number: int
-    """Its place in the file."""
+    """Its number in the file."""
     requests: int
-    """How many requests are in it."""
+    """Number of its requests."""
     body: bytes
     """The message."""
     deaths: int
-    """How many processes have ended while they had it."""
+    """Number of readers that ended while they had it."""
     reason: str | None = None
     """Why it is a dead letter."""
     since_ns: int = 0
-    """Since when it waits."""
+    """Time of arrival, nanoseconds since the epoch."""
 
 
 class SpoolFile:
     """One file, opened by one process. For one thread at a time; not to be used across a fork.
 
     Args:
-        path: Where it lies; made if it is not there, for this user alone.
+        path: Its path; created if missing, readable by this user only.
 
     Raises:
         TransportDownError: It cannot be opened now.
-        DamagedError: It is no database of ours.
+        DamagedError: It is not a database of ours.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with _explain_errors(path):
             with suppress(FileExistsError):
-                # SQLite gives its other files the rights of this one.
+                # SQLite copies the permissions to its other files.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             self._database = sqlite3.connect(
                 path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
@@ -103,12 +103,12 @@ class SpoolFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still lies where others find it; what is put into a deleted one is lost."""
+        """Whether it still exists at its path; messages put into a deleted file are lost."""
         return is_still(self.path, self._made_as)
 
     @property
     def size_bytes(self) -> int:
-        """What the messages in it take up, in whole pages."""
+        """Size of its messages, in whole pages."""
         with _explain_errors(self.path):
             pages, unused = self._one("PRAGMA page_count")[0], self._one("PRAGMA freelist_count")[0]
             return int(pages - unused) * int(self._page_bytes)
@@ -121,7 +121,7 @@ class SpoolFile:
         deaths: int = 0,
         reason: str | None = None,
     ) -> None:
-        """Add messages, each with how many requests are in it; all or none."""
+        """Add messages, each with its number of requests; all or none."""
         rows = [(requests, body, deaths, reason, since_ns) for requests, body in messages]
         with self._transaction():
             self._database.executemany(
@@ -130,19 +130,19 @@ class SpoolFile:
             )
 
     def __len__(self) -> int:
-        """Return how many messages are in it, taken or not."""
+        """Return the number of messages, taken or not."""
         with _explain_errors(self.path):
             return self._one("SELECT count(*) FROM message")[0]
 
     @property
     def has_free(self) -> bool:
-        """Whether there is a message that nobody has."""
+        """Whether there is a free message."""
         with _explain_errors(self.path):
             found = self._one("SELECT EXISTS (SELECT 1 FROM message WHERE owner IS NULL)")
             return bool(found[0])
 
     def owners(self) -> list[str]:
-        """Return who has messages of it."""
+        """Return the names of readers that have taken messages."""
         with _explain_errors(self.path):
             found = self._database.execute(
                 "SELECT DISTINCT owner FROM message WHERE owner IS NOT NULL"
@@ -150,9 +150,9 @@ class SpoolFile:
             return [owner for (owner,) in found]
 
     def take(self, owner: str, limit: int) -> list[StoredMessage]:
-        """Take the oldest messages that nobody has."""
+        """Take the oldest free messages."""
         if not self.has_free:
-            return []  # without a lock that those who write would wait for
+            return []  # without a lock that writers would wait for
         with self._transaction():
             taken = self._select("WHERE owner IS NULL ORDER BY number LIMIT ?", limit)
             self._database.executemany(
@@ -167,9 +167,9 @@ class SpoolFile:
             return self._select("ORDER BY number LIMIT ?", limit)
 
     def hand_over(self, receive: Callable[[StoredMessage], object]) -> bool:
-        """Hand the oldest message to `receive` and forget it, unless that raises; return whether there was one.
+        """Pass the oldest message to `receive` and delete it, unless that raises; return whether there was one.
 
-        Until then no other process can hand it over, too, or write here.
+        Meanwhile no other process can write to the file.
         """
         with self._transaction():
             found = self._select("ORDER BY number LIMIT ?", 1)
@@ -180,13 +180,13 @@ class SpoolFile:
         return bool(found)
 
     def forget_before(self, since_ns: int) -> None:
-        """Forget what has waited since before then."""
+        """Delete messages that arrived before a time."""
         with self._transaction():
             self._database.execute("DELETE FROM message WHERE since_ns < ?", (since_ns,))
         self._give_room_back()
 
     def give_back(self, owner: str, *, died: bool) -> None:
-        """Make the messages that `owner` has free again; if it died, each has seen one more death."""
+        """Free the messages taken by `owner`; if it died, count one more death each."""
         with self._transaction():
             self._database.execute(
                 "UPDATE message SET owner = NULL, deaths = deaths + ? WHERE owner = ?",
@@ -194,7 +194,7 @@ class SpoolFile:
             )
 
     def done(self, number: int, split: Sequence[bytes] = (), *, since_ns: int = 0) -> None:
-        """Forget a message, and put those in its place that it was split into; all or nothing."""
+        """Delete a message and add those it was split into; all or nothing."""
         with self._transaction():
             self._database.execute("DELETE FROM message WHERE number = ?", (number,))
             self._database.executemany(
@@ -209,7 +209,7 @@ class SpoolFile:
                 self._database.execute(f"PRAGMA incremental_vacuum({_SPARE_PAGES})").fetchall()
 
     def close(self) -> None:
-        """Let go of it. What is in it stays."""
+        """Close the file; its messages stay."""
         with suppress(sqlite3.Error):
             self._database.close()
 
@@ -237,20 +237,20 @@ class SpoolFile:
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # it may have happened by itself
+                with suppress(sqlite3.Error):  # SQLite may have rolled back itself
                     self._database.execute("ROLLBACK")
                 raise
 
 
 def is_still(path: Path, found: os.stat_result) -> bool:
-    """Return whether a path names the file that it named when it was looked at."""
+    """Return whether a path still names the file with these stats."""
     with suppress(OSError):
         return os.path.samestat(path.stat(), found)
     return False
 
 
 def set_aside(path: Path) -> None:
-    """Rename a damaged file, so that nobody opens it again; it is kept for people to look at."""
+    """Rename a damaged file, so that no process opens it again; people can still inspect it."""
     for name in (path, *_beside(path)):
         with suppress(OSError):
             name.rename(name.with_name(f"{name.name}.damaged"))
@@ -262,7 +262,7 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Let SQLite's errors say whether trying again may help."""
+    """Convert SQLite's errors to errors that are temporary or permanent."""
     try:
         yield
     except (sqlite3.OperationalError, OSError) as error:

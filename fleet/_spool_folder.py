@@ -1,9 +1,8 @@
-"""A folder of SQLite files through which processes of one machine hand messages to each other.
+"""A spool: a folder of SQLite files that passes messages between processes of one machine.
 
-Each process that publishes writes a file of its own, and holds a lock on it as long as it lives.  Workers take
-messages from all files; what a worker had that is gone is free again at once.  A file that is empty and whose
-process has ended is deleted.  The same folder keeps messages for a broker that is away: then those who
-publish read it themselves.
+Each publisher writes its own file, and holds a lock on it while it lives. Workers take messages from all
+files; those of an ended worker are free again at once. An empty file of an ended publisher is deleted. The
+same folder buffers messages for an unreachable broker: then publishers read it themselves.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ __all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "ClaimedMessage", "SpoolReader",
 _log = logging.getLogger("ragmeter")
 
 DEFAULT_BYTES = 256 * 1024 * 1024
-"""What a process may have waiting, unless told otherwise."""
+"""Default limit of a publisher's waiting bytes."""
 DEAD = "dead.db"
 """The file of dead letters."""
 MESSAGES = ".messages.db"
-"""What the name of a file with messages ends with."""
+"""Suffix of message files."""
 _READER = "reader-"
 _ROOM_ASKED_EVERY = 16
-"""Messages between two looks at how full file and disk are."""
+"""Messages between two checks of free space in file and disk."""
 _FREE_BYTES = 16 * 1024 * 1024
-"""What is left free on the disk: who takes a message notes it there, and on a full disk could not."""
+"""Bytes to leave free on the disk, so that readers can still update the files."""
 
 
 def _make_folder(folder: Path) -> Path:
@@ -62,11 +61,11 @@ def _make_folder(folder: Path) -> Path:
 
 
 class SpoolSender:
-    """Writes messages into a file of this process's own: a `Sender`. A forked child begins another file.
+    """Writes messages into this process's own file: a `Sender`. A forked child begins another file.
 
     Args:
-        folder: Where; made if it is not there, for this user alone, as its files hold users' texts.
-        max_bytes: The file holds no more than about this; then messages are refused until some were read.
+        folder: The folder; created if missing, for this user only, as its files have users' texts.
+        max_bytes: Approximate limit of the file; beyond it, messages are refused until some are read.
 
     Raises:
         ConfigurationError: The folder cannot be used.
@@ -75,7 +74,7 @@ class SpoolSender:
     def __init__(self, folder: Path, *, max_bytes: int = DEFAULT_BYTES) -> None:
         self._folder = _make_folder(folder)
         self._max_bytes = max_bytes
-        self._left: list[SpoolFile] = []  # a parent's: to close them would end its locks
+        self._left: list[SpoolFile] = []  # the parent's: closing them would end its locks
         self._begin()
         fork.forget(self._begin_child)
 
@@ -97,14 +96,14 @@ class SpoolSender:
             file = self._open_file()
             if self._until_look <= 0 or len(body) > self._max_bytes // 64:
                 self._until_look = _ROOM_ASKED_EVERY
-                self._look_for_room(file, len(body))
+                self._check_room(file, len(body))
             self._until_look -= 1
             file.put([(count, body)], since_ns=time.time_ns())
         except DamagedError as error:
             self._replace(error)
             raise TransportDownError(f"{self._folder}: {error}") from error
 
-    def _look_for_room(self, file: SpoolFile, needed: int) -> None:
+    def _check_room(self, file: SpoolFile, needed: int) -> None:
         why = None
         disk = os.statvfs(self._folder)
         if file.size_bytes + needed > self._max_bytes and len(file):
@@ -116,7 +115,7 @@ class SpoolSender:
             raise TransportDownError(f"{self._folder}: {why}")
 
     def close(self, timeout_s: float) -> None:
-        """Close the file; what is in it waits to be read."""
+        """Close the file; its messages wait to be read."""
         del timeout_s
         file, lock = self._file, self._lock
         self._begin()
@@ -160,19 +159,19 @@ def _log_dead(dead: StoredMessage) -> None:
 
 
 class ClaimedMessage(NamedTuple):
-    """A message that a reader has."""
+    """A message taken by a reader."""
 
     file: SpoolFile
-    """Where it lies."""
+    """Its file."""
     message: StoredMessage
-    """What it is."""
+    """The message."""
 
 
 class SpoolReader:
     """Takes messages from all files of a folder, for one thread at a time. Not to be used across a fork.
 
     Args:
-        folder: Where; made if it is not there.
+        folder: The folder; created if missing.
 
     Raises:
         ConfigurationError: The folder cannot be used.
@@ -193,7 +192,7 @@ class SpoolReader:
         self._undone: list[tuple[ClaimedMessage, tuple[bytes, ...]]] = []
 
     def take(self, limit: int = 1) -> list[ClaimedMessage]:
-        """Take the oldest messages that nobody has, from one file; another one each time."""
+        """Take the oldest free messages from one file; a different one each time."""
         undone, self._undone = self._undone, []
         for taken, split in undone:
             self.done(taken, split)
@@ -210,18 +209,18 @@ class SpoolReader:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is left that could be taken: what others have is theirs, as long as they live."""
+        """Whether no message can be taken: those of living readers do not count."""
         return self._all(lambda file: not file.has_free and not self._gone_owners(file)) and (
             not self._undone
         )
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message is left, with whoever has it."""
+        """Whether no message is left, taken or not."""
         return self._all(lambda file: not len(file))
 
     def _all(self, holds: Callable[[SpoolFile], bool]) -> bool:
-        """Return whether something is true of all files; of one that fails it is not."""
+        """Return whether a condition holds for all files; False for a failing one."""
         with self._turn:
             for file in self._in_turn():
                 found = False
@@ -232,12 +231,14 @@ class SpoolReader:
         return True
 
     def done(self, taken: ClaimedMessage, split: tuple[bytes, ...] = ()) -> None:
-        """Forget a message, and put those in its place that it was split into."""
+        """Delete a message, and add those it was split into."""
         with self._damage_aside(taken.file.path):
             try:
                 taken.file.done(taken.message.number, split, since_ns=taken.message.since_ns)
             except TransportDownError as error:
-                _log.warning("queue: what is done could not be noted (%s); tried again", error)
+                _log.warning(
+                    "queue: a finished message could not be deleted (%s); will retry", error
+                )
                 self._undone.append((taken, split))
 
     def _gone_owners(self, file: SpoolFile) -> list[str]:
@@ -245,7 +246,7 @@ class SpoolReader:
         return [owner for owner in owners if is_gone(self._folder, owner)]
 
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
-        """Add a message to the dead letters; they forget what is a week old, and the oldest of too much."""
+        """Add a message to the dead letters; drop those a week old, and the oldest beyond the limit."""
         if self._dead is not None and not self._dead.is_there:
             self._dead.close()
             self._dead = None
@@ -258,14 +259,14 @@ class SpoolReader:
             pass
 
     def give_back(self) -> None:
-        """Let others have everything that this reader has."""
+        """Free all messages of this reader."""
         with self._turn:
             for file in self._files.values():
                 with self._contain_failure(file):
                     file.give_back(self._name, died=False)
 
     def close(self) -> None:
-        """Give everything back and let go of the folder; once is enough."""
+        """Free all messages and close the folder. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -284,13 +285,13 @@ class SpoolReader:
         return [self._files[name] for name in (*names[self._next :], *names[: self._next])]
 
     def _look(self) -> None:
-        """Open files that are new, and forget those that were deleted."""
+        """Open new files, and close deleted ones."""
         try:
             with os.scandir(self._folder) as found:
                 there = {one.name for one in found if one.name.endswith(MESSAGES)}
         except OSError as error:
             raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
-        if not self._lock.is_there:  # the folder was deleted and made again
+        if not self._lock.is_there:  # the folder was deleted and recreated
             self._lock.release()
             try:
                 self._lock = ProcessLock(self._folder, self._name)
@@ -304,7 +305,7 @@ class SpoolReader:
                 self._files[name] = SpoolFile(path)
 
     def _remove_if_over(self, file: SpoolFile) -> None:
-        """Delete a file that nobody writes to any more and nothing is in."""
+        """Delete an empty file whose publisher has ended."""
         writer = file.path.name.removesuffix(MESSAGES)
         if is_gone(self._folder, writer) and not len(file):
             self._files.pop(file.path.name, None)
@@ -314,19 +315,19 @@ class SpoolReader:
 
     @contextmanager
     def _contain_failure(self, file: SpoolFile) -> Iterator[None]:
-        """Let a file that fails cost no other."""
+        """Contain the failure of one file."""
         with self._damage_aside(file.path):
             try:
                 yield
             except TransportDownError as error:
-                _log.warning("queue: %s; tried again", error)
+                _log.warning("queue: %s; will retry", error)
 
     @contextmanager
     def _damage_aside(self, path: Path) -> Iterator[None]:
         try:
             yield
         except DamagedError as error:
-            _log.error("queue: %s; the file is set aside, what was in it is lost", error)
+            _log.error("queue: %s; the file is set aside, its messages are lost", error)
             file = self._files.pop(path.name, None)
             if file is not None:
                 file.close()

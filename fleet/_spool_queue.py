@@ -1,4 +1,4 @@
-"""`SpoolQueue`: what an operator asks of a folder; a ``ragmeter.fleet.queue.Queue``."""
+"""`SpoolQueue`: inspect and manage a spool folder; a ``ragmeter.fleet.queue.Queue``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["SpoolQueue"]
 
 
 class SpoolQueue:
-    """A folder as its operator sees it.
+    """The queue of a spool folder.
 
     Args:
-        folder: Where it lies.
+        folder: The folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
-        """Make the folder; its bounds are those of the processes that publish."""
+        """Create the folder; publishers set its bounds."""
         del max_bytes, dead_ttl_s
         SpoolSender(self._folder)
         return ()
 
     def status(self) -> QueueStatus:
-        """Count what is there."""
+        """Count messages."""
         try:
             names = sorted(self._folder.iterdir())
         except FileNotFoundError as error:
@@ -46,7 +46,7 @@ class SpoolQueue:
         return QueueStatus(waiting=waiting, dead=self._count(self._folder / DEAD))
 
     def dead(self, limit: int) -> list[DeadLetter]:
-        """Return the oldest dead letters, and leave them where they are."""
+        """Return the oldest dead letters, without removing them."""
         return [
             DeadLetter(
                 body=one.body, reason=one.reason or "", deaths=one.deaths, dead_ns=one.since_ns
@@ -56,7 +56,7 @@ class SpoolQueue:
         ]
 
     def replay(self, count: int) -> int:
-        """Send the oldest dead letters to be scored again, each once, and return how many went."""
+        """Requeue the oldest dead letters, each once; return their number."""
         sender = SpoolSender(self._folder)
         try:
             return self._hand_over(count, lambda one: sender.send(one.body, count=one.requests))
@@ -64,7 +64,7 @@ class SpoolQueue:
             sender.close(0.0)
 
     def drop(self, count: int) -> int:
-        """Delete the oldest dead letters, and return how many are gone."""
+        """Delete the oldest dead letters; return their number."""
         return self._hand_over(count, lambda _: None)
 
     def _hand_over(self, count: int, receive: Callable[[StoredMessage], object]) -> int:
@@ -78,7 +78,7 @@ class SpoolQueue:
         return sum(map(len, self._open_file(path)))
 
     def _open_file(self, path: Path) -> Iterator[SpoolFile]:
-        """Yield a file for as long as it is looked at, if it is there."""
+        """Yield an open file, if it exists."""
         if not path.exists():
             return
         try:

@@ -1,8 +1,8 @@
-"""An end to what hangs: a message that takes too long ends the process that scores it.
+"""Limit the time of a message: the process is ended if it takes too long.
 
-The operating system does it, since what hangs may hold the interpreter's lock, and no thread of ours would run
-again.  To the engine that process was killed: the message comes back with one more death, and so a request that
-hangs lies among the dead alone in the end.
+The operating system's timer does it, as a hanging call may hold the interpreter lock. To the engine the
+process was killed: the message is redelivered with one more death, so that in the end only the hanging
+request becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDED_BY = signal.SIGALRM
 
 @contextmanager
 def at_most(seconds: float | None) -> Iterator[None]:
-    """Let this process end when the block takes longer. For the main thread; None: there is no limit."""
+    """End this process if the block takes longer. For the main thread; None: no limit."""
     if seconds is None:
         yield
         return

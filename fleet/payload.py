@@ -1,11 +1,10 @@
-"""A message: captured requests as bytes, and back, without a loss.
+"""Serialise captured requests as messages, and read them, without loss.
 
-Version 1.0 is JSON, compressed by zlib at its fastest level.  Texts of chunks stand in it once, however often
-a request refers to them; what was never given is absent, which is not the same as null: a metric says
-``missing_input`` to the one and ``undefined`` to the other.  A reader takes its own major version and the one
-before, with any minor one, and passes over fields that it does not know; so workers are rolled out first.
-
-No error raised here says a word of what is in a message: it may end in a log.
+Version 1.0 is JSON, compressed by zlib at its fastest level. The text of a chunk is in it once, however often
+a request refers to it. An unset field is absent, which differs from null: metrics score ``missing_input`` for
+one and ``undefined`` for the other. A reader accepts its own major version and the one before, with any minor
+one, and ignores unknown fields; so workers are upgraded first. No error here quotes content of a message: it
+may be logged.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ __all__ = [
 ]
 
 VERSION = (1, 0)
-"""Major and minor version of what is written."""
+"""Major and minor version of written messages."""
 MAX_RUNS = 32
-"""Requests in a message, at most."""
+"""Most requests in a message."""
 MAX_BYTES = 64 * 1024 * 1024
-"""What a message may unpack to: a small body can claim to be anything."""
+"""Most bytes of an unpacked message, as a small body can unpack to any size."""
 _LEVEL = 1
 _READABLE = (VERSION[0] - 1, VERSION[0])
 _UNREADABLE = (
@@ -65,15 +64,15 @@ Kind = Literal["run", "again"]
 
 
 class UnreadableError(RagmeterError):
-    """A message that no retry will make readable. Quotes nothing of it.
+    """A message that is unreadable for good. The error quotes nothing of it.
 
     Args:
-        said: Why.
-        requests: How many requests are in it; 1: at least one, as far as is known.
+        reason: Why.
+        requests: Number of its requests; 1 if unknown.
     """
 
-    def __init__(self, said: str, requests: int = 1) -> None:
-        super().__init__(said)
+    def __init__(self, reason: str, requests: int = 1) -> None:
+        super().__init__(reason)
         self.requests = requests
 
 
@@ -83,20 +82,20 @@ class MessageTooLargeError(RagmeterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRun:
-    """A request on its way to be scored, and how it came to be chosen."""
+    """A request to be scored elsewhere, with its sampling."""
 
     run: RagRun
     """The request, redacted and with its reference."""
     kind: Kind = "run"
-    """``again``: it was sent before, and a reference has come since."""
+    """``again``: it was sent before, and has a new reference."""
     revision: str = ""
-    """Which of several references that came later; empty: of a ``run``."""
+    """Number of the late reference; empty for a ``run``."""
     sample_rate: float = 1.0
-    """The probability with which it was chosen to be scored."""
+    """Its probability of being scored."""
     judge_sample_rate: float = 1.0
-    """The probability with which it is to be judged."""
+    """Its probability of being judged."""
     worst: bool = False
-    """It was kept for being bad, not by chance: it is judged, too."""
+    """It was selected for being bad, not by chance: it is judged in any case."""
 
 
 _SHORT: Mapping[type, Mapping[str, str]] = {
@@ -133,39 +132,39 @@ _SHORT: Mapping[type, Mapping[str, str]] = {
     },
     SentRun: {"revision": "rev"},
 }
-"""What the parts of a message are, and the fields of each that have a short name; the others have their own."""
+"""The parts of a message, with the short keys of fields; other fields have their own name as key."""
 _ELSEWHERE = frozenset(
     {"run", "sample", "started_ns", "ended_ns", "sample_rate", "judge_sample_rate"}
 )
-"""Fields that are no entry of their own: the fields of request and sample stand beside each other."""
+"""Fields without a key of their own: request and sample share one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContent:
-    """What one message holds."""
+    """The content of one message."""
 
     runs: Sequence[SentRun]
     """The requests, in order."""
     resource: Mapping[str, str] = field(default_factory=dict)
-    """The application's: ``service.name`` and the like."""
+    """The application's resource: ``service.name`` and the like."""
     published_ns: int = 0
     """When it was published, by the application's clock, nanoseconds since the epoch; 0: unknown."""
     unreadable: Sequence[bytes] = ()
-    """Those of its requests that could not be read, each as a message of its own."""
+    """Unreadable requests, each as a separate message."""
     version: tuple[int, int] = VERSION
-    """Major and minor version that it was written in; `pack` writes `VERSION`, `each_alone` keeps it."""
+    """Major and minor version of the message; `pack` writes `VERSION`, `each_alone` keeps it."""
 
     @property
     def is_newer(self) -> bool:
-        """Whether it may hold what this version of ragmeter ignores."""
+        """Whether it may have fields that this version of ragmeter ignores."""
         return self.version > VERSION
 
 
 def pack(batch: MessageContent) -> bytes:
-    """Return a batch as a message; `MessageContent.unreadable` is not part of it.
+    """Serialise a batch, without `MessageContent.unreadable`.
 
     Raises:
-        MessageTooLargeError: It holds more than `MAX_RUNS` requests, or unpacks to more than `MAX_BYTES`.
+        MessageTooLargeError: It has more than `MAX_RUNS` requests, or unpacks to more than `MAX_BYTES`.
     """
     if len(batch.runs) > MAX_RUNS:
         raise MessageTooLargeError(f"{len(batch.runs)} requests; a message holds {MAX_RUNS}")
@@ -175,10 +174,10 @@ def pack(batch: MessageContent) -> bytes:
 
 
 def unpack(body: bytes) -> MessageContent:
-    """Return what a message holds. A request in it that cannot be read leaves the others alone.
+    """Parse a message. An unreadable request does not affect the others.
 
     Raises:
-        UnreadableError: The message cannot be read at all.
+        UnreadableError: The whole message is unreadable.
     """
     try:
         message = _message(body)
@@ -198,7 +197,7 @@ def unpack(body: bytes) -> MessageContent:
             if read is None
         ]
     except _UNREADABLE as error:
-        raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
+        raise UnreadableError(f"not a message of ragmeter: {type(error).__name__}") from None
     return MessageContent(
         runs=[read for _, read in tried if read is not None],
         resource=resource,
@@ -209,7 +208,7 @@ def unpack(body: bytes) -> MessageContent:
 
 
 def each_alone(body: bytes) -> tuple[bytes, ...]:
-    """Return those requests of a message that can be read, each as a message of its own, as they were written.
+    """Return the readable requests of a message, each as a separate message, unchanged.
 
     Raises:
         UnreadableError: As for `unpack`.
@@ -218,7 +217,7 @@ def each_alone(body: bytes) -> tuple[bytes, ...]:
         message = _message(body)
         runs = [one for one in _Envelope(**message).runs if _attempt(one) is not None]
     except _UNREADABLE as error:
-        raise UnreadableError(f"no message of ragmeter: {type(error).__name__}") from None
+        raise UnreadableError(f"not a message of ragmeter: {type(error).__name__}") from None
     return tuple(_compressed({**message, "runs": [one]}) for one in runs)
 
 
@@ -245,7 +244,7 @@ def _pack(
 
 def _compressed(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    # A lone surrogate is no UTF-8; the reader knows, and the text comes back as it was.
+    # A lone surrogate is not UTF-8; the reader restores it.
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) > MAX_BYTES:
         raise MessageTooLargeError(f"{len(raw)} bytes; a message holds {MAX_BYTES}")
@@ -264,7 +263,7 @@ def _message(body: bytes) -> Mapping[str, Any]:
 
 @cache
 def _keys(kind: Any) -> Mapping[str, str]:
-    """Return under which key each field of a part stands."""
+    """Return the key of each field of a part."""
     names = (
         kind.model_fields
         if issubclass(kind, BaseModel)
@@ -274,14 +273,14 @@ def _keys(kind: Any) -> Mapping[str, str]:
 
 
 class _Writing:
-    """Writes one request. A chunk that several places hold is written once, and one object when it is read."""
+    """Serialises one request. A chunk in several places is written once, and read as one object."""
 
     def __init__(self) -> None:
         self.chunks: list[dict[str, Any]] = []
         self._places: dict[int, int] = {}
 
     def part(self, kind: type, value: Any) -> dict[str, Any]:
-        """Return what a part was given."""
+        """Serialise the set fields of a part."""
         given = value.model_fields_set if isinstance(value, BaseModel) else None
         written: dict[str, Any] = {}
         if isinstance(value, (Retrieval, RagRun)):
@@ -345,13 +344,13 @@ _LIST = TypeAdapter(list[Any] | None, config=_STRICT)
 
 @cache
 def _checks(kind: type) -> type[BaseModel]:
-    """Return a model that takes the fields of a dataclass in their own types only."""
+    """Return a strict model of a dataclass's fields."""
     hints: dict[str, Any] = {name: (hint, None) for name, hint in get_type_hints(kind).items()}
     return create_model(kind.__name__, __config__=_STRICT, **hints)
 
 
 class _Reading:
-    """Reads one request; raises one of `_UNREADABLE` where a field is not what it should be."""
+    """Parses one request; raises one of `_UNREADABLE` if a field is invalid."""
 
     def __init__(self, one: Any) -> None:
         self._one = _MAPPING.validate_python(one)
@@ -405,7 +404,7 @@ class _Reading:
 
 
 def _known_fields(kind: type, one: Any) -> dict[str, Any]:
-    """Return those fields of a part that this version knows, by their names."""
+    """Return the known fields of a part by name."""
     there = _MAPPING.validate_python(one)
     return {name: there[key] for name, key in _keys(kind).items() if key in there}
 

@@ -1,8 +1,7 @@
-"""`FleetPublisher`: the exporter that sends requests elsewhere to be scored, instead of writing scores.
+"""`FleetPublisher`: an exporter that publishes requests for workers instead of writing scores.
 
-The meter's own machinery is all it needs around it: its lane is the bounded queue, its thread the one that may
-wait, its counts say what was lost.  The application's spans are written by another exporter at once; scores
-come below them, from a worker.
+The meter provides its bounded queue, the thread that may wait, and the counts of losses. Another exporter
+writes the application's spans at once; workers add the scores below them.
 """
 
 from __future__ import annotations
@@ -32,41 +31,47 @@ from .transport import Sender, TransportDownError, open_sender
 __all__ = ["FleetPublisher"]
 
 _SPANS_PATIENCE_S = 1.0
-"""Seconds to wait for the exporter that writes a request's spans, as long as that has been worth it."""
+"""Seconds to wait for a request's spans, while earlier waits were successful."""
 _LITTLE_PATIENCE_S = 0.02
 _REST_S = 5.0
-"""Seconds for which a broker that failed is left alone, where there is a spool to write to."""
+"""Seconds without attempts after a failure of the broker, if there is a spool."""
 _FIRST_PAUSE_S = 0.25
-_TOLD = ("service.name", "service.namespace", "service.version", "deployment.environment.name")
-"""What is sent of the application's resource."""
+_RESOURCE_KEYS = (
+    "service.name",
+    "service.namespace",
+    "service.version",
+    "deployment.environment.name",
+)
+"""Attributes of the application's resource to send."""
 
 
 class FleetPublisher:
     """Publishes captured requests, to be scored by ``ragmeter worker``.
 
-    ``RagMeter(scoring="queue")`` makes one of the settings; in code it is an exporter of a meter without
-    metrics: ``RagMeter(metrics=[], exporters=[spans, FleetPublisher("spool:///dir", spans=spans)])``. What it
-    loses counts as dropped, whatever the other exporters have taken.
+    ``RagMeter(scoring="queue")`` makes one from the settings; in code it is an exporter of a meter without
+    metrics: ``RagMeter(metrics=[], exporters=[spans, FleetPublisher("spool:///dir", spans=spans)])``.
+        Requests it loses count as dropped, even if other exporters accepted them.
 
     Args:
         queue: Where requests are published: ``spool:///dir`` or the URL of a broker; or a `Sender`.
-        spans: The exporter that writes the requests' own spans, so that scores find them.
-        resource: ``service.name`` and the like of the application. None: that of its OpenTelemetry SDK.
-        batch: Requests in a message, at most 32.
-        linger_s: Seconds of rest after a message that was not full, in which the next one fills up.
-        patience_s: Seconds for which a message is tried before its requests are given up.
-        confirm_s: Seconds that a broker may take to say that a message is safe.
-        spool: A folder that keeps messages while the broker is away, shared by the processes of this machine.
-        spool_bytes: What this process may keep there, or in the folder that `queue` names.
+        spans: The exporter of the requests' own spans, so that scores can refer to them.
+        resource: ``service.name`` and the like; None: from the OpenTelemetry SDK.
+        batch: Most requests in a message, up to 32.
+        linger_s: Seconds to wait after a partial message, so that the next one fills up.
+        patience_s: Seconds of retries before the requests of a message are given up.
+        confirm_s: Seconds for a broker to confirm a message.
+        spool: A folder that buffers messages while the broker is unreachable, shared by the processes of this
+            machine.
+        spool_bytes: Most bytes of this process there, or in the folder of `queue`.
         judge_sample_rate: Probability that a request is judged.
 
     Raises:
-        ConfigurationError: An argument is wrong; the message says what is allowed.
+        ConfigurationError: An argument is invalid; the message names the allowed values.
         MissingDependencyError: The package for this kind of queue is not installed.
     """
 
     carries_requests = True
-    """What this exporter does not take is not scored: see `ragmeter.exporters.protocol.CarriesRequests`."""
+    """Requests that this exporter loses are not scored: see `ragmeter.exporters.protocol.CarriesRequests`."""
 
     def __init__(
         self,
@@ -105,7 +110,7 @@ class FleetPublisher:
         fork.forget(self._begin)
 
     def _begin(self) -> None:
-        # Also in a forked child: sender and spool forget for themselves what is the parent's.
+        # Also in a forked child, where sender and spool reset themselves.
         self._stop = threading.Event()
         self._turn = threading.Lock()
         self._down_until = 0.0
@@ -113,12 +118,12 @@ class FleetPublisher:
         self._draining: threading.Thread | None = None
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Publish requests. Waits while the queue is away, for `patience_s` at most.
+        """Publish requests. Waits for an unreachable queue, for `patience_s` at most.
 
         Raises:
-            RunsLostError: It was away for too long, or requests are too large for a message.
+            RunsLostError: It was unreachable for too long, or requests are too large for a message.
         """
-        # Feedback is written by the application's own exporter: it is a score, and changes no other.
+        # Feedback is a score that changes no other: the application's own exporter writes it.
         runs = [self._message_run(one) for one in batch if not (one.late and one.scores)]
         lost = 0
         for first in range(0, len(runs), self._batch):
@@ -129,7 +134,7 @@ class FleetPublisher:
             self._stop.wait(self._linger_s)
 
     def flush(self, timeout_s: float) -> bool:
-        """Return whether nothing waits in the spool; with a broker, its messages are sent there."""
+        """Send spooled messages to the broker; return whether the spool is empty."""
         deadline = time.monotonic() + timeout_s
         while self._spool is not None:
             with suppress(TransportDownError):
@@ -140,7 +145,7 @@ class FleetPublisher:
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """End within `timeout_s` seconds; what a spool holds waits there for the next process."""
+        """End within `timeout_s` seconds; spooled messages wait for the next process."""
         self._stop.set()
         if self._turn.acquire(timeout=max(0.0, timeout_s)):
             try:
@@ -164,7 +169,7 @@ class FleetPublisher:
         )
 
     def _with_spans(self, run: RagRun) -> RagRun:
-        """Return the request with the spans that were written for it."""
+        """Return the request with its written spans."""
         spans = self._spans
         if spans is None or (isinstance(spans, MayLackDestination) and not spans.delivers()):
             return run
@@ -184,7 +189,7 @@ class FleetPublisher:
         return replace(run, target=judged.request or run.target, retrievals=retrievals)
 
     def _publish(self, runs: Sequence[SentRun]) -> int:
-        """Publish requests as one message, or as several where they are large; return how many are lost."""
+        """Publish requests in one message, or in several if they are large; return the number lost."""
         try:
             body = pack(
                 MessageContent(
@@ -216,7 +221,7 @@ class FleetPublisher:
             return
         if time.monotonic() >= self._down_until:
             with suppress(TransportDownError):
-                # What waits goes first; while that goes on, the new waits behind it.
+                # Spooled messages go first; meanwhile, new ones are spooled behind them.
                 if self._drain():
                     with self._turn:
                         self._sender.send(body, count=count)
@@ -227,7 +232,7 @@ class FleetPublisher:
         self._drain_later()
 
     def _drain(self) -> bool:
-        """Send what waits in the spool, whoever put it there; return whether nothing waits any more."""
+        """Send all spooled messages, also of other processes; return whether none is left."""
         with self._turn:
             if self._folder is None:
                 return True
@@ -247,7 +252,7 @@ class FleetPublisher:
             return False
 
     def _drain_later(self) -> None:
-        """See to it that the spool is emptied although no request may come any more."""
+        """Ensure that the spool is emptied even without further requests."""
         if self._draining is None or not self._draining.is_alive():
             self._draining = threading.Thread(
                 target=self._keep_draining, name="ragmeter-spool", daemon=True
@@ -276,7 +281,7 @@ def _resource_of_sdk() -> dict[str, str] | None:
     attributes = attribute_of(resource, "attributes")
     if not isinstance(attributes, Mapping):
         return None
-    return {key: clean(str(attributes[key])) for key in _TOLD if attributes.get(key)}
+    return {key: clean(str(attributes[key])) for key in _RESOURCE_KEYS if attributes.get(key)}
 
 
 def _resource_of_variables() -> dict[str, str]:
@@ -285,4 +290,4 @@ def _resource_of_variables() -> dict[str, str]:
     )
     known = {key.strip(): unquote(value.strip()) for key, _, value in given}
     known["service.name"] = os.environ.get("OTEL_SERVICE_NAME") or known.get("service.name", "")
-    return {key: clean(known[key]) for key in _TOLD if known.get(key)}
+    return {key: clean(known[key]) for key in _RESOURCE_KEYS if known.get(key)}

@@ -1,6 +1,6 @@
-"""`Queue`: what an operator asks of an engine, whichever it is: what waits, what is dead, what to do with it.
+"""`Queue`: inspect and manage the queue of any engine: waiting messages and dead letters.
 
-Called by ``ragmeter queue`` and ``ragmeter doctor``; an engine's module has its own ``open_queue``.
+Called by ``ragmeter queue`` and ``ragmeter doctor``; each engine's module has its own ``open_queue``.
 """
 
 from __future__ import annotations
@@ -14,73 +14,73 @@ from .transport import engine_of
 __all__ = ["DEAD_TTL_S", "MAX_BYTES", "DeadLetter", "Queue", "QueueStatus", "open_queue"]
 
 MAX_BYTES = 1_000_000_000
-"""What waits takes no more, compressed as messages are; nor do dead letters."""
+"""Most bytes of waiting messages, compressed; the same for dead letters."""
 DEAD_TTL_S = 7 * 24 * 3600.0
-"""How long dead letters are kept: they hold what people asked."""
+"""Retention of dead letters in seconds: they have users' questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
-    """What an engine says of its queue."""
+    """The state of a queue."""
 
     waiting: int
-    """Messages that wait to be scored; those that a worker has at hand are not among them."""
+    """Messages waiting to be scored, without those a worker has taken."""
     dead: int
-    """Messages among the dead letters."""
+    """Number of dead letters."""
     workers: int | None = None
-    """Workers that are connected; None: this engine does not know."""
+    """Connected workers; None: unknown to this engine."""
     differing: tuple[str, ...] = ()
-    """Queues that somebody declared with other bounds or rules than ragmeter's own."""
+    """Queues declared with other bounds or rules than ragmeter's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message that is not tried any more."""
+    """A message that is no longer retried."""
 
     body: bytes
-    """The message; it holds what people asked."""
+    """The message, with users' questions."""
     reason: str
-    """Why it is here, without a word of what is in it."""
+    """Why it is dead, without its content."""
     deaths: int = 0
-    """How many workers have ended, or failed, while they had it."""
+    """Number of workers that ended, or failed, while they had it."""
     dead_ns: int | None = None
-    """Since when, nanoseconds since the epoch by the engine's clock; None: unknown."""
+    """Time of its death, nanoseconds since the epoch by the engine's clock; None: unknown."""
 
 
 class Queue(Protocol):
-    """What an operator asks of an engine. Everything raises `TransportDownError` where it cannot be reached."""
+    """Queue operations. All raise `TransportDownError` if the engine is unreachable."""
 
     def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
-        """Make what is missing, and return the names of queues that are there with other bounds.
+        """Declare missing queues; return the names of existing ones with other bounds.
 
         Args:
-            max_bytes: What waits takes no more; more is refused, and dead letters forget the oldest.
-            dead_ttl_s: Seconds that dead letters are kept.
+            max_bytes: Most bytes; beyond that, messages are refused, and the oldest dead letters dropped.
+            dead_ttl_s: Retention of dead letters in seconds.
         """
         ...
 
     def status(self) -> QueueStatus:
-        """Count what is there."""
+        """Count messages."""
         ...
 
     def dead(self, limit: int) -> list[DeadLetter]:
-        """Return the oldest dead letters, and leave them where they are."""
+        """Return the oldest dead letters, without removing them."""
         ...
 
     def replay(self, count: int) -> int:
-        """Send the oldest dead letters to be scored again, and return how many went."""
+        """Requeue the oldest dead letters; return their number."""
         ...
 
     def drop(self, count: int) -> int:
-        """Delete the oldest dead letters, and return how many are gone."""
+        """Delete the oldest dead letters; return their number."""
         ...
 
 
 def open_queue(url: str) -> Queue:
-    """Return what an operator asks the engine that `url` names.
+    """Return the queue at `url`.
 
     Raises:
-        ConfigurationError: There is no such engine, or the URL lacks something; says what it looks like.
+        ConfigurationError: The engine is unknown, or the URL incomplete; shows an example.
         MissingDependencyError: The engine's package is not installed.
     """
     opener: Callable[[str], Queue] = engine_of(url).open_queue

@@ -1,7 +1,7 @@
-"""The engine without a broker: a folder, and workers of the same machine. Its URL is ``spool:///dir``.
+"""The engine without a broker: a folder, and workers on the same machine. Its URL is ``spool:///dir``.
 
-Each worker is a process of its own below one that does nothing but start them: a request that ends its process
-ends no other, and is found out by being tried alone.
+A parent process only starts workers, each in its own process: a request that crashes one affects no other,
+and is identified by being retried alone.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ __all__ = [
 _log = logging.getLogger("ragmeter")
 
 MAX_DEATHS = 3
-"""Workers that may end over a message; with the next one it is a dead letter."""
+"""Workers that may end over a message before it becomes a dead letter."""
 _IDLE_S = 0.1
-"""Seconds between two looks at a folder without messages."""
+"""Seconds between two checks of an empty folder."""
 _FAILED_S = 5.0
-"""Seconds of rest after scores could not be exported, or the disk did not answer."""
+"""Seconds to wait after a failed export or disk error."""
 _TRIES = 3
-"""Times in a row that this may happen to a worker that is to end when all is done."""
-_TELL_S = 1.0
-"""Seconds after which processes that were told to end are told again."""
+"""Consecutive failures after which a draining worker ends."""
+_TERMINATE_S = 1.0
+"""Seconds between two termination signals to a process."""
 _CLOSE_S = 10.0
 
 
 def folder_of(url: str) -> Path:
-    """Return the folder that a URL names.
+    """Return the folder of a URL.
 
     Raises:
-        ConfigurationError: It names none.
+        ConfigurationError: The URL has no absolute path.
     """
     parts = urlsplit(url)
     path = unquote(parts.path)
@@ -75,13 +75,13 @@ def folder_of(url: str) -> Path:
 def open_sender(
     url: str, *, confirm_s: float = 2.0, spool_bytes: int = DEFAULT_BYTES
 ) -> SpoolSender:
-    """Return the way into the folder that `url` names; see `transport.open_sender`."""
-    del confirm_s  # the disk answers when it answers
+    """Return a sender into the folder of `url`; see `transport.open_sender`."""
+    del confirm_s  # disks confirm nothing
     return SpoolSender(folder_of(url), max_bytes=spool_bytes)
 
 
 def open_queue(url: str) -> SpoolQueue:
-    """Return what an operator asks of the folder that `url` names; see `queue.open_queue`."""
+    """Return the queue of the folder of `url`; see `queue.open_queue`."""
     return SpoolQueue(folder_of(url))
 
 
@@ -93,36 +93,36 @@ def run_worker(
     once: bool = False,
     limit_s: float | None = None,
 ) -> bool:
-    """Score what the folder holds; see `transport.run_worker`."""
+    """Score the messages of the folder; see `transport.run_worker`."""
     folder = folder_of(url)
-    SpoolReader(folder).close()  # that it can be used is said here, once
+    SpoolReader(folder).close()  # reports an unusable folder here, once
     return _ForkedWorkers(lambda: _work(folder, make, once=once, limit_s=limit_s), processes).run()
 
 
 class _ForkedWorkers:
-    """Forked processes, started again when they were killed, told to end when this one is."""
+    """Forked processes, restarted when killed, and terminated with this one."""
 
     def __init__(self, work: Callable[[], bool], number: int) -> None:
         self._work = work
         self._number = number
         self._ending = False
         self._pid = os.getpid()
-        # Its other end is closed when this process ends, however it does.
+        # A pipe whose other end closes when this process ends in any way.
         self._alive, self._own_end = os.pipe()
         self._running: list[ForkProcess] = []
 
     def run(self) -> bool:
-        """Start them and wait until all have ended; return whether all of them were done."""
+        """Start the processes and wait for their end; return whether all succeeded."""
         done = True
         before = {one: signal.signal(one, self._end) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._running = [self._start() for _ in range(self._number)]
             while self._running:
-                if self._ending:  # again, for a process that was being started when the signal came
+                if self._ending:  # again, for a process that was just being started
                     self._terminate()
                 connection.wait(
                     [process.sentinel for process in self._running],
-                    _TELL_S if self._ending else None,
+                    _TERMINATE_S if self._ending else None,
                 )
                 for process in [one for one in self._running if not one.is_alive()]:
                     process.join()
@@ -130,7 +130,7 @@ class _ForkedWorkers:
                     code = process.exitcode or 0
                     if code > 0:
                         done = False
-                        self._tell_to_end()
+                        self._end_all()
                     elif code < 0 and not self._ending:
                         why = " (a message took too long)" if -code == ENDED_BY else ""
                         _log.error(
@@ -147,7 +147,7 @@ class _ForkedWorkers:
     def _start(self) -> ForkProcess:
         process = multiprocessing.get_context("fork").Process(target=self._child)
         process.start()
-        if self._ending:  # a signal came while it was being started
+        if self._ending:  # a signal came during its start
             process.terminate()
         return process
 
@@ -163,10 +163,10 @@ class _ForkedWorkers:
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
-            os._exit(0)  # a process so young that it has nothing to end yet
-        self._tell_to_end()
+            os._exit(0)  # a forked process that has no handler of its own yet
+        self._end_all()
 
-    def _tell_to_end(self) -> None:
+    def _end_all(self) -> None:
         again, self._ending = self._ending, True
         if again:
             for process in self._running:
@@ -180,29 +180,31 @@ class _ForkedWorkers:
 
 
 @contextmanager
-def _told_to_end() -> Iterator[Callable[[], bool]]:
-    """Yield what says whether this process was told to end."""
-    told = False
+def _termination() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether SIGTERM has arrived."""
+    terminated = False
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        nonlocal told
-        told = True
+        nonlocal terminated
+        terminated = True
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent tells
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all; the parent sends SIGTERM
     signal.signal(signal.SIGTERM, on_signal)
-    yield lambda: told
+    yield lambda: terminated
 
 
 def _work(
     folder: Path, make: Callable[[], MessageWorker], *, once: bool, limit_s: float | None
 ) -> bool:
-    """Score messages until told to end or, `once`, until none is left; return whether that came true."""
-    with _told_to_end() as is_told:
+    """Score messages until SIGTERM or, with `once`, until none is left; return whether that succeeded."""
+    with _termination() as is_ending:
         worker = make()
         reader = SpoolReader(folder)
         failed = 0
         try:
-            while not is_told():
+            while not is_ending():
                 try:
                     found = reader.take()
                     if not found:
@@ -220,7 +222,7 @@ def _work(
                     reader.give_back()
                     if once and failed >= _TRIES:
                         return False
-                    _rest(_FAILED_S, is_told)
+                    _rest(_FAILED_S, is_ending)
             return True
         finally:
             reader.close()
@@ -244,7 +246,7 @@ def _handle(reader: SpoolReader, worker: MessageWorker, taken: ClaimedMessage) -
     return True
 
 
-def _rest(seconds: float, is_told: Callable[[], bool]) -> None:
+def _rest(seconds: float, is_ending: Callable[[], bool]) -> None:
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not is_told():
+    while time.monotonic() < until and not is_ending():
         time.sleep(_IDLE_S)

@@ -1,8 +1,8 @@
-"""Scores as Arrow tables: the function that an engine of your own calls on its batches.
+"""Score Arrow tables, for your own data engine.
 
-`score_table` takes a table of rows and returns a table of scores, a line per score.  It is what Ray Data,
-Spark (``mapInArrow``), Dask and Daft ask for; none of them is needed here.  The parts that
-``ragmeter evaluate --out`` writes have the same columns.
+`score_table` takes a table of rows and returns a table of scores, one line per score, as Ray Data, Spark
+(``mapInArrow``), Dask and Daft need it; none of them is required. ``ragmeter evaluate --out`` writes the same
+columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 UNREADABLE = "unreadable"
-"""The status of the one line of a row that could not be read; ``error_type`` says why."""
+"""Status of the single line of an unreadable row; ``error_type`` has the reason."""
 
 _OPTIONAL = ("reference", "stages")
 _DETAIL = (
@@ -52,22 +52,22 @@ _DETAIL = (
 SCORES = pa.schema(
     [
         pa.field("row", pa.string()),  # hash of the row's content
-        pa.field("line", pa.int64()),  # where the row stood, counted from 1
+        pa.field("line", pa.int64()),  # number of the row, from 1
         pa.field("name", pa.string()),
-        pa.field("value", pa.float64()),  # null: it has none, and `status` says why
+        pa.field("value", pa.float64()),  # null: no value, see `status`
         pa.field("status", pa.string()),
         pa.field("measurement", pa.string()),  # metric, definition and judge
         pa.field("definition", pa.string()),
         pa.field("error_type", pa.string()),
-        pa.field("ended", pa.string()),  # how the request ended, a status of `RagSample`
-        pa.field("lacking", pa.string()),  # of `reference` and `stages` those that the row has not
+        pa.field("ended", pa.string()),  # status of the request, as of `RagSample`
+        pa.field("lacking", pa.string()),  # missing inputs of the row: `reference`, `stages`
         pa.field("verdict", pa.string()),  # of the whole row
-        pa.field("codes", pa.string()),  # of the verdict, separated by commas
+        pa.field("codes", pa.string()),  # of the verdict, comma-separated
         pa.field("items", pa.string()),  # the evidence, JSON
         pa.field("summary", pa.string()),
         pa.field("detail", pa.string()),  # the score's other fields, JSON
         pa.field("question_key", pa.string()),  # hash of the question
-        pa.field("question", pa.string()),  # null without texts, as `explanation`
+        pa.field("question", pa.string()),  # null without texts, also `explanation`
         pa.field("explanation", pa.string()),
     ]
 )
@@ -80,13 +80,13 @@ def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> p
     Args:
         rows: A row per request, with the columns of a data set (``question``, ``contexts``, ``answer``,
             ``reference``, or those of ragas, continuous-eval, LangSmith, Phoenix, Langfuse).
-        scorer: What scores them; built once for many tables.
-        with_text: Whether texts of the requests leave, too: questions, explanations, evidence.
+        scorer: The scorer; built once for many tables.
+        with_text: Include texts: questions, explanations, evidence.
 
     Returns:
-        A table with the columns of `SCORES`: a line per score, the lines of a row together and in the order
-        of the rows. ``line`` is the row's number in `rows`, counted from 1. A row that cannot be read has
-        one line without a name, of status ``unreadable``.
+        A table with the columns of `SCORES`: a line per score, grouped by row, in the order of the rows.
+        ``line`` is the row's number in `rows`, from 1. An unreadable row has one line without a name, of
+        status ``unreadable``.
     """
     read = [
         row_of(GoodRow(number, fields)) for number, fields in enumerate(rows.to_pylist(), start=1)
@@ -109,8 +109,8 @@ def scores_as_table(
     """Return the scores of rows as a table with the columns of `SCORES`.
 
     Args:
-        found: The rows, each with its scores.
-        measurements: By what each score is measured, as `Scorer.measurements`.
+        found: The rows with their scores.
+        measurements: As `Scorer.measurements`.
         with_text: As of `score_table`.
     """
     return _table(found, measurements, with_text=with_text)
@@ -170,7 +170,7 @@ def _table(
 
 
 def score_of_line(line: Mapping[str, Any]) -> Score:
-    """Return the score that a line of a table holds."""
+    """Return the score of a line of a table."""
     detail = json.loads(line["detail"]) if line["detail"] else {}
     items = json.loads(line["items"]) if line["items"] else []
     return Score(
@@ -187,7 +187,7 @@ def score_of_line(line: Mapping[str, Any]) -> Score:
 
 
 def _storable(text: str | None) -> str | None:
-    """Return a text as Arrow takes it: a lone surrogate has no UTF-8."""
+    """Escape lone surrogates, which have no UTF-8 for Arrow."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,7 +1,7 @@
-"""How messages travel: what an engine that carries them offers, and which one a URL means.
+"""The interface of engines that transport messages, and their choice by URL.
 
-The publisher calls a `Sender`; engines move bytes and never know what is in them.  What reads at the other end
-hands each message to its `MessageWorker` and does with it, by its engine's own means, what the answer says.
+The publisher calls a `Sender`; engines move opaque bytes. At the other end, the engine passes each message to
+a `MessageWorker` and applies the returned `Disposition`.
 """
 
 from __future__ import annotations
@@ -31,47 +31,47 @@ __all__ = [
 
 
 class TransportDownError(RagmeterError):
-    """A message was not taken, and may be later: there is no connection, no answer or no room."""
+    """A message was not accepted, but may be later: no connection, answer or room."""
 
 
 class Sender(Protocol):
-    """Takes messages. Called by one thread at a time."""
+    """Sends messages. Called by one thread at a time."""
 
     def send(self, body: bytes, *, count: int) -> None:
-        """Hand over a message, and return once it is safe with the engine.
+        """Send a message, and return once the engine has stored it.
 
         Args:
             body: The message.
-            count: How many requests are in it.
+            count: Number of its requests.
 
         Raises:
-            TransportDownError: It was not taken; says nothing of what is in it.
+            TransportDownError: It was not accepted; quotes nothing of it.
         """
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Let go of what is open within `timeout_s` seconds. Called once; nothing is sent afterwards."""
+        """Close within `timeout_s` seconds. Called once; nothing is sent afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dead:
-    """A message that is not tried again: it belongs to the dead letters."""
+    """A message for the dead letters, not to be retried."""
 
     body: bytes
     """The message."""
     reason: str
-    """Why, without a word of what is in it."""
+    """Why, without its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disposition:
-    """What is to become of a message: first `split` and `dead` are kept safely, then it is acknowledged."""
+    """What to do with a message: first store `split` and `dead`, then acknowledge it."""
 
     done: bool = True
-    """Whether it may be acknowledged; False: it is to come back, which is no death of it."""
+    """Whether to acknowledge it; False: redeliver it, without counting a death."""
     split: tuple[bytes, ...] = ()
-    """Messages to be published, each alone, in its place."""
+    """Messages to publish in its place."""
     dead: tuple[Dead, ...] = ()
     """Messages for the dead letters."""
 
@@ -80,26 +80,26 @@ class MessageWorker(Protocol):
     """Scores messages in one process, as `fleet.worker.BatchWorker` does. Called by one thread at a time."""
 
     def handle(self, body: bytes, deaths: int) -> Disposition:
-        """Score what a message holds and export the scores; return when both is done. Raises nothing.
+        """Score a message and export the scores; return when both are done. Raises nothing.
 
         Args:
             body: The message.
-            deaths: How many workers have ended while they had it.
+            deaths: Number of workers that ended while they had it.
         """
         ...
 
     def close(self, timeout_s: float) -> object:
-        """Send what is left within `timeout_s` seconds, and end."""
+        """Export the rest within `timeout_s` seconds, and end."""
         ...
 
 
 class Engine(NamedTuple):
-    """Where the engine of a URL's scheme is found."""
+    """The engine of a URL's scheme."""
 
     module: str
-    """Loaded when it is wanted; has the functions of this module with the same names, for its URLs alone."""
+    """Its module, imported when needed, with this module's functions for its own URLs."""
     example: str
-    """What a URL of it looks like."""
+    """An example of its URLs."""
 
 
 SCHEMES: dict[str, Engine] = {
@@ -111,19 +111,19 @@ SCHEMES: dict[str, Engine] = {
     ),
     "spool": Engine("ragmeter.fleet.spool", "spool:///var/lib/ragmeter/queue"),
 }
-"""The engines by the scheme of their URL."""
+"""The engines by URL scheme."""
 
 
 def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 2**28) -> Sender:
-    """Return the way to the engine that `url` names. Connects when the first message is sent.
+    """Return a sender to the queue at `url`. Connects with the first message.
 
     Args:
-        url: Of the queue.
-        confirm_s: Seconds that a broker may take to say that a message is safe.
-        spool_bytes: What this process may have waiting where the queue is a folder.
+        url: URL of the queue.
+        confirm_s: Seconds for a broker to confirm a message.
+        spool_bytes: Most waiting bytes of this process, if the queue is a folder.
 
     Raises:
-        ConfigurationError: There is no such engine, or the URL lacks something; says what it looks like.
+        ConfigurationError: The engine is unknown, or the URL incomplete; shows an example.
         MissingDependencyError: The engine's package is not installed.
     """
     opener: Callable[..., Sender] = engine_of(url).open_sender
@@ -138,22 +138,23 @@ def run_worker(
     once: bool = False,
     limit_s: float | None = None,
 ) -> bool:
-    """Score what comes by the queue that `url` names, until SIGTERM or SIGINT. For the main thread.
+    """Score messages of the queue at `url` until SIGTERM or SIGINT. For the main thread.
 
-    Each process ends the message that it is at; a second signal ends it at once.
+    Each process finishes its current message; a second signal ends it at once.
 
     Args:
-        url: Of the queue.
-        make: Makes what scores, in each of the processes.
-        processes: How many of them.
-        once: End when nothing waits any more.
-        limit_s: Seconds that a message may take; then its process is ended, and it comes back. None: any time.
+        url: URL of the queue.
+        make: Makes the scorer in each process.
+        processes: Number of processes.
+        once: End when the queue is empty.
+        limit_s: Time limit of a message in seconds, after which its process is ended and it is redelivered.
+            None: no limit.
 
     Returns:
-        Whether everything went well: a process that fails other than by a signal ends the others.
+        Whether all went well: a process that fails other than by a signal ends the others.
 
     Raises:
-        ConfigurationError: There is no such engine, or it cannot be used as the URL says.
+        ConfigurationError: The engine is unknown, or cannot use the URL.
         MissingDependencyError: The engine's package is not installed.
     """
     run: Callable[..., bool] = engine_of(url).run_worker
@@ -161,10 +162,10 @@ def run_worker(
 
 
 def engine_of(url: str) -> Any:
-    """Return the module of the engine that `url` names.
+    """Return the module of the engine of `url`.
 
     Raises:
-        ConfigurationError: There is no such engine.
+        ConfigurationError: The engine is unknown.
         MissingDependencyError: Its package is not installed.
     """
     engine = SCHEMES.get(url.partition(":")[0])
@@ -175,7 +176,7 @@ def engine_of(url: str) -> Any:
 
 
 def address_shown(url: str) -> str:
-    """Return a URL without user, password and query, as it may be printed and logged."""
+    """Return a URL without user, password and query, safe to print and log."""
     if is_torn(url):
         return "(unreadable)"
     try:
@@ -185,7 +186,7 @@ def address_shown(url: str) -> str:
         return "(unreadable)"
     path = parts.path
     if not path.startswith("/") and path:
-        path = "..."  # where the slashes are missing, the password stands there
+        path = "..."  # without slashes it may contain the password
     if not parts.scheme:
         return path
     return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"

@@ -1,8 +1,8 @@
-"""`BatchWorker`: scores what a message holds and exports the scores, whatever engine brought it.
+"""`BatchWorker`: score messages of any engine and export the scores.
 
-It is a meter that is fed with requests others have captured: judging, budgets, exporters, means of quality and
-counts are the meter's, so that a score here is the score there.  What is left is when a message is done, and
-what becomes of one that cannot be.
+It feeds a meter with requests captured by others: judging, budgets, exporters, estimates and counts are the
+meter's, so that scores are the same. This module decides when a message is done, and what to do with one that
+fails.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ __all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_sett
 _log = logging.getLogger("ragmeter")
 
 DEATHS_TO_SPLIT = 2
-"""Workers that may end over a message before its requests are tried one by one."""
+"""Workers that may end over a message before its requests are retried one by one."""
 _LOOK_S = 5.0
-"""Seconds for which a look at whether all is exported waits."""
+"""Seconds of each wait for the exports."""
 _GRACE_S = 120.0
-"""Seconds beyond the judge's time for which exporters that are slow are waited for."""
+"""Seconds to wait for slow exporters beyond the judge's deadline."""
 
 
 class Marks(Protocol):
-    """What knows which requests were done, by id; `ragmeter.fleet._marks.DoneMarks` is one."""
+    """Marks of finished requests by id; `ragmeter.fleet._marks.DoneMarks` implements it."""
 
     def seen(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that were done."""
+        """Return the finished ones of `ids`."""
         ...
 
     def add(self, ids: Sequence[str]) -> None:
-        """Note that these are done."""
+        """Mark `ids` as finished."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Disconnect."""
         ...
 
 
 def split(body: bytes, batch: MessageContent, deaths: int) -> tuple[bytes, ...]:
-    """Return the messages that one is to be replaced by, each with one request; empty: it is scored.
+    """Split a message into messages of one request each; empty: score it whole.
 
-    After the second death of a worker one of the requests may be what ends them: alone it ends nothing else.
+    After a second death one of the requests may be the cause: alone it affects no other.
     """
     if deaths < DEATHS_TO_SPLIT or len(batch.runs) < 2:
         return ()
@@ -64,12 +64,13 @@ class BatchWorker:
     """Scores messages, as a `transport.MessageWorker`. For one thread; made in the process that scores.
 
     Args:
-        meter: Scores requests; nobody else uses it.
-        judge_deadline_s: Seconds that judging a request may take.
-        require_export: Give a message back when its scores could not be exported, rather than count them.
-        marks: Knows what is done; None: a message that comes twice is scored twice.
-        unsent: How much of what the exporters wrote was not taken at the other end, as far as is known.
-        closed: Called at the very end, with the seconds that are left: ends what the exporters write to.
+        meter: Scores the requests; used only here.
+        judge_deadline_s: Time limit of judging a request in seconds.
+        require_export: Redeliver a message whose scores could not be exported, instead of counting them as
+            lost.
+        marks: Marks of finished requests; None: a redelivered message is scored twice.
+        unsent: Returns the number of exports known to be rejected by their destination.
+        closed: Called last, with the remaining seconds, to shut down the exporters' destinations.
     """
 
     def __init__(
@@ -89,22 +90,20 @@ class BatchWorker:
         self._unsent = unsent
         self._closed = closed
         self._guard = meter.port.guard("fleet.worker")
-        self._told_of: set[tuple[int, int]] = set()
+        self._warned_of: set[tuple[int, int]] = set()
 
     def handle(self, body: bytes, deaths: int) -> Disposition:
-        """Score what a message holds and export the scores; see `transport.MessageWorker`."""
+        """Score a message and export the scores; see `transport.MessageWorker`."""
         with self._guard:
             return self._handle(body, deaths)
-        return Disposition(
-            dead=(Dead(body=body, reason="the worker failed over it, as its log says"),)
-        )
+        return Disposition(dead=(Dead(body=body, reason="the worker failed on it, see its log"),))
 
     def stats(self) -> MeterStats:
         """Return the meter's counters."""
         return self._meter.stats()
 
     def close(self, timeout_s: float) -> None:
-        """Shut the meter down, and what it writes to, within `timeout_s` seconds."""
+        """Shut down the meter and its destinations within `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         self._meter.shutdown(timeout_s)
         if self._marks is not None:
@@ -120,10 +119,10 @@ class BatchWorker:
             self._meter.port.count_lost("unreadable", error.requests)
             return Disposition(dead=(Dead(body=body, reason=str(error)),))
         if batch.is_newer:
-            self._tell_of_newer(batch.version)
+            self._warn_of_newer(batch.version)
         if deaths:
             _log.warning(
-                "ragmeter worker: %d requests are tried for the %d. time: a worker ended over them",
+                "ragmeter worker: %d requests are tried for the %d. time, as a worker ended while it had them",
                 len(batch.runs),
                 deaths + 1,
             )
@@ -148,10 +147,10 @@ class BatchWorker:
             self._meter.port.count_lost("unreadable", len(dead))
         return Disposition(dead=dead)
 
-    def _tell_of_newer(self, version: tuple[int, int]) -> None:
-        if version in self._told_of:
+    def _warn_of_newer(self, version: tuple[int, int]) -> None:
+        if version in self._warned_of:
             return
-        self._told_of.add(version)
+        self._warned_of.add(version)
         _log.warning(
             "ragmeter worker: applications send messages of version %s, and this worker knows %s: what is new "
             "in them is ignored; update the workers",
@@ -166,7 +165,7 @@ class BatchWorker:
             self._meter.port.take_over(_scored_run(sent, resource))
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
-        # What hangs is waited for until the engine ends this process: acknowledged, it would be lost.
+        # Wait for hanging requests until the engine ends this process: acknowledged, they would be lost.
         while not flushed and (
             self._is_scoring() or (self._is_at_work() and time.monotonic() < deadline)
         ):
@@ -218,16 +217,16 @@ def worker_from_settings(
     unsent: Callable[[], int] = lambda: 0,
     closed: Callable[[float], None] = lambda _: None,
 ) -> BatchWorker:
-    """Return a worker as the ``RAGMETER_*`` variables describe it, with metrics, judge and exporters.
+    """Build a worker from the ``RAGMETER_*`` variables, with metrics, judge and exporters.
 
     Args:
         require_export: As for `BatchWorker`.
-        unsent: Likewise.
-        closed: Likewise.
+        unsent: As for `BatchWorker`.
+        closed: As for `BatchWorker`.
 
     Raises:
-        ConfigurationError: A variable makes no sense; names it and what is allowed.
-        MissingDependencyError: What it asks for is not installed.
+        ConfigurationError: A variable is invalid; names it and the allowed values.
+        MissingDependencyError: A required package is not installed.
     """
     settings = read_settings()
     arguments = worker_arguments()

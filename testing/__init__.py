@@ -1,8 +1,8 @@
-"""Tests of applications: fixtures that score what an application does, and assertions about its quality.
+"""Test the quality of an application: fixtures that score its requests, and assertions about the scores.
 
 `assert_quality` decides about a mean by its interval, as ``ragmeter evaluate --fail-under`` does, and
-`assert_each` about single rows. They need no pytest; with it, `plugin` brings fixtures, a mark and a summary.
-Names are loaded on first use: pytest loads the plugin in every run, also in those that never use it.
+`assert_each` about single rows. They work without pytest; for it, `plugin` adds fixtures, a mark and a
+summary. Names are loaded on first use, as pytest loads the plugin in every run.
 """
 
 from importlib import import_module

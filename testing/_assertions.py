@@ -1,7 +1,7 @@
-"""`assert_quality` and `assert_each`: whether what was scored in a test is good enough.
+"""`assert_quality` and `assert_each`: assert that the scores of a test are good enough.
 
-Both decide by `ragmeter.quality.decision`, as the command line does: pass, fail, inconclusive, blocked.
-Only ``pass`` passes; what is inconclusive fails as well, unless the user has it warned of.
+Both use `ragmeter.quality.decision`, as the command line does: pass, fail, inconclusive, blocked. Only
+``pass`` passes; inconclusive fails as well, unless the user chooses a warning.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ._session import Inconclusive, session
 __all__ = ["QualityError", "assert_each", "assert_quality", "write_baseline"]
 
 SHOWN = 5
-"""Worst rows that a message names."""
+"""Most of the worst rows in a message."""
 MAX_TEXT = 100
-"""Characters of a question that a message quotes, where texts are asked for."""
+"""Most characters of a quoted question, if texts are on."""
 
 
 class QualityError(AssertionError):
-    """The quality is not what was asked for, or that cannot be said.
+    """The quality misses a limit, or that is undecided.
 
     Attributes:
-        decision: What was decided, with the numbers it rests on.
+        decision: The decision with its numbers.
     """
 
     def __init__(self, message: str, decision: Decision) -> None:
@@ -58,27 +58,27 @@ def assert_quality(
     judge: Judge | None = None,
     inconclusive: Inconclusive | None = None,
 ) -> Decision:
-    """Decide whether means are good enough, by their 95 % intervals, and not worse than in an earlier run.
+    """Assert that means are good enough, by their 95 % intervals, and not worse than in an earlier run.
 
     Args:
-        results: The fixture ``ragmeter_results`` or what it returns, the results of an `InMemoryExporter`, what
-            `ragmeter.metrics.evaluate` or `ragmeter.Scorer` returns, or samples, which are scored here.
+        results: The fixture ``ragmeter_results`` or its return value, results of an `InMemoryExporter`, of
+            `ragmeter.metrics.evaluate` or of `ragmeter.Scorer`, or samples, which are scored here.
         limits: ``NAME>=VALUE`` or ``NAME<=VALUE``, e.g. ``context_recall>=0.8``.
         baseline: A file of earlier results, by `write_baseline`, ``--ragmeter-write-baselines`` or
             ``ragmeter evaluate --out``: rows are paired by question, and the mean of their differences
-            decides, for the scores that `limits` name, or for all.
-        tolerance: How much worse than the baseline a mean may be, as a share of the score's range; at least 0.
-        metrics: With samples: what is measured, as of `ragmeter.metrics.evaluate`.
-        judge: With samples: whom judged metrics ask.
-        inconclusive: ``fail``, or ``warn``: whether a limit that lies within the interval fails;
-            None: as ``--ragmeter-inconclusive`` says, else ``fail``.
+            decides, for the scores in `limits`, or for all.
+        tolerance: Allowed fall below the baseline, as a share of the score's range; at least 0.
+        metrics: For samples: as for `ragmeter.metrics.evaluate`.
+        judge: For samples: the judge.
+        inconclusive: ``fail`` or ``warn`` if a limit lies within the interval; None:
+            ``--ragmeter-inconclusive``, else ``fail``.
 
     Returns:
-        What was decided.
+        The decision.
 
     Raises:
-        QualityError: A mean is not good enough, or that cannot be said.
-        ConfigurationError: A limit or the baseline cannot be read, or the rows are none.
+        QualityError: A mean is not good enough, or that is undecided.
+        ConfigurationError: A limit, the baseline or the rows are invalid.
     """
     __tracebackhide__ = True
     asked = _limits(limits) if limits or baseline is None else []
@@ -107,13 +107,13 @@ def write_baseline(
     metrics: str | Sequence[str | Metric] | None = None,
     judge: Judge | None = None,
 ) -> None:
-    """Write results as what `assert_quality` compares with: questions and scores, and no other text.
+    """Write results as a baseline for `assert_quality`: questions and scores, and no other text.
 
     Args:
-        results: As of `assert_quality`; each row must tell its question.
-        path: The file; replaced whole.
-        metrics: As of `assert_quality`.
-        judge: Likewise.
+        results: As for `assert_quality`; each row needs its question.
+        path: The file; replaced atomically.
+        metrics: As for `assert_quality`.
+        judge: As for `assert_quality`.
 
     Raises:
         ConfigurationError: There is nothing to write, or the file cannot be written.
@@ -127,22 +127,22 @@ def assert_each(
     metrics: str | Sequence[str | Metric] | None = None,
     judge: Judge | None = None,
 ) -> Decision:
-    """Decide whether each single row reaches the limits: for a few chosen questions, of which no mean is known.
+    """Assert that each row reaches the limits: for a few chosen questions without a meaningful mean.
 
-    A row without a value fails the test, too, whatever the reason.
+    A row without a value fails, too, for any reason.
 
     Args:
-        results: As of `assert_quality`.
-        limits: Likewise.
-        metrics: Likewise.
-        judge: Likewise.
+        results: As for `assert_quality`.
+        limits: As for `assert_quality`.
+        metrics: As for `assert_quality`.
+        judge: As for `assert_quality`.
 
     Returns:
-        What was decided.
+        The decision.
 
     Raises:
         QualityError: A row is not good enough, or has no value.
-        ConfigurationError: A limit cannot be read, or the rows are none.
+        ConfigurationError: A limit or the rows are invalid.
     """
     __tracebackhide__ = True
     asked = _limits(limits)
@@ -166,30 +166,30 @@ def _settle(
     inconclusive: Inconclusive,
     baseline: RowScores | None = None,
 ) -> Decision:
-    """Tell of every check, and raise where one does not pass."""
+    """Report every check, and raise if one does not pass."""
     __tracebackhide__ = True
     if session.listener is not None:
         for check in decision.checks:
             session.listener(check.as_json())
-    said = [
+    problems = [
         _message(check, limit, rows)
         for check, limit in zip(decision.checks, limits, strict=False)
         if check.outcome != "pass"
     ]
     if baseline is not None:
-        said += [
+        problems += [
             "\n".join([_head(check), *_fallen_rows(check, baseline, rows)])
             for check in decision.checks[len(limits) :]
             if check.outcome != "pass"
         ]
-    if said and not rows:
-        said.append(
+    if problems and not rows:
+        problems.append(
             "  no request was captured: is the handler attached to what was called, and does that retrieve?"
         )
-    message = "\n".join(said)
+    message = "\n".join(problems)
     if inconclusive == "warn" and decision.outcome == "inconclusive":
         warnings.warn(message, stacklevel=3)
-    elif said:
+    elif problems:
         raise QualityError(message, decision)
     return decision
 
@@ -211,7 +211,7 @@ def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[TestedRow]) -
 
 
 def _worst(limit: Limit, rows: Sequence[TestedRow]) -> list[str]:
-    """Return a line for each of the worst rows: without a text, unless texts are asked for."""
+    """Return a line for each of the worst rows, with its text only if texts are on."""
     found = [(row, row.scores[limit.name]) for row in rows if limit.name in row.scores]
     valued = [(row, score, score.value) for row, score in found if score.value is not None]
     downwards = limit.side == "most" or (

@@ -1,7 +1,6 @@
-"""Earlier results that a test is compared with: written once, kept beside the tests, read in each run.
+"""Baselines of tests: earlier results, stored beside the tests and compared with in each run.
 
-The file has the form of ``ragmeter evaluate --out``, which is read, too.  It holds questions and scores, and
-no other text.
+The file has the format of ``ragmeter evaluate --out``, with questions and scores, and no other text.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def read_baseline(path: str | os.PathLike[str]) -> RowScores:
     """Return the scores of a baseline.
 
     Raises:
-        ConfigurationError: It is not there, or is none.
+        ConfigurationError: It does not exist, or is invalid.
     """
     place = Path(path)
     if place.is_dir():
@@ -43,7 +42,7 @@ def read_baseline(path: str | os.PathLike[str]) -> RowScores:
 
 
 def _measured_by(measurement: str, score: Mapping[str, Any]) -> str:
-    """Return the formula of a score and, if it asked one, the judge's model: what its test knows of it, too."""
+    """Return the formula of a score and, if it is judged, the judge's model, as a test knows them."""
     model = measurement.rpartition(" ")[2] if " " in measurement else ""
     return _measurement_name(str(score["definition"]), model if score["method"] == "llm" else "")
 
@@ -60,7 +59,7 @@ def scores_of(rows: Sequence[TestedRow]) -> RowScores:
     """Return the scores of a test's rows by question.
 
     Raises:
-        ConfigurationError: No row tells its question.
+        ConfigurationError: No row has a question.
     """
     if rows and not any(row.sample is not None and row.sample.question for row in rows):
         raise ConfigurationError(
@@ -79,14 +78,14 @@ def scores_of(rows: Sequence[TestedRow]) -> RowScores:
 
 
 def write(rows: Sequence[TestedRow], path: str | os.PathLike[str]) -> None:
-    """Write the rows as a baseline, at once or not at all.
+    """Write the rows as a baseline, atomically.
 
     Raises:
         ConfigurationError: There is nothing to write, or the file cannot be written.
     """
     if not rows:
         raise ConfigurationError(f"baseline {os.fspath(path)!r}: there are no results to write")
-    scores_of(rows)  # what cannot be compared later is not written
+    scores_of(rows)  # refuse rows that cannot be compared later
     lines = [_line(number, row) for number, row in enumerate(rows)]
     place = Path(path)
     fresh = place.with_name(f".{place.name}.{os.getpid()}")

@@ -1,6 +1,7 @@
-"""What a meter has scored in a test: `MeterResults`, which waits until everything is scored.
+"""`MeterResults`: wait until all requests of a test are scored, and return the results.
 
-The fixture ``ragmeter_results`` is one.  A request that was captured and lost is an error, never a row less.
+The fixture ``ragmeter_results`` is one. A captured request that was lost raises an error: no row is missing
+silently.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["MeterResults"]
 
 
 class MeterResults:
-    """Call it for the results of a meter: it waits until all requests so far are scored, and judged.
+    """Call it for a meter's results: it waits until all requests so far are scored and judged.
 
     Args:
         meter: The meter.
@@ -31,7 +32,7 @@ class MeterResults:
         """Return one result per request, oldest first, each with all its scores.
 
         Args:
-            timeout_s: Seconds to wait for scores, at most.
+            timeout_s: Longest wait for scores in seconds.
 
         Raises:
             TimeoutError: Some requests are not scored by then.
@@ -59,7 +60,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def merge_results(results: Sequence[ScoredRun]) -> list[ScoredRun]:
-    """Return one result per request, what came late added to what came first; the last of each score counts."""
+    """Return one result per request, with late results merged in; the last value of a score counts."""
     found: dict[str, ScoredRun] = {}
     for result in results:
         earlier = found.get(result.run.run_id)

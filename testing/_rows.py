@@ -1,4 +1,4 @@
-"""What an assertion is about: rows with scores, whatever they came as."""
+"""Convert results, samples or mappings to rows with scores for assertions."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ._results import MeterResults, merge_results
 __all__ = ["Given", "TestedRow", "rows_of"]
 
 Given: TypeAlias = "ScoredRun | RagSample | Mapping[str, Score]"
-"""What a row may come as."""
+"""The accepted types of a row."""
 
 
 class TestedRow(NamedTuple):
     """One row."""
 
     name: str
-    """What a message calls it: its number, counted from 0, and the id of the request, if it has one."""
+    """Its name in messages: its number, from 0, and the request id, if any."""
     scores: Mapping[str, Score]
     """Its scores by name."""
     sample: RagSample | None
-    """What was scored, where that is known."""
+    """The sample, if known."""
     judge: str = ""
-    """The model of the judge, where one was asked and that is known."""
+    """The judge's model, if known."""
 
 
 def rows_of(
@@ -37,10 +37,10 @@ def rows_of(
     metrics: str | Sequence[str | Metric] | None,
     judge: Judge | None,
 ) -> list[TestedRow]:
-    """Return the rows of what was given; samples are scored.
+    """Convert to rows; samples are scored.
 
     Raises:
-        ConfigurationError: It is something else, or of several kinds.
+        ConfigurationError: The values have other or mixed types.
     """
     if isinstance(given, (ScoredRun, RagSample, Mapping, str)):
         raise ConfigurationError(f"pass a list of results, not one {type(given).__name__}")

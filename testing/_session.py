@@ -1,7 +1,7 @@
-"""What the plugin tells the assertions, and they the plugin: settings of the run, and what was decided in it.
+"""State shared by the plugin and the assertions: settings of the test run, and a listener for checks.
 
-Without pytest nobody listens, and the settings are the usual ones.  It imports nothing: it is loaded in
-every run of pytest.
+Without pytest there is no listener, and the settings are the defaults. It imports nothing, as every run of
+pytest loads it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Inconclusive = Literal["fail", "warn"]
 
 
 class Session:
-    """The settings of a run of tests, and who wants to know what was decided."""
+    """The settings of a test run, and the listener for its checks."""
 
     def __init__(self) -> None:
         self.texts = False
         """Whether messages quote the questions of the worst rows."""
         self.inconclusive: Inconclusive = "fail"
-        """What becomes of a test whose interval lies on both sides of the limit."""
+        """Whether a test fails if its interval contains the limit."""
         self.write_baselines = False
-        """Whether baselines are written from this run's results, instead of compared with."""
+        """Whether to write baselines from this run instead of comparing with them."""
         self.listener: Callable[[Mapping[str, Any]], None] | None = None
-        """Takes each check, as `ragmeter.quality.decision.Check.as_json` has it; None: nobody does."""
+        """Receives each check as `ragmeter.quality.decision.Check.as_json`; None: no listener."""
 
 
 session = Session()
-"""That of this process: pytest runs one test at a time in it."""
+"""The session of this process, in which pytest runs one test at a time."""

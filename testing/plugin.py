@@ -1,7 +1,7 @@
-"""The pytest plugin: a meter for each test that asks for it, the mark ``ragmeter``, and a summary at the end.
+"""The pytest plugin: a meter as a fixture, the mark ``ragmeter``, and a summary at the end.
 
-pytest loads it in every run of an environment that ragmeter is installed in, so it imports pytest and
-nothing of the meter; fixtures import what they need.  Without a test that uses it, it prints nothing.
+pytest loads it in every run of an environment with ragmeter, so it imports pytest and nothing of the meter;
+fixtures import what they need. Without a test that uses it, it prints nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["ragmeter_meter", "ragmeter_options", "ragmeter_results"]
 
 PROPERTY = "ragmeter"
-"""Name of the property of a test's report that holds a check, as JSON; it stands in JUnit files, too."""
+"""Name of the test property with a check, as JSON; also in JUnit files."""
 MAX_LINES = 50
-"""Checks that passed and are listed at the end, unless ``-v`` is given."""
+"""Most passed checks listed at the end, unless ``-v`` is given."""
 HOLD_S = 60.0
-"""Seconds that a request waits for its judged scores, so that each is one result."""
+"""Seconds that a request waits for judged scores, so that each is one result."""
 QUEUE = 100_000
-"""Requests that may wait: in a test none is dropped for speed."""
+"""Most waiting requests: no test drops any."""
 _BEFORE = pytest.StashKey[tuple[Inconclusive, bool, bool]]()
 _COLOURS = {"pass": "green", "fail": "red", "inconclusive": "yellow", "blocked": "purple"}
 
@@ -47,13 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ragmeter-inconclusive",
         choices=("fail", "warn"),
         default=None,
-        help="What becomes of a test whose interval lies on both sides of the limit: fail (default), warn.",
+        help="Outcome of a test whose interval contains the limit: fail (default), warn.",
     )
     group.addoption(
         "--ragmeter-write-baselines",
         action="store_true",
         default=False,
-        help="Write what assert_quality(baseline=...) compares with, from this run's results; compare nothing.",
+        help="Write the baselines of assert_quality(baseline=...) from this run's results; compare nothing.",
     )
     parser.addini("ragmeter_inconclusive", "As --ragmeter-inconclusive.", default="fail")
 
@@ -75,14 +75,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave the settings of a run around this one as they were."""
+    """Restore the settings of an outer run."""
     before = config.stash.get(_BEFORE, ("fail", False, False))
     session.inconclusive, session.texts, session.write_baselines = before
 
 
 @pytest.fixture
 def ragmeter_options() -> Mapping[str, Any]:
-    """Arguments of the meters of `ragmeter_meter`; override it in a conftest.py, e.g. for a judge."""
+    """Arguments of `ragmeter_meter`; override it in a conftest.py, e.g. for a judge."""
     return {}
 
 
@@ -99,10 +99,10 @@ def ragmeter_meter(
     ragmeter_options: Mapping[str, Any],
     _ragmeter_memory: InMemoryExporter,
 ) -> Iterator[RagMeter]:
-    """A meter for this test, which writes into memory and is drained at the end of the test.
+    """A meter for this test, with results in memory, drained at the end of the test.
 
-    Its arguments are those of `ragmeter_options` and of the test's marks ``ragmeter``. Without a judge it uses
-    no network.
+    Its arguments come from `ragmeter_options` and the test's marks ``ragmeter``. Without a judge it uses no
+    network.
     """
     from ragmeter import ConfigurationError, Limits, RagMeter  # noqa: PLC0415 -- see above
 
@@ -121,20 +121,20 @@ def ragmeter_meter(
 
 @pytest.fixture
 def ragmeter_results(ragmeter_meter: RagMeter, _ragmeter_memory: InMemoryExporter) -> MeterResults:
-    """Call it for what `ragmeter_meter` has scored: it waits until everything is."""
+    """Call it for the results of `ragmeter_meter`: it waits until all requests are scored."""
     from ._results import MeterResults  # noqa: PLC0415 -- see above
 
     return MeterResults(ragmeter_meter, _ragmeter_memory)
 
 
 def _limits_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the limits of the nearest mark that has some."""
+    """Return the limits of the nearest mark with any."""
     return next((mark.args for mark in item.iter_markers("ragmeter") if mark.args), ())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Note what the test decides about quality, and decide about the limits of its mark."""
+    """Record the test's checks, and check the limits of its mark."""
 
     def note(check: Mapping[str, Any]) -> None:
         item.user_properties.append((PROPERTY, json.dumps(check)))
@@ -166,7 +166,7 @@ def _decide(item: pytest.Item, limits: tuple[str, ...]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what was decided about quality in all tests, with the intervals; nothing when nothing was."""
+    """Print the checks of all tests with their intervals, if any."""
     decided = [
         (report.nodeid, json.loads(str(value)))
         for reports in terminalreporter.stats.values()

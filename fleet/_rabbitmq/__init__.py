@@ -1,7 +1,4 @@
-"""Messages through RabbitMQ: published with confirms, kept in a quorum queue, scored by a Celery worker.
-
-What `ragmeter.fleet.transport` asks of an engine's module stands here; the rest loads when it is wanted.
-"""
+"""The RabbitMQ engine: messages are published with confirms to a quorum queue and scored by Celery workers."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ __all__ = ["open_queue", "open_sender", "run_worker"]
 
 
 def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 0) -> RabbitSender:
-    """Return the way to the broker; see `transport.open_sender`."""
-    del spool_bytes  # the broker keeps what waits
+    """Return a sender to the broker; see `transport.open_sender`."""
+    del spool_bytes  # the broker stores waiting messages
     made: RabbitSender = _part("sender", "amqp").RabbitSender(
         BrokerAddress.of(url), confirm_s=confirm_s
     )
@@ -32,7 +29,7 @@ def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 0) -> Ra
 
 
 def open_queue(url: str) -> RabbitQueue:
-    """Return what an operator asks of the broker; see `queue.open_queue`."""
+    """Return the broker's queue for operators; see `queue.open_queue`."""
     made: RabbitQueue = _part("queue", "amqp").RabbitQueue(BrokerAddress.of(url))
     return made
 
@@ -45,7 +42,7 @@ def run_worker(
     once: bool = False,
     limit_s: float | None = None,
 ) -> bool:
-    """Score what the queue holds; see `worker.run_worker`."""
+    """Score the messages of the queue; see `worker.run_worker`."""
     ended: bool = _part("worker", "celery").run_worker(
         BrokerAddress.of(url), make, processes=processes, once=once, limit_s=limit_s
     )

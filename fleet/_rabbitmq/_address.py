@@ -1,4 +1,4 @@
-"""Where a broker is and which queues are meant: what an ``amqp://`` URL says. Never shown with its password."""
+"""Parse an ``amqp://`` URL: the broker's address and the names of its queues. Never prints the password."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TLS = {
     "keyfile": "keyfile",
     "server_name_indication": "server_hostname",
 }
-"""RabbitMQ's own names of these parameters, and py-amqp's."""
+"""RabbitMQ's names of these parameters, and py-amqp's."""
 _FILES = ("cacertfile", "certfile", "keyfile")
 _EXAMPLE = "amqps://user:password@rabbitmq.example:5671/scoring"
 
@@ -35,23 +35,23 @@ class BrokerAddress:
     user: str = "guest"
     password: str = field(default="guest", repr=False)
     tls: dict[str, Any] | None = field(default=None, repr=False)
-    """What py-amqp is told about TLS; None: the connection is not encrypted."""
+    """TLS arguments of py-amqp; None: not encrypted."""
     prefix: str = "ragmeter"
-    """What the queues' names begin with."""
+    """Prefix of the queues' names."""
 
     @classmethod
     def of(cls, url: str) -> BrokerAddress:
-        """Read a URL.
+        """Parse a URL.
 
         Args:
-            url: ``amqp://`` or ``amqps://``, then user, password, host, port and virtual host as RabbitMQ has
-                them. Its parameters may be ``queue=NAME`` (the queues are called ``NAME.score`` and
+            url: ``amqp://`` or ``amqps://``, then user, password, host, port and virtual host in RabbitMQ's
+                form. Its parameters may be ``queue=NAME`` (the queues are called ``NAME.score`` and
                 ``NAME.dead``, ``ragmeter`` by default) and, with TLS, ``cacertfile``, ``certfile``,
                 ``keyfile``, ``server_name_indication``. The certificate of the broker is always checked.
 
         Raises:
-            ConfigurationError: It is no such URL, or names a file that cannot be read; says why, without
-                user and password.
+            ConfigurationError: The URL is invalid, or names a file that cannot be read; explains without user
+                and password.
         """
         if is_torn(url):
             raise ConfigurationError(
@@ -97,22 +97,22 @@ class BrokerAddress:
 
     @property
     def queue(self) -> str:
-        """The queue of what is to be scored."""
+        """The queue of messages to score."""
         return f"{self.prefix}.score"
 
     @property
     def dead_queue(self) -> str:
-        """The queue of what could not be."""
+        """The queue of dead letters."""
         return f"{self.prefix}.dead"
 
     @property
     def shown(self) -> str:
-        """Host and port, as they may be printed."""
+        """Host and port, safe to print."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The whole address with its password, for Celery alone."""
+        """The full URL with its password, for Celery only."""
         user, password = quote(self.user, safe=""), quote(self.password, safe="")
         return f"amqp://{user}:{password}@{self.shown}/{quote(self.virtual_host, safe='')}"

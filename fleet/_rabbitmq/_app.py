@@ -1,6 +1,6 @@
-"""The Celery application of a worker: how it takes messages, one task, and nothing it does not need.
+"""The Celery application of a worker, with one task and safe settings.
 
-Every setting answers a way to lose or repeat requests; the reasons stand beside them.
+Every setting prevents a way to lose or repeat requests; see the comments.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["worker_app"]
 
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 1620.0
-"""A message takes no longer, or its process is killed: nine tenths of the time after which a broker takes a
-message away from a worker (``consumer_timeout``, 30 minutes). The worker's own limit ends it before."""
+"""Seconds after which the process of a message is killed: nine tenths of the broker's ``consumer_timeout``
+(30 minutes). The worker's own limit is shorter."""
 _PAUSE_S = 5.0
-"""Before a message that nothing could be done with goes back: it would return at once."""
+"""Seconds before an unprocessed message is requeued, as it would return at once."""
 _CLOSE_S = 10.0
-"""What a process has for sending the rest when it ends."""
+"""Seconds for a process to send the rest when it ends."""
 
 
 def worker_app(
@@ -46,15 +46,15 @@ def worker_app(
 
     Args:
         address: The broker and its queue.
-        make: Called in each of the worker's processes: threads, as what scores has, do not survive a fork.
-        consumer: The dotted name of the class that takes messages from the broker.
-        limit_s: Seconds that a message may take; None: as long as the broker waits.
+        make: Makes the scorer in each process of the worker: its threads do not survive a fork.
+        consumer: The dotted name of the class that consumes messages.
+        limit_s: Time limit of a message in seconds; None: the broker's.
     """
     for name in [name for name in os.environ if name.startswith("CELERY_")]:
-        del os.environ[name]  # those of an application beside us would replace broker and results
+        del os.environ[name]  # another application's settings would replace broker and results
     register(_SERIALIZER, _encode, _decode, content_type=CONTENT_TYPE, content_encoding=ENCODING)
     app = Celery("ragmeter", broker=address.url, backend="disabled://", fixups=[])
-    # Declared by ours; Celery must know the kind, as a quorum queue wants its limits per consumer.
+    # We declare it; Celery must know its type, as a quorum queue needs limits per consumer.
     queue = Queue(
         address.queue,
         Exchange("", type="direct"),
@@ -75,20 +75,20 @@ def worker_app(
         broker_connection_retry=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        # Acknowledged when done; what a killed process had comes back, and what runs too long as well.
+        # Acknowledged when done; messages of a killed process, or that run too long, are redelivered.
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_acks_on_failure_or_timeout=False,
         task_time_limit=_LONGEST_S,
-        # A lost connection does not take away what is being scored: it is finished, and its repetition known.
+        # After a lost connection, scoring goes on; the redelivered message is deduplicated.
         worker_cancel_long_running_tasks_on_connection_loss=False,
-        # One message at a time for each process: none waits behind a slow one.
+        # One message per process at a time, so that none waits behind a slow one.
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         # Loading the metrics takes longer than Celery's 4 s on a busy machine.
         worker_proc_alive_timeout=120,
         task_ignore_result=True,
-        # On a virtual host that is shared with other Celery applications, theirs must not reach us.
+        # Other Celery applications on a shared virtual host must not control this worker.
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
@@ -103,7 +103,7 @@ def _add_task(
     app: Celery, address: BrokerAddress, make: Callable[[], MessageWorker], limit_s: float | None
 ) -> None:
     process = _Process(address, make, limit_s)
-    # Held here: Celery holds what listens to its signals weakly.
+    # Celery's signals would hold bound methods weakly.
     signals.worker_process_init.connect(process.begin, weak=False)
     signals.worker_process_shutdown.connect(process.end, weak=False)
 
@@ -113,31 +113,31 @@ def _add_task(
 
 
 class _Process:
-    """What one of the worker's processes has: made after the fork."""
+    """State of one process of the worker, made after the fork."""
 
     def __init__(
         self, address: BrokerAddress, make: Callable[[], MessageWorker], limit_s: float | None
     ) -> None:
         self._address, self._make, self._limit_s = address, make, limit_s
         self._handler: MessageWorker | None = None
-        # It connects when it sends, which the process that the others are forked from never does.
+        # It connects when it sends, which never happens before the fork.
         self._sender = RabbitSender(address)
 
     def begin(self, **_: object) -> None:
-        """Load everything before the first message comes."""
-        # Some orchestrators tell every process of a group to end; the first one ends the others gently.
+        """Load everything before the first message."""
+        # Some orchestrators signal every process of a group; the main process ends the others gently.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._handler = self._make()
 
     def end(self, **_: object) -> None:
-        """Send what is left."""
+        """Export the rest and close."""
         with Guard("fleet.worker", front_door):
             if self._handler is not None:
                 self._handler.close(_CLOSE_S)
         self._sender.close(0.0)
 
     def score(self, body: bytes, headers: dict[str, Any]) -> None:
-        """Have a message scored; returning acknowledges it."""
+        """Score a message; returning acknowledges it."""
         deaths = deaths_of(headers)
         handled = None
         with Guard("fleet.worker", front_door), at_most(self._limit_s):
@@ -154,14 +154,14 @@ class _Process:
                     lost.body, self._address.dead_queue, deaths=deaths, reason=lost.reason
                 )
             if not handled.done:
-                # A copy, as a message that is given back has died once more in the broker's eyes.
+                # A copy, as the broker counts a requeued message as one more death.
                 self._publish(body, self._address.queue, deaths=deaths, count=headers.get(COUNT))
         except TransportDownError as error:
             front_door.report("fleet.worker", error)
             _hand_back()
 
     def _begin(self) -> MessageWorker:
-        if self._handler is None:  # making it failed when the process began
+        if self._handler is None:  # making it failed at the start of the process
             self._handler = self._make()
         return self._handler
 

@@ -1,8 +1,7 @@
-"""A connection to the broker on which everything ends in time, and what its errors mean.
+"""Connect to the broker with timeouts for everything, and explain its errors.
 
-Both time-outs are needed. A broker under a memory or disk alarm takes connections and answers nothing: the wait
-for a confirm has a limit of its own, and closing a channel waits for an answer that only the
-socket's limit ends.
+A broker under a memory or disk alarm accepts connections and answers nothing. So the wait for a confirm has
+its own timeout, and closing a channel needs the socket's.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ __all__ = [
 ]
 
 CONFIRM_S = 2.0
-"""Seconds that the broker has to confirm a message."""
+"""Seconds for the broker to confirm a message."""
 _CONNECT_S = 2.0
 _SOCKET_S = 3.0
 FAILURES = (AMQPError, MessageNacked, OSError)
-"""What py-amqp raises when a broker is away, hangs, refuses or is full."""
+"""py-amqp's errors if a broker is unreachable, hangs, refuses or is full."""
 
 
 def connect(address: BrokerAddress) -> Any:
     """Return an open connection.
 
     Raises:
-        FAILURES: There is none to be had.
+        FAILURES: The connection failed.
     """
     connection = amqp.Connection(
         host=address.shown,
@@ -56,7 +55,7 @@ def connect(address: BrokerAddress) -> Any:
         read_timeout=_SOCKET_S,
         write_timeout=_SOCKET_S,
         confirm_publish=True,
-        heartbeat=0,  # its user sleeps for long; a broken one shows at the next message
+        heartbeat=0,  # mostly idle; a broken connection shows at the next message
     )
     try:
         connection.connect()
@@ -67,11 +66,11 @@ def connect(address: BrokerAddress) -> Any:
 
 
 def abandon(connection: Any) -> None:
-    """Close the socket of a connection without a word: the other end may hang."""
+    """Close the socket of a connection without a handshake: the other end may hang."""
     transport: Any = getattr(connection, "_transport", None)
     sock = getattr(transport, "sock", None)
     if isinstance(sock, ssl.SSLSocket):
-        # py-amqp would say good-bye, and wait for the answer.
+        # py-amqp would shut TLS down, and wait for the answer.
         transport.sock = None
         with suppress(OSError):
             sock.close()
@@ -80,7 +79,7 @@ def abandon(connection: Any) -> None:
 
 
 def leave_to_parent(connection: Any) -> None:
-    """Let go of a connection in a forked child: its socket is the parent's, and must not be shut down."""
+    """Release a connection in a forked child without shutting down the parent's socket."""
     transport: Any = getattr(connection, "_transport", None)
     sock = getattr(transport, "sock", None)
     if sock is not None:
@@ -90,7 +89,7 @@ def leave_to_parent(connection: Any) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Say what an error of `FAILURES` means, in words that hold nothing of a message and no password."""
+    """Explain an error of `FAILURES`, without message content or password."""
     if isinstance(error, MessageNacked):
         return "the queue is full"
     if isinstance(error, TimeoutError):
@@ -116,10 +115,10 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def reachable(address: BrokerAddress) -> Iterator[Any]:
-    """Give a channel for a few questions, and close the connection afterwards.
+    """Open a channel for the block, and close the connection afterwards.
 
     Raises:
-        TransportDownError: The broker is away, hangs or refuses.
+        TransportDownError: The broker is unreachable, hangs or refuses.
     """
     try:
         connection = connect(address)

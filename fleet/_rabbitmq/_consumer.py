@@ -1,6 +1,6 @@
-"""How a worker takes messages: Celery's consumer, which buries what is none of ours without a word of its text.
+"""Consume messages with Celery, and send foreign ones to the dead letters without logging their text.
 
-Celery's own would print the body of what it cannot read, and acknowledge it.
+Celery itself would print the body of an unreadable message, and acknowledge it.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from ._topology import declare_if_allowed
 __all__ = ["RagmeterConsumer"]
 
 _logger = get_logger(__name__)
-_KEPT = ("task", "id", "lang", DEATHS, COUNT, "x-delivery-count")
-"""Headers that a task may see. Others could set its time limit, or put it off for years."""
+_HEADERS = ("task", "id", "lang", DEATHS, COUNT, "x-delivery-count")
+"""Headers passed to a task. Others could set its time limit, or delay it for years."""
 
 
 class RagmeterConsumer(Consumer):
-    """Takes the messages of one queue, which it makes if it is not there."""
+    """Consumes the messages of one queue, which it declares if it does not exist."""
 
     class Blueprint(Consumer.Blueprint):  # type: ignore[misc,valid-type]
-        """The steps that begin with a connection."""
+        """The steps of a new connection."""
 
-        # Nothing of ours is sent to be done later; the step would make some thirty exchanges and queues for it.
+        # We send nothing delayed; that step would declare some thirty exchanges and queues.
         default_steps: ClassVar[Any] = [  # pyright: ignore[reportIncompatibleVariableOverride]
             step for step in Consumer.Blueprint.default_steps if "delayed_delivery" not in step
         ]
 
     def connect(self) -> Any:
-        """Connect, however long that takes, and see to the queues."""
+        """Connect, however long that takes, and declare the queues."""
         connection = super().connect()
         declare_if_allowed(connection.connection, self.app.conf.ragmeter_address)
         return connection
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Wait until there is a connection, and say in our words why there is none."""
+        """Wait for a connection, and log in our words why it fails."""
         address = self.app.conf.ragmeter_address
 
         def log_retry(error: BaseException, pause_s: float) -> None:
@@ -54,40 +54,40 @@ class RagmeterConsumer(Consumer):
         return connected
 
     def create_task_handler(self, promise: Any = promise) -> Callable[[Any], Any]:
-        """Return what is called with each message."""
+        """Return the handler of messages."""
         handle = super().create_task_handler(promise)
 
         def on_message(message: Any) -> Any:
             if not ours(message.content_type, message.headers):
                 return self._bury(message)
             message.headers = {
-                name: value for name, value in message.headers.items() if name in _KEPT
+                name: value for name, value in message.headers.items() if name in _HEADERS
             } | {"argsrepr": "", "kwargsrepr": ""}
             return handle(message)
 
         return on_message
 
     def on_unknown_message(self, body: object, message: Any) -> None:
-        """Bury what has no task."""
+        """Bury a message without a task."""
         del body
         self._bury(message)
 
     def on_unknown_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Bury what is for another task."""
+        """Bury a message for another task."""
         del body, exc
         self._bury(message)
 
     def on_invalid_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Bury what lacks something."""
+        """Bury an incomplete message."""
         del body, exc
         self._bury(message)
 
     def on_decode_error(self, message: Any, exc: BaseException) -> None:
-        """Bury what is written otherwise."""
+        """Bury a message in another encoding."""
         del exc
         self._bury(message)
 
     def _bury(self, message: Any) -> None:
-        _logger.error("a message that no ragmeter wrote goes to the dead letters")
+        _logger.error("a message not written by ragmeter goes to the dead letters")
         consumer: Any = self
         message.reject_log_error(_logger, consumer.connection_errors)

@@ -1,8 +1,8 @@
-"""What a message looks like on the wire: the packed requests as they are, with the headers Celery reads.
+"""The wire format of a message: packed requests with the headers that Celery reads.
 
-Celery's message protocol 2 (docs.celeryq.dev, "Message Protocol") wants a task's name and id among the headers,
-and its arguments in the body.  Ours has one argument, the bytes themselves, so the body is nothing but these,
-and an application needs no Celery to publish.  The text of a request stands in no header: Celery logs headers.
+Celery's message protocol 2 (docs.celeryq.dev, "Message Protocol") has a task's name and id in the headers,
+and its arguments in the body. Our task has one argument, the bytes, which are the body, so an application can
+publish without Celery. No header has text of a request: Celery logs headers.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ TASK = "ragmeter.score"
 CONTENT_TYPE = "application/x-ragmeter-json-z"
 ENCODING = "binary"
 DEATHS = "ragmeter-deaths"
-"""Header: how often a message was handed out in vain before it was split into this one and others."""
+"""Header: failed deliveries of the message that this one was split from."""
 REASON = "ragmeter-reason"
-"""Header of a dead letter that a worker wrote: why."""
+"""Header: the reason of a dead letter written by a worker."""
 COUNT = "ragmeter-requests"
-"""Header: how many requests are in it."""
+"""Header: number of requests."""
 _DELIVERIES = "x-delivery-count"
 
 
 def message(body: bytes, *, count: int, deaths: int = 0, reason: str | None = None) -> amqp.Message:
-    """Return what is published, to be kept on the broker's disk."""
+    """Return a persistent message to publish."""
     named = str(uuid4())
     headers: dict[str, Any] = {"task": TASK, "id": named, "lang": "py", COUNT: count}
     if deaths:
@@ -58,12 +58,12 @@ def message(body: bytes, *, count: int, deaths: int = 0, reason: str | None = No
 
 
 def headers_of(received: amqp.Message) -> dict[str, Any]:
-    """Return a message's headers; empty when it has none."""
+    """Return a message's headers, or {}."""
     return dict(received.properties.get("application_headers") or {})
 
 
 def ours(content_type: object, headers: object) -> bool:
-    """Return whether a message looks like one that `message` made."""
+    """Return whether a message looks like one made by `message`."""
     return (
         content_type == CONTENT_TYPE
         and isinstance(headers, dict)
@@ -73,7 +73,7 @@ def ours(content_type: object, headers: object) -> bool:
 
 
 def deaths_of(headers: dict[str, Any]) -> int:
-    """Return how often a message was handed out in vain, in this queue and before it was split."""
+    """Return the failed deliveries of a message, in this queue and before it was split."""
     return _whole(headers.get(_DELIVERIES)) + _whole(headers.get(DEATHS))
 
 

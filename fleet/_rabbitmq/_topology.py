@@ -1,8 +1,8 @@
-"""The two queues: what is to be scored, and what could not be. Declared by whoever comes first.
+"""Declare the two queues: messages to score, and dead letters.
 
-A quorum queue outlives its broker's death, and counts how often each message was handed out in vain.  Both
-are bounded in bytes; the first refuses what is too much, so that applications know; the second forgets its
-oldest.
+Any process declares them if they do not exist. Quorum queues survive a broker's crash, and count the failed
+deliveries of each message. Both are bounded in bytes: the first refuses messages beyond that, so that
+applications know; the second drops its oldest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ._address import BrokerAddress
 __all__ = ["DELIVERY_LIMIT", "declare", "declare_if_allowed", "differing"]
 
 DELIVERY_LIMIT = 3
-"""How often a message comes back before it is dead: it is handed out once more than that."""
+"""Redeliveries of a message until it is dead: deliveries are one more."""
 _NEVER = 1_000_000
-"""Listing dead letters hands them out, too, and newer brokers put a limit of their own where none is given."""
+"""Listing dead letters counts as a delivery, and newer brokers have a default limit."""
 
 
 def declare(
@@ -31,9 +31,9 @@ def declare(
     max_bytes: int = MAX_BYTES,
     dead_ttl_s: float = DEAD_TTL_S,
 ) -> list[str]:
-    """Make the queues, and return the names of those that are there with other arguments.
+    """Declare the queues; return the names of those that exist with other arguments.
 
-    A queue that somebody declared differently is used as it is.
+    A queue that was declared differently is used as it is.
 
     Raises:
         exceptions.AccessRefused: This user may not declare queues.
@@ -43,13 +43,13 @@ def declare(
 
 
 def declare_if_allowed(connection: Any, address: BrokerAddress) -> None:
-    """Make the queues, unless this user may not: then somebody who may has to."""
+    """Declare the queues, unless this user lacks permission: then an operator has to."""
     with suppress(exceptions.AccessRefused):
         declare(connection, address)
 
 
 def differing(connection: Any, address: BrokerAddress) -> list[str]:
-    """Return the names of the queues that are there with other arguments than ours, and make none."""
+    """Return the names of queues that exist with other arguments, without declaring any."""
     wanted = _queues(address, MAX_BYTES, DEAD_TTL_S)
     return [
         name

@@ -1,4 +1,4 @@
-"""`RabbitQueue`: what an operator asks of the broker. Needs nothing but the broker's own protocol."""
+"""`RabbitQueue`: inspect and manage the broker's queues, by AMQP alone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ._topology import DELIVERY_LIMIT, declare, differing
 __all__ = ["RabbitQueue"]
 
 _DIED = "its workers ended while they had it"
-_FOREIGN = "no message of ragmeter, or one that it could not read"
+_FOREIGN = "not a message of ragmeter, or unreadable"
 
 
 class RabbitQueue:
     """The two queues of one broker.
 
     Args:
-        address: Where they are.
+        address: The broker.
     """
 
     def __init__(self, address: BrokerAddress) -> None:
@@ -36,7 +36,7 @@ class RabbitQueue:
         return f"RabbitQueue({self._address.shown})"
 
     def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
-        """Make what is missing; see `Queue`."""
+        """Declare missing queues; see `Queue`."""
         with reachable(self._address) as channel:
             return tuple(
                 declare(
@@ -45,7 +45,7 @@ class RabbitQueue:
             )
 
     def status(self) -> QueueStatus:
-        """Count what is there; see `Queue`."""
+        """Count messages; see `Queue`."""
         with reachable(self._address) as channel:
             waiting = self._look(channel, self._address.queue)
             dead = self._look(channel, self._address.dead_queue)
@@ -68,7 +68,7 @@ class RabbitQueue:
             return [_letter(one) for one in taken]
 
     def replay(self, count: int) -> int:
-        """Send dead letters to be scored again; see `Queue`. Each is deleted once the broker has its copy."""
+        """Requeue dead letters; see `Queue`. Each is deleted after the broker has confirmed its copy."""
         with reachable(self._address) as channel:
             self._look(channel, self._address.queue)
             self._look(channel, self._address.dead_queue)
@@ -126,8 +126,8 @@ def _body(received: amqp.Message) -> bytes:
     return body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
 
 
-def _nanoseconds(said: object) -> int | None:
-    """The broker's clock, in whole seconds; py-amqp gives it as a date without a zone, in UTC."""
-    if isinstance(said, datetime):
-        said = said.replace(tzinfo=timezone.utc).timestamp()
-    return int(said) * 10**9 if isinstance(said, (int, float)) else None
+def _nanoseconds(clock: object) -> int | None:
+    """Convert the broker's clock, whole seconds; py-amqp gives a naive date in UTC."""
+    if isinstance(clock, datetime):
+        clock = clock.replace(tzinfo=timezone.utc).timestamp()
+    return int(clock) * 10**9 if isinstance(clock, (int, float)) else None

@@ -1,7 +1,6 @@
-"""`RabbitSender`: publishes messages and waits until the broker has them.
+"""`RabbitSender`: publish messages and wait for the broker's confirms.
 
-It has a connection of its own: the pools of kombu are one for the whole process, and an application that uses
-Celery itself has its connections there.
+It has its own connection: kombu's pools are shared by the whole process, including an application's Celery.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ class RabbitSender:
     """Publishes to one broker. Called by one thread at a time.
 
     Args:
-        address: Where.
-        confirm_s: Seconds that the broker has to confirm a message.
+        address: The broker.
+        confirm_s: Seconds for the broker to confirm a message.
     """
 
     def __init__(self, address: BrokerAddress, *, confirm_s: float = CONFIRM_S) -> None:
         self._address, self._confirm_s = address, confirm_s
         self._connection: Any = None
         self._channel: Any = None
-        fork.forget(self._start_anew)
+        fork.forget(self._leave_to_parent)
 
     def __repr__(self) -> str:
         return f"RabbitSender({self._address.shown})"
@@ -42,20 +41,20 @@ class RabbitSender:
     def send(self, body: bytes, *, count: int) -> None:
         """Publish a message and return when the broker has confirmed it.
 
-        A connection that was open before and turns out to be cut is opened again at once, and the message
-        repeated: load balancers cut idle ones. The message may then be there twice, as after a time-out.
+        An open connection that turns out to be cut, as load balancers do with idle ones, is reopened at once,
+        and the message repeated. It may then arrive twice, as after a timeout.
 
         Args:
             body: The message.
-            count: How many requests are in it.
+            count: Number of its requests.
 
         Raises:
-            TransportDownError: The broker is away, hangs, refuses or is full.
+            TransportDownError: The broker is unreachable, hangs, refuses or is full.
         """
         self.publish(message(body, count=count), self._address.queue)
 
     def publish(self, made: amqp.Message, queue: str) -> None:
-        """Publish a message that is made already, likewise.
+        """Publish a prepared message, as `send` does.
 
         Raises:
             TransportDownError: As `send`.
@@ -75,13 +74,13 @@ class RabbitSender:
             raise self._down(error) from None
 
     def close(self, timeout_s: float) -> None:
-        """Close the connection; `timeout_s` is not needed, as nothing is waited for."""
+        """Close the connection, without waiting."""
         del timeout_s
         self._abandon()
 
     def _publish(self, made: amqp.Message, queue: str) -> None:
         channel = self._open()
-        # A queue that is gone would swallow the message and confirm it; mandatory has it returned instead.
+        # Without `mandatory`, a message to a deleted queue would be confirmed and lost.
         channel.basic_publish(
             made, exchange="", routing_key=queue, mandatory=True, confirm_timeout=self._confirm_s
         )
@@ -103,7 +102,7 @@ class RabbitSender:
         if connection is not None:
             abandon(connection)
 
-    def _start_anew(self) -> None:
+    def _leave_to_parent(self) -> None:
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             leave_to_parent(connection)

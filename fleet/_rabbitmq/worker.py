@@ -1,6 +1,6 @@
-"""`run_worker`: takes messages from the broker and has its processes score them, until it is told to end.
+"""`run_worker`: score messages of the broker in several processes until a signal ends it.
 
-The processes are Celery's (prefork): one that is killed is replaced, and the message that it had comes back.
+The processes are Celery's (prefork): a killed one is replaced, and its message redelivered.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["run_worker"]
 _LOOK_S = 0.25
 _REPLACE_S = 0.5
 _EMPTY_LOOKS = 3
-"""How often in a row the queue is seen empty before a worker that is to drain it ends."""
+"""Consecutive checks that find the queue empty until a draining worker ends."""
 
 
 def run_worker(
@@ -45,23 +45,23 @@ def run_worker(
     once: bool,
     limit_s: float | None,
 ) -> bool:
-    """Work until SIGTERM or SIGINT, which end it when the messages at hand are scored and acknowledged.
+    """Work until SIGTERM or SIGINT; current messages are still scored and acknowledged.
 
     Args:
-        address: Where the queue is.
-        make: Makes what scores; called in each process.
-        processes: How many messages are scored at once.
-        once: End as soon as the queue is empty.
-        limit_s: Seconds that a message may take; None: as long as the broker waits.
+        address: The broker and its queue.
+        make: Makes the scorer in each process.
+        processes: Number of processes.
+        once: End when the queue is empty.
+        limit_s: Time limit of a message in seconds; None: the broker's.
 
     Returns:
-        Whether it ended as it was told to.
+        Whether it ended as requested.
 
     Raises:
-        ConfigurationError: What `make` says.
+        ConfigurationError: Raised by `make`.
     """
     _try(make)
-    # Of what Celery will do some day, and of options that are not ours.
+    # Celery's deprecations, and warnings about options we do not use.
     for kind in (CPendingDeprecationWarning, SecurityWarning):
         warnings.simplefilter("ignore", kind)
     signals.setup_logging.connect(_set_up_logging, weak=False)
@@ -85,38 +85,38 @@ def run_worker(
 
 
 class _Processes(TaskPool):
-    """Celery's processes. One that is killed before the first message comes is replaced, as later."""
+    """Celery's process pool, which also replaces a process killed before the first message."""
 
     def did_start_ok(self) -> bool:
-        """Return whether none ended by itself; Celery would end the worker for one that was killed, too."""
-        # Celery has no public name for them.
+        """Return whether no process ended by itself; Celery would also count killed ones."""
+        # Celery has no public name for its processes.
         running = attrgetter("_pool._pool")(self)
         return all((process.exitcode or 0) <= 0 for process in running)
 
 
 def _try(make: Callable[[], MessageWorker]) -> None:
-    """Make what scores, in a process of its own, so that a wrong setting is said once and here."""
+    """Make the scorer in a trial process, so that an invalid setting is reported once and here."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        said = b"it ended"
+        problem = b"it ended"
         try:
             make().close(10.0)
-            said = b""
+            problem = b""
         except RagmeterError as error:
-            said = str(error).encode()
+            problem = str(error).encode()
         except BaseException as error:  # the child must not go on with its parent's work
-            said = loggable(error).encode()
+            problem = loggable(error).encode()
             raise
         finally:
-            os.write(writing, said)
+            os.write(writing, problem)
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
+        problem = pipe.read()
     os.waitpid(child, 0)
-    if said:
-        raise ConfigurationError(said.decode(errors="replace"))
+    if problem:
+        raise ConfigurationError(problem.decode(errors="replace"))
 
 
 def _ending_when_empty(address: BrokerAddress) -> Callable[..., None]:
@@ -126,7 +126,7 @@ def _ending_when_empty(address: BrokerAddress) -> Callable[..., None]:
     def look() -> None:
         nonlocal seen_empty
         waiting = None
-        # Where it is away, the connection of the worker says so.
+        # If the broker is unreachable, the worker's own connection reports it.
         with suppress(TransportDownError), reachable(address) as channel:
             waiting = channel.queue_declare(address.queue, passive=True).message_count
         seen_empty = seen_empty + 1 if waiting == 0 and not state.reserved_requests else 0
@@ -140,12 +140,12 @@ def _ending_when_empty(address: BrokerAddress) -> Callable[..., None]:
 
 
 def _replace_soon(sender: Any, **_: object) -> None:
-    """Look twice a second whether a process was killed; Celery's five seconds are long with one process."""
+    """Check twice a second for killed processes; Celery's five seconds are long with one process."""
     sender.timer.call_repeatedly(_REPLACE_S, sender.pool.maintain_pool)
 
 
 def _set_up_logging(**_: object) -> None:
-    """Say what goes wrong on standard error; Celery's own set-up would print every task."""
+    """Log warnings to standard error; Celery's own set-up would print every task."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
     )
