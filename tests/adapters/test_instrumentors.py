@@ -152,7 +152,7 @@ def run_app(
     )
 
 
-@pytest.mark.parametrize("how", ["variable", "flag"])
+@pytest.mark.parametrize("how", [pytest.param("variable", marks=pytest.mark.slow), "flag"])
 def test_an_unchanged_application_is_scored(tmp_path: Path, how: str) -> None:
     """Spans on the application's exporter, and scores in a file, without a line of code."""
     out = str(tmp_path / "scores.jsonl")

@@ -126,9 +126,10 @@ def run(folder, *arguments):
 
 
 @pytest.mark.parametrize("program", ["llama.py", "own_sdk.py", "fails.py"])
-def test_an_application_that_knows_nothing_of_ragmeter_is_scored(folder, otlp, program):
+def test_an_application_that_knows_nothing_of_ragmeter_is_scored(in_place, folder, otlp, program):
     """What it prints and ends with is its own; a provider that it sets stays its own."""
-    done = run(folder, "--otlp", otlp.url, program, "--flag", "x")
+    asked = ("--otlp", otlp.url, program, "--flag", "x")
+    done = run(folder, *asked) if program == "fails.py" else in_place("run", *asked)
 
     assert done.returncode == (7 if program == "fails.py" else 0), done.stderr
     assert "['--flag', 'x']" in done.stdout
@@ -146,9 +147,9 @@ def test_an_application_that_knows_nothing_of_ragmeter_is_scored(folder, otlp, p
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_it_ends_as_the_program_ends(folder, otlp):
-    assert run(folder, "--otlp", otlp.url, "killed.py").returncode == -signal.SIGTERM
-    done = run(folder, "--otlp", otlp.url, "unrelated.py")
+def test_it_ends_as_the_program_ends(in_place, folder, otlp):
+    assert in_place("run", "--otlp", otlp.url, "killed.py").returncode == -signal.SIGTERM
+    done = in_place("run", "--otlp", otlp.url, "unrelated.py")
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "no RAG request was seen" in done.stderr
 
@@ -171,7 +172,7 @@ def test_what_cannot_be_run_is_said_before_anything_runs(in_place, folder, argum
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_the_page_is_started_once_and_has_the_request_with_its_texts(folder):
+def test_the_page_is_started_once_and_has_the_request_with_its_texts(in_place, folder):
     first = run(folder, "shop_bot.py")
     started = re.search(r"to end it: kill (\d+)", first.stderr)
     try:
@@ -184,7 +185,7 @@ def test_the_page_is_started_once_and_has_the_request_with_its_texts(folder):
         assert "Ralph Freeman in London" in shown
         assert "shop_bot" in shown
 
-        second = run(folder, "shop_bot.py")
+        second = in_place("run", "shop_bot.py", XDG_STATE_HOME=str(folder / "state"))
         assert "to end it" not in second.stderr
         assert link[0].partition("/trace")[0] in second.stderr
     finally:

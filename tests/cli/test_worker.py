@@ -216,10 +216,11 @@ def test_sigterm_ends_the_message_at_hand_and_leaves_the_rest(environ):
         ),
     ],
 )
-def test_what_makes_no_sense_is_said_at_once(environ, changes, said):
-    code, _, error = ended(worker(environ | changes, "--once"))
+def test_what_makes_no_sense_is_said_at_once(command, environ, changes, said):
+    given = {name: value for name, value in environ.items() if name.startswith("RAGMETER_")}
+    done = command("worker", "--once", **given | changes)
 
-    assert code == 2
-    assert said in error
-    assert "hidden" not in error
-    assert "Traceback" not in error
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "hidden" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -2,6 +2,7 @@
 
 import os
 import time
+from copy import deepcopy
 from pathlib import Path
 
 import httpx
@@ -29,17 +30,22 @@ def _ask(url, count, quality, service):
     assert done.returncode == 0, done.stderr
 
 
-def _recorded(service):
-    """One good request of the application, as it sends it."""
+def _recorded():
+    """One good request of the application, as each of two services sends it."""
     receiver = OtlpReceiver()
     try:
-        _ask(receiver.url, 1, "good", service)
+        _ask(receiver.url, 1, "good", "shop")
         spans, records = receiver.traces[0], receiver.log_requests[0]
         for more in receiver.traces[1:]:
             spans.MergeFrom(more)
         for more in receiver.log_requests[1:]:
             records.MergeFrom(more)
-        return Traffic.of(spans, records)
+        shop = Traffic.of(deepcopy(spans), deepcopy(records))
+        for group in (*spans.resource_spans, *records.resource_logs):
+            for attribute in group.resource.attributes:
+                if attribute.key == "service.name":
+                    attribute.value.string_value = "bank"
+        return shop, Traffic.of(spans, records)
     finally:
         receiver.close()
 
@@ -50,7 +56,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
     path = tmp_path / "serve.db"
     weeks = Weeks((time.time() // HOUR_S - HISTORY_H - 1) * HOUR_S)
     with store(path, clock=weeks.clock, keep_s=30 * 86_400.0) as kept:
-        weeks.pass_(HISTORY_H, kept, [(_recorded(name), 4, None) for name in ("shop", "bank")])
+        weeks.pass_(HISTORY_H, kept, [(each, 4, None) for each in _recorded()])
     backend = OtlpReceiver()
     with Endpoint() as hook:
         server = Server(

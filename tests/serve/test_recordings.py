@@ -57,7 +57,9 @@ def expected():
     return samples, Counter(one.reason for one in found if not is_scorable(one))
 
 
-@pytest.mark.parametrize("send", [over_http, over_json, over_grpc])
+@pytest.mark.parametrize(
+    "send", [over_http, pytest.param(over_json, marks=pytest.mark.slow), over_grpc]
+)
 def test_recordings_give_the_same_samples(send):
     samples, others = expected()
     # No trace is complete before all has come: a recording may be spread over several files.

@@ -47,7 +47,9 @@ def test_what_was_read_is_settled_while_more_is_always_ready():
     assert looks[-1] == set()
 
 
-@pytest.mark.parametrize("where", ["text", "question", "answer"])
+@pytest.mark.parametrize(
+    "where", ["text", pytest.param("question", marks=pytest.mark.slow), "answer"]
+)
 def test_large_requests_wait_in_front_of_the_meter_as_many_small_ones_do(where):
     """Its queues drop beyond a bound, by bytes too, and nobody is told which."""
     stuck, full, admitted = Stuck(), [], []
