@@ -42,6 +42,7 @@ from .store import (
     Reader,
     RequestPage,
     RequestView,
+    ShadowView,
     UnreadableStoreError,
 )
 
@@ -59,6 +60,7 @@ _GAPS = TypeAdapter(GapPage)
 _HEALTH = TypeAdapter(HealthView)
 _HEARD = TypeAdapter(HeardService)
 _CHUNKS = TypeAdapter(ChunkReport)
+_SHADOW = TypeAdapter(ShadowView)
 _CHANGE = TypeAdapter(Change)
 _OVERLOAD = TypeAdapter(Overload)
 _OUTAGE = TypeAdapter(JudgeOutage)
@@ -172,6 +174,7 @@ def api_routes(
         return {
             **said,
             "changes": listed,
+            "shadows": [_SHADOW.dump_python(one) for one in reader.shadows(filters.service)],
             "heard": [
                 _HEARD.dump_python(one) for one in heard() if filters.service in (None, one.service)
             ],

@@ -159,7 +159,7 @@ class Intake:
                 self._entering -= count
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Take what meters elsewhere say they dropped; all other metrics are ignored.
+        """Take what meters elsewhere say they dropped and how other retrievers do; other metrics are ignored.
 
         Raises:
             BusyError: It could not be kept.

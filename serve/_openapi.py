@@ -30,6 +30,7 @@ from .store import (
     RequestPage,
     RequestRow,
     RequestView,
+    ShadowView,
 )
 
 __all__ = ["DEFAULT_LIMIT", "PATHS", "RANGES", "SCORE_BOUND", "description", "parameters_of"]
@@ -51,7 +52,7 @@ PATHS = tuple(path for path, how in _WRITTEN["paths"].items() if "get" in how)
 SCORE_BOUND: str = _PARAMETERS["score"]["schema"]["items"]["pattern"]
 _ANSWERS = (
     Overview, HealthView, HeardService, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload,
-    JudgeOutage, ConversationPage, GapPage, ChunkReport,
+    JudgeOutage, ConversationPage, GapPage, ChunkReport, ShadowView,
 )  # fmt: skip
 
 

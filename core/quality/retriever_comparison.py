@@ -22,7 +22,7 @@ from ragmeter.metrics.protocol import run_metric
 
 from .paired import PairedSums
 
-__all__ = ["MARGIN", "Comparison", "RetrieverComparison"]
+__all__ = ["LEAST_REQUESTS", "MARGIN", "Comparison", "RetrieverComparison", "Word", "word_of"]
 
 MARGIN = 0.02
 """How far below 0 the whole interval must lie for *worse* by words; chosen on the data sets that it was tried
@@ -81,6 +81,14 @@ class Comparison:
             f"{self.name}: {self.word} ({shown}: better on {self.better}, "
             f"worse on {self.worse}, same on {self.same}); {self.why}{failed}"
         )
+
+
+def word_of(score: str, lower: float, upper: float) -> Word:
+    """Return what an interval of the difference of a score says; that of words never says *better*."""
+    # A judge reads what is there; words need a margin for what they cannot see.
+    if upper < (-MARGIN if score == WORDS else 0.0):
+        return "worse"
+    return "better" if score == JUDGED and lower > 0 else "nothing seen"
 
 
 class _Lists:
@@ -165,14 +173,10 @@ class RetrieverComparison:
             n, (lower, upper) = self._sums.n, self._sums.interval()
             difference, signs, failed = self._sums.mean(), Counter(self._signs), dict(self._failed)
             unlike = self._unlike()
-        # A judge reads what is there; words need a margin for what they cannot see.
-        margin = MARGIN if self._judge is None else 0.0
+        score = WORDS if self._judge is None else JUDGED
+        margin = MARGIN if score == WORDS else 0.0
         enough = n >= LEAST_REQUESTS and not unlike
-        word: Word = "nothing seen"
-        if enough and upper < -margin:
-            word = "worse"
-        elif enough and self._judge is not None and lower > 0:
-            word = "better"
+        word: Word = word_of(score, lower, upper) if enough else "nothing seen"
         ends = f"below -{margin}" if margin else "on one side of 0"
         rule = f"worse takes {LEAST_REQUESTS} requests and an interval {ends}"
         return Comparison(
@@ -188,7 +192,7 @@ class RetrieverComparison:
             comparable=not unlike,
             why=unlike or (rule if word == "nothing seen" else f"the whole interval is {ends}"),
             failed=failed,
-            score=WORDS if self._judge is None else JUDGED,
+            score=score,
         )
 
     async def _judged_values(

@@ -20,7 +20,11 @@ from ragmeter.exporters.changes import RetrieverDifference
 from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.quality.retriever_comparison import Comparison, RetrieverComparison
+from ragmeter.quality.retriever_comparison import (
+    LEAST_REQUESTS,
+    Comparison,
+    RetrieverComparison,
+)
 from ragmeter.requests.inputs import as_context, as_contexts
 from ragmeter.requests.scope import leave_host
 
@@ -108,9 +112,9 @@ class Shadow(UnbufferedExporter):
         return self._comparison.result()
 
     def differences(self) -> Sequence[RetrieverDifference]:
-        """Return the difference for exporters; empty if the lists cannot be compared."""
+        """Return the difference for exporters; empty if the lists cannot be compared, or hardly were."""
         found = self.result()
-        if found.difference is None or not found.comparable:
+        if found.difference is None or not found.comparable or found.n < LEAST_REQUESTS:
             return ()
         ends = {"mean": found.difference, "lower": found.lower, "upper": found.upper}
         return (RetrieverDifference(name=self.name, score=found.score, **ends),)

@@ -165,6 +165,7 @@ class Views:
             ],
             "signals": signal_rows(health, lines, overview, words),
             "gaps": self._open_gaps(asked)[:MOST_GAPS],
+            "shadows": self._sources.reader.shadows(asked.filters().service),
             "holds_texts": bool(health.questions),
         }
 

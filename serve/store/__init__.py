@@ -11,6 +11,7 @@ from ._evidence import ChunkSentence, Evidence, evidence
 from ._gap_list import GAPS_RANGE_S
 from ._guidance import Advice, Cause, SameQuestion
 from ._overview import Mean
+from ._shadows import ShadowView
 from ._slots import ReceivedSlot, resource_of
 from ._sqlite import back_up
 from ._stages import DocumentView, StageView
@@ -102,6 +103,7 @@ __all__ = [
     "ScoreSummary",
     "ScoreValue",
     "ScoreView",
+    "ShadowView",
     "SignalView",
     "StageView",
     "Store",

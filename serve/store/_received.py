@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -39,6 +39,7 @@ __all__ = [
     "dropped_in",
     "from_export_request",
     "home_of",
+    "points_of",
 ]
 
 T = TypeVar("T")
@@ -160,34 +161,40 @@ def _pass_over(carriers: Iterable[Any], known: Iterator[object]) -> None:
             next(known)
 
 
-def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
-    """Yield what meters say they have dropped since they began."""
+def points_of(
+    request: ExportMetricsServiceRequest, names: Container[str]
+) -> Iterator[tuple[Any, str, Any, float]]:
+    """Yield our points of these metrics, cumulative sums and gauges: resource, name, point and value."""
     for group in request.resource_metrics:
         for scoped in group.scope_metrics:
-            if scoped.scope.name != semconv.SCOPE:
-                continue
             for metric in scoped.metrics:
-                if metric.name != semconv.DROPPED.name or not metric.HasField("sum"):
+                if scoped.scope.name != semconv.SCOPE or metric.name not in names:
                     continue
-                if metric.sum.aggregation_temporality != _CUMULATIVE:
-                    continue
-                resource = attributes_of(group.resource.attributes)
-                for point in metric.sum.data_points:
-                    reason = attributes_of(point.attributes).get(semconv.REASON)
+                is_whole = metric.sum.aggregation_temporality == _CUMULATIVE
+                sums = metric.sum.data_points if is_whole else ()
+                for point in (*sums, *metric.gauge.data_points):
                     value = float(point.as_int if point.HasField("as_int") else point.as_double)
-                    at = _time(point.time_unix_nano)
-                    if not isinstance(reason, str) or at is None or not math.isfinite(value):
-                        continue
-                    began = _time(point.start_time_unix_nano) or 0
-                    series = json.dumps([resource, reason, began], sort_keys=True, default=str)
-                    yield DroppedCount(
-                        blake2b(series.encode(), digest_size=16).digest(),
-                        _origin(group.resource).service or "",
-                        reason[:64],
-                        began // 1_000_000,
-                        at // 1_000_000,
-                        value,
-                    )
+                    if math.isfinite(value) and _time(point.time_unix_nano) is not None:
+                        yield group.resource, metric.name, point, value
+
+
+def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
+    """Yield what meters say they have dropped since they began."""
+    for resource, _, point, value in points_of(request, (semconv.DROPPED.name,)):
+        reason = attributes_of(point.attributes).get(semconv.REASON)
+        if not isinstance(reason, str):
+            continue
+        process = attributes_of(resource.attributes)
+        began = _time(point.start_time_unix_nano) or 0
+        series = json.dumps([process, reason, began], sort_keys=True, default=str)
+        yield DroppedCount(
+            blake2b(series.encode(), digest_size=16).digest(),
+            _origin(resource).service or "",
+            reason[:64],
+            began // 1_000_000,
+            point.time_unix_nano // 1_000_000,
+            value,
+        )
 
 
 class _Origin(NamedTuple):

@@ -32,6 +32,7 @@ from ._request_detail import one_request
 from ._rows import SLOT_MS
 from ._search import with_part
 from ._service_health import ServiceHealth
+from ._shadows import ShadowBoard, ShadowView
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
 from .health_views import HealthView
@@ -74,9 +75,18 @@ class Reader:
         home: Where the store is.
         clock: Seconds since the epoch.
         texts: Whether texts are kept.
+        shadows: How other retrievers do.
     """
 
-    def __init__(self, home: Home, clock: Callable[[], float], *, texts: bool = True) -> None:
+    def __init__(
+        self,
+        home: Home,
+        clock: Callable[[], float],
+        *,
+        texts: bool = True,
+        shadows: ShadowBoard | None = None,
+    ) -> None:
+        self._shadows = shadows or ShadowBoard()
         self._texts = texts
         self._objectives: Known = tuple
         self._home = home
@@ -89,6 +99,10 @@ class Reader:
     def know_objectives(self, objectives: Known) -> None:
         """Say from now on where good begins; `objectives` is called whenever that is asked for."""
         self._objectives = objectives
+
+    def shadows(self, service: str | None = None) -> Sequence[ShadowView]:
+        """Return how other retrievers do that applications ask the same questions, as last reported."""
+        return self._shadows.shadows(service)
 
     def estimates(self, range_s: float = 3600.0) -> Mapping[CellKey, Mean]:
         """Return the means over the last `range_s` seconds.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from ragmeter.adapters.opentelemetry.otlp import ExportedRecords, ExportRequest, received_in
-from ragmeter.exporters.protocol import ScoredRun, TryLaterError, WriteCount
+from ragmeter.exporters.protocol import ScoredRun, TryLaterError, UnbufferedExporter, WriteCount
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
@@ -31,6 +31,7 @@ from ._names import Names
 from ._received import Batch, DroppedCount, dropped_in, from_export_request
 from ._rows import Rows
 from ._scored import from_scored_run
+from ._shadows import ShadowBoard
 from ._sqlite import File, UnavailableFileError
 from ._texts import without_texts
 from .reader import Reader
@@ -130,7 +131,7 @@ class _Piece(NamedTuple):
     dropped: Sequence[DroppedCount] = ()
 
 
-class Store:
+class Store(UnbufferedExporter):
     """Keeps scored requests. Thread-safe; one process writes to a file, any number to a database on a server.
 
     It is an exporter, too: what a meter scores is kept with its texts, unless the options say otherwise.
@@ -153,6 +154,7 @@ class Store:
                 "a store keeps requests for some time, and in a megabyte at least: give it more"
             )
         self._clock = clock
+        self._shadows = ShadowBoard()
         self._commits: GroupCommit[_Piece, None] = GroupCommit(
             self._commit, lambda: StoreFullError("it was not written")
         )
@@ -203,7 +205,8 @@ class Store:
         return len(telling.requests) + len(telling.retrieved)
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Keep what meters elsewhere say they dropped; raises as `take`."""
+        """Keep what meters elsewhere say they dropped and how other retrievers do; raises as `take`."""
+        self._shadows.take(request)
         dropped = tuple(dropped_in(request))
         if dropped:
             self._write(Batch(), dropped)
@@ -238,18 +241,9 @@ class Store:
                 except TryLaterError as error:
                     raise TryLaterError(str(error), [*refused, *batch[number:]]) from error
 
-    def flush(self, timeout_s: float) -> bool:
-        """Return True: what was taken is kept already."""
-        del timeout_s
-        return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Do nothing: who made the store closes it."""
-        del timeout_s
-
     def reader(self) -> Reader:
         """Return a reader, which sees what is committed, until the store is closed."""
-        return Reader(self._home, self._clock, texts=self.options.texts)
+        return Reader(self._home, self._clock, texts=self.options.texts, shadows=self._shadows)
 
     def claims(self) -> StoredClaims:
         """Return what decides which server on this store notifies of a change; raises as `take`."""

@@ -377,6 +377,9 @@ class FrozenReader:
             )
         return replace(self._health, lanes=self._health.lanes if self._overview.requests else ())
 
+    def shadows(self, service):
+        return ()
+
     def explained(self, change):
         new = NewSince(
             name="index_version", value="2026-11-21b", at=CHANGE_MS / 1000 + 60, requests=83
