@@ -7,8 +7,10 @@ Both use `ragmeter.quality.decision`, as the command line does: pass, fail, inco
 from __future__ import annotations
 
 import os
+import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ragmeter.metrics import ConfigurationError, Metric, RagSample
 from ragmeter.metrics._display.summary import summarize
@@ -23,6 +25,8 @@ from ragmeter.quality.decision import (
     limit_of,
 )
 from ragmeter.quality.row_scores import RowScores
+from ragmeter.watch.version_watch import VersionWatch
+from ragmeter.watch.wording import word_change
 
 from ._baseline import falls, read_baseline, scores_of, write
 from ._results import MeterResults
@@ -59,6 +63,9 @@ def assert_quality(
     inconclusive: Inconclusive | None = None,
 ) -> Decision:
     """Assert that means are good enough, by their 95 % intervals, and not worse than in an earlier run.
+
+    Where captured requests have two versions (``service.version``, ``index_version``, ``model``, …), the
+    later one must not be worse than the one before: the same comparison as of live requests.
 
     Args:
         results: The fixture ``ragmeter_results`` or its return value, results of an `InMemoryExporter`, of
@@ -97,6 +104,7 @@ def assert_quality(
         0,
     )
     decision = found or Decision(())
+    decision = replace(decision, checks=[*decision.checks, *_worse_versions(rows)])
     return _settle(decision, asked, rows, inconclusive or session.inconclusive, earlier)
 
 
@@ -176,12 +184,11 @@ def _settle(
         for check, limit in zip(decision.checks, limits, strict=False)
         if check.outcome != "pass"
     ]
-    if baseline is not None:
-        problems += [
-            "\n".join([_head(check), *_fallen_rows(check, baseline, rows)])
-            for check in decision.checks[len(limits) :]
-            if check.outcome != "pass"
-        ]
+    problems += [
+        "\n".join([_head(check), *_fallen_rows(check, baseline, rows)])
+        for check in decision.checks[len(limits) :]
+        if check.outcome != "pass"
+    ]
     if problems and not rows:
         problems.append(
             "  no request was captured: is the handler attached to what was called, and does that retrieve?"
@@ -194,6 +201,25 @@ def _settle(
     return decision
 
 
+def _worse_versions(rows: Sequence[TestedRow]) -> Iterator[Check]:
+    """Yield a failed check for each service whose new version is worse than the one before."""
+    versions = VersionWatch()
+    for row in rows:
+        if row.result is not None:
+            versions.add(row.result.run, row.scores, row.result.verdict)
+    for change, _ in versions.changes(time.time()):
+        name = change.segment.removeprefix("metadata.").partition(":")[0]
+        yield Check(
+            name,
+            "fail",
+            word_change(change),
+            count=change.now.n_requests,
+            score=change.score,
+            before=change.before.mean,
+            now=change.now.mean,
+        )
+
+
 def _message(check: Check, limit: Limit, rows: Sequence[TestedRow]) -> str:
     return "\n".join([_head(check), *(f"  {line}" for line in _worst(limit, rows))])
 
@@ -202,8 +228,10 @@ def _head(check: Check) -> str:
     return f"{check.outcome}: {check.what}: {check.reason}"
 
 
-def _fallen_rows(check: Check, baseline: RowScores, rows: Sequence[TestedRow]) -> list[str]:
-    """Return a line for each of the rows that fell most."""
+def _fallen_rows(check: Check, baseline: RowScores | None, rows: Sequence[TestedRow]) -> list[str]:
+    """Return a line for each of the rows that fell most; none without a baseline."""
+    if baseline is None:
+        return []
     return [
         f"  {row.name} {was:.3f} then, {now:.3f} now{_quote(row.sample)}"
         for row, was, now in falls(check.what.split()[0], baseline, rows)[:SHOWN]

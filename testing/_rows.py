@@ -30,6 +30,8 @@ class TestedRow(NamedTuple):
     """The sample, if known."""
     judge: str = ""
     """The judge's model, if known."""
+    result: ScoredRun | None = None
+    """The captured request; None: it came as a sample or as scores."""
 
 
 def rows_of(
@@ -61,6 +63,7 @@ def rows_of(
                 one.scores,
                 one.sample,
                 "" if one.judge is None else one.judge.model,
+                one,
             )
             for number, one in enumerate(merge_results(runs))
         ]

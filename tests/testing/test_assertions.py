@@ -184,6 +184,26 @@ def test_late_scores_belong_to_the_request_that_they_are_of():
     assert_each(memory.results, "thumbs>=1")
 
 
+def test_a_version_that_is_worse_than_the_one_before_fails_in_the_words_of_page_and_webhook():
+    memory = InMemoryExporter()
+    chunk, invented = "The invoice is due in thirty days.", "Bread rises overnight in a kitchen."
+    with RagMeter(exporters=[memory]) as meter:
+        for number, answer in enumerate([chunk] * 40 + [chunk] * 5 + [invented] * 35):
+            version = {"service.version": "2.4.1" if number < 40 else "2.5.0"}
+            with meter.request(f"When is invoice {number} due?", metadata=version) as request:
+                request.retrieved([chunk])
+                request.answered(answer)
+        results = MeterResults(meter, memory)
+        assert_quality(results()[:45], "lexical_groundedness>=0.1")
+        with pytest.raises(
+            QualityError,
+            match=r"^fail: service\.version: 2\.5\.0 is worse than 2\.4\.1 since \S+ \S+ UTC: "
+            r"support \d\.\d\d → \d\.\d\d \[-\d\.\d\d, -\d\.\d\d\]; "
+            r"bad answers \d+ % → \d+ %$",
+        ):
+            assert_quality(results, "lexical_groundedness>=0.1")
+
+
 def test_lost_requests_are_an_error():
     memory = InMemoryExporter()
     with RagMeter(exporters=[memory], sample_rate=0.0) as meter:
