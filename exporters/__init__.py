@@ -1,5 +1,5 @@
-"""Where scores go: one module per destination, one payload for all of them.
+"""Export scores: one module per destination, one payload for all of them.
 
-Empty on purpose: importing a destination must never import another one's
-client library.  Import the module you need, e.g. ``ragmeter.exporters.memory``.
+Empty on purpose: importing a destination must not import another one's client library.  Import the module you
+need, e.g. ``ragmeter.exporters.memory``.
 """

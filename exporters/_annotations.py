@@ -1,11 +1,11 @@
-"""What a request is annotated with where people look at requests: chosen, ordered and folded.
+"""Select and order the annotations of a request for backends where people read requests.
 
 - The verdict comes first: its word, and the reasons in words.
-- A score says itself and, as its explanation, what it saw; without texts unless they may leave.
-- What judges nothing is left out: counts, and scores of which neither way is better.
-- What measures the retrieval's health is said when it is not as usual, and then as a word: a mean over the
-  unusual ones alone would mislead.
-- A verdict on a chunk goes to the document; several scores that say the same of all chunks say it once.
+- A score has its explanation, or its summary if texts must not be exported.
+- Scores that judge nothing are left out: counts, and scores without a better direction.
+- Health measurements of the retrieval are included only if abnormal, and as a word: a mean over abnormal
+  values alone would mislead.
+- A verdict on a chunk goes to the document; scores with the same verdicts on all chunks are exported once.
 
 Pure functions of a `ScoredRun`; `_span_targets` finds the spans.
 """
@@ -45,10 +45,10 @@ HEALTH: Mapping[str, float] = {
     "duplicate_ratio": 0.0,
     "repeated_context_ratio": 0.25,
 }
-"""Measurements of the retrieval's health, and the value up to which each is as usual: overlapping chunks
-repeat some of each other's words."""
+"""Health measurements of the retrieval, and the largest normal value of each: overlapping chunks repeat some
+of each other's words."""
 ABNORMAL = "abnormal"
-"""The label of a health measurement that is not as usual and has no word of its own."""
+"""The label of an abnormal health measurement without a label."""
 _CHUNK = re.compile(r"chunk-([1-9]\d{0,8})")
 MAX_CHUNK_ANNOTATIONS = 200
 """The largest number of annotations of a request's documents."""
@@ -56,12 +56,12 @@ MAX_CHUNK_ANNOTATIONS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One thing said about a request, its retrieval, or one of the chunks."""
+    """An annotation of a request, its retrieval, or one of the chunks."""
 
     name: str
     """The score's name, or the verdict's."""
     target: ScoreTarget | Literal["request"]
-    """What it is about."""
+    """What it annotates."""
     kind: str
     """Who judged: ``LLM``, ``CODE`` or ``HUMAN``."""
     value: float | None = None
@@ -69,13 +69,13 @@ class Annotation:
     label: str | None = None
     """The word, if any; one of both is there."""
     explanation: str | None = None
-    """One sentence for people, as it may leave."""
+    """One sentence for people, safe to export."""
     identifier: str = ""
     """Distinguishes it from others of the same name on the same span."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """More about it, in JSON's types, without texts of the request."""
+    """Details in JSON's types, without texts of the request."""
     chunk: int | None = None
-    """The place of the chunk it is about, from 0 in the order of the sample; None: not about one."""
+    """Index of its chunk, from 0 in the order of the sample; None: not about a chunk."""
 
 
 def shown_scores(
@@ -84,12 +84,12 @@ def shown_scores(
     *,
     also: Collection[str] = (),
 ) -> list[Score]:
-    """Return the scores that people are shown, each by itself.
+    """Return the scores to show to people.
 
     Args:
         scores: The scores.
-        chosen: The names that the user asked for; None: those that judge something, see above.
-        also: Names of those that are shown in any case.
+        chosen: The names chosen by the user; None: scores that judge something, see above.
+        also: Names to show in any case.
     """
     shown: list[Score] = []
     for score in scores:
@@ -101,7 +101,7 @@ def shown_scores(
         elif name in HEALTH:
             wanted = value is not None and value > HEALTH[name]
         else:
-            # "3 contexts" is no judgement: a backend that averages and ranks scores has no use for it.
+            # "3 contexts" is not a judgement: useless to a backend that averages and ranks scores.
             wanted = score.range[1] is not None and score.direction != "none"
         if wanted or name in also:
             shown.append(score)
@@ -111,12 +111,12 @@ def shown_scores(
 def request_annotations(
     scored: ScoredRun, chosen: AbstractSet[str] | None = None, *, texts: bool = False
 ) -> Iterator[Annotation]:
-    """Yield what is said about the request and its retrieval, the verdict first.
+    """Yield annotations of the request and its retrieval, the verdict first.
 
     Args:
         scored: The request and its scores.
         chosen: As for `shown_scores`; the verdict is one of the names.
-        texts: Whether explanations, which quote texts, may leave.
+        texts: Whether to export explanations, which quote texts.
     """
     verdict = scored.verdict
     if verdict is not None and (chosen is None or semconv.VERDICT in chosen):
@@ -146,7 +146,7 @@ def request_annotations(
 def chunk_annotations(
     scored: ScoredRun, chosen: AbstractSet[str] | None = None, *, texts: bool = False
 ) -> Iterator[Annotation]:
-    """Yield what scores say about single chunks; arguments as for `request_annotations`."""
+    """Yield annotations of single chunks; arguments as for `request_annotations`."""
     for score, items in chunk_verdicts(scored, chosen):
         for place, item in items.items():
             verdict = None if item.verdict is None else float(item.verdict)
@@ -166,14 +166,14 @@ def chunk_annotations(
 def chunk_verdicts(
     scored: ScoredRun, chosen: AbstractSet[str] | None = None
 ) -> list[tuple[Score, dict[int, ScoreItem]]]:
-    """Return the scores that say something of whole chunks, and what, by the chunk's place from 0.
+    """Return the scores with verdicts on whole chunks, and these by the chunk's index from 0.
 
-    Of several that say the same of all chunks the first; `chosen` as for `shown_scores`.
+    Of scores with the same verdicts on all chunks only the first; `chosen` as for `shown_scores`.
     """
     found: dict[tuple[Any, ...], tuple[Score, dict[int, ScoreItem]]] = {}
     room = MAX_CHUNK_ANNOTATIONS
     for score in scored.scores.values():
-        # Which chunks the answer used is worth knowing although using more of them is neither better nor worse.
+        # Which chunks the answer used is useful, although using more of them is neither better nor worse.
         wanted = score.name not in HEALTH if chosen is None else score.name in chosen
         if not (wanted and score.items and score.value is not None):
             continue

@@ -1,9 +1,8 @@
-"""`BoundedClient`: sends one HTTP request within a time as a whole, and is neither redirected nor filled up.
+"""`BoundedClient`: an HTTP client with a total timeout, a limit on response size, and no redirects.
 
-`httpx` bounds each read, so that a server which sends a byte now and then holds up its caller for good; it
-reads an answer of any length into memory; and a redirect would take headers and body to a host that no one
-named.
-Used where scores, changes or received telemetry are posted; the judge's endpoint has `Wire`.
+`httpx` limits only each read, so that a server that sends a byte now and then blocks its caller for good; it
+reads responses of any length into memory; and a redirect would send headers and body to an unknown host. Used
+to post scores, changes and received telemetry; the judge's endpoint has `Wire`.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["MOST_BYTES", "BoundedClient", "HttpReply"]
 
 MOST_BYTES = 4 * 1024 * 1024
-"""What is read of an answer: it lists, at most, what was wrong with each score of a batch."""
+"""Most bytes of a response: at most, it lists an error for each score of a batch."""
 
 
 class HttpReply(NamedTuple):
-    """What a server answered."""
+    """A server's response."""
 
     status: int
     """HTTP status."""
     headers: Mapping[str, str]
-    """Its headers; their case does not matter."""
+    """Its headers, case-insensitive."""
     body: bytes | None
-    """As it came; None: it is longer than `MOST_BYTES`, or took too long. The status stands all the same."""
+    """The body; None: longer than `MOST_BYTES`, or too slow. The status is valid all the same."""
 
 
 class BoundedClient:
@@ -39,18 +38,18 @@ class BoundedClient:
 
     Args:
         headers: Sent with every request.
-        timeout_s: Seconds for one request, from connecting to the last byte of its answer. A name with several
-            addresses that all keep silent takes as long for each.
+        timeout_s: Seconds for one request, from connecting to the last byte of the response. A name with
+            several silent addresses takes as long for each.
         verify: As for ``httpx.Client``.
     """
 
     def __init__(self, headers: Mapping[str, str], timeout_s: float, *, verify: Any = True) -> None:
-        # 15 MB, for those who post.
+        # 15 MB, only for exporters that post.
         import httpx  # noqa: PLC0415 -- an optional dependency
 
         self._timeout_s = timeout_s
         self._client = httpx.Client(
-            # A compressed answer could unpack to anything.
+            # A compressed response could unpack to any size.
             headers={**headers, "Accept-Encoding": "identity"},
             timeout=timeout_s,
             verify=verify,
@@ -62,11 +61,11 @@ class BoundedClient:
         self._is_over = threading.Event()
 
     def send(self, method: str, url: str, content: bytes) -> HttpReply:
-        """Send a request and return its answer, whatever its status.
+        """Send a request and return its response, with any status.
 
         Raises:
-            httpx.TransportError: There was none in time.
-            httpx.InvalidURL: `url` is no address.
+            httpx.TransportError: No response in time.
+            httpx.InvalidURL: `url` is invalid.
         """
         over = self._is_over = threading.Event()
         timer = threading.Timer(self._timeout_s, self._end, (over,))
@@ -101,7 +100,7 @@ class BoundedClient:
         return None if self._is_over.is_set() else bytes(received)
 
     def _note(self, event: str, found: Mapping[str, Any]) -> None:
-        """Keep the socket of a new connection; httpx hands it out in no other way before an answer."""
+        """Store the socket of a new connection, which httpx exposes only here before a response."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             self._socket = found["return_value"].get_extra_info("socket")
             if self._is_over.is_set():
@@ -112,8 +111,8 @@ class BoundedClient:
         self._shut_down()
 
     def _shut_down(self) -> None:
-        """Have a thread that waits for the socket see its end."""
+        """Shut down the socket, which ends a thread's wait for it."""
         if self._socket is not None:
             with suppress(OSError):
-                # Not `SSLSocket.shutdown`, which takes the connection's state from whoever reads.
+                # Not `SSLSocket.shutdown`, which changes the connection's state under the reading thread.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)

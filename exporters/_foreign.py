@@ -1,7 +1,7 @@
-"""Objects that other packages hand out: read and written without trusting them, known by identity alone.
+"""Access objects of other packages defensively, and map values to them by identity.
 
-A provider, tracer or span is whatever the application has: a proxy, frozen, slotted, unhashable, equal to
-everything, without weak references.  What one of them cannot give is unknown, and costs no score.
+A provider, tracer or span may be a proxy, frozen, slotted, unhashable, equal to everything, or without weak
+references. What it cannot provide is unknown, and costs no score.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["ByIdentity", "attribute_of", "set_attribute_of"]
 V = TypeVar("V")
 
 _MOST_KEPT = 100
-"""Objects without weak references that are kept alive; of more, the one seen longest ago is forgotten."""
+"""Most objects without weak references to keep alive; the least recently used is dropped."""
 
 
 def attribute_of(thing: object, name: str, default: Any = None) -> Any:
-    """Return an attribute, or `default` where there is none or reading it fails."""
+    """Return an attribute, or `default` if it is missing or raises."""
     try:
         return getattr(thing, name, default)
     except Exception:  # noqa: BLE001 -- a property of others
@@ -30,7 +30,7 @@ def attribute_of(thing: object, name: str, default: Any = None) -> Any:
 
 
 def set_attribute_of(thing: object, name: str, value: object) -> None:
-    """Set an attribute if that is possible; whether it was shows when it is read."""
+    """Set an attribute if possible; read it to see whether it was."""
     try:
         setattr(thing, name, value)
     except Exception:  # noqa: BLE001 -- read-only, frozen, slotted, or a proxy's own idea of it
@@ -38,7 +38,7 @@ def set_attribute_of(thing: object, name: str, value: object) -> None:
 
 
 class ByIdentity(Generic[V]):
-    """One value for each of others' objects, for as long as the object lives. Thread-safe."""
+    """One value per foreign object, while the object lives. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = fork.reentrant_lock()
@@ -54,7 +54,7 @@ class ByIdentity(Generic[V]):
         return None if kept is None else kept[1]
 
     def put(self, owner: object, value: V) -> None:
-        """Keep `value` for `owner`."""
+        """Store `value` for `owner`."""
         key = id(owner)
 
         def forget(gone: ref[Any]) -> None:  # takes no lock: it may run anywhere
@@ -78,7 +78,7 @@ class ByIdentity(Generic[V]):
             return value
 
     def items(self) -> Iterator[tuple[object, V]]:
-        """Iterate over the objects that live, and their values; not over those that are kept alive."""
+        """Iterate over living objects and their values, without those kept alive here."""
         for held, value in list(self._weak.values()):
             owner = held()
             if owner is not None:

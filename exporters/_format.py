@@ -1,12 +1,12 @@
-"""The form in which things leave the process: texts, values, the facts about a score and its evidence.
+"""Format exported data: texts, values, and the details and evidence of a score.
 
-Content (questions, contexts, answers, explanations) passes `outgoing`, once its caller has
-checked that it may leave at all.  Names, ids, tags and summaries pass `clean` only.  One lone
-surrogate would make the application's whole OTLP batch unencodable, so nothing skips both.
+Content (questions, contexts, answers, explanations) passes `outgoing`, after its caller has checked that it
+may be exported. Names, ids, tags and summaries pass `clean` only. A lone surrogate would make the
+application's whole OTLP batch unencodable, so nothing skips both.
 
-A `ScoreItem`'s id, verdict and value are no text of the request; its text, evidence and reason are, and
-stay here, but for evidence that names pieces of the request and nothing else (``chunk-1, chunk-3#2``).  What
-leaves is bounded in count and size, and says what was left out.
+A `ScoreItem`'s id, verdict and value are not text of the request; its text, evidence and reason are, and are
+not exported, except evidence that only names pieces of the request (``chunk-1, chunk-3#2``). Items are
+bounded in count and size, with the number left out.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ __all__ = [
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut."""
 MAX_NAME_CHARS = 1_024
-"""Longest name, id, tag, summary or metadata value, likewise."""
+"""Longest name, id, tag, summary or metadata value, in characters; the rest is cut."""
 
 
 def clean(text: str, limit: int = MAX_NAME_CHARS) -> str:
-    """Return `text` cut to `limit` characters and without what UTF-8 cannot encode."""
+    """Return `text` cut to `limit` characters, without lone surrogates."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 clean_name = lru_cache(maxsize=1024)(clean)
-"""The same for what metrics call themselves and their values: few and short, so each is cleaned once."""
+"""The same, cached, for the few short names and labels of metrics."""
 
 
 def outgoing(text: str) -> str:
-    """Return a text, which the meter has redacted long before, cut and encodable."""
+    """Return a text, already redacted by the meter, cut and encodable."""
     return clean(text, MAX_TEXT_CHARS)
 
 
@@ -67,16 +67,16 @@ def annotator_kind(score: Score) -> str:
 
 
 def identifier(score: Score) -> str:
-    """Return what distinguishes this score from others of the same name on the same span.
+    """Return an identifier of this score among others of the same name on the same span.
 
-    It changes with the definition, so that a score by a new formula stands beside the
-    old one and the same score sent twice stands there once.
+    It changes with the definition, so that a score by a new formula is added and the same score sent twice is
+    deduplicated.
     """
     return f"{semconv.OWN}:{score.definition}"
 
 
 def explanation(score: Score, *, texts: bool) -> str | None:
-    """Return what a score says for itself: its explanation where texts may leave, else its summary."""
+    """Return a score's explanation if texts may be exported, else its summary."""
     if texts and score.explanation:
         return clean(score.explanation, MAX_TEXT_CHARS)
     return clean(score.summary) if score.summary else None
@@ -85,8 +85,8 @@ def explanation(score: Score, *, texts: bool) -> str | None:
 def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:
     """Return the inputs that scores of a request lacked, each once, sorted.
 
-    ``reference`` where there is none at all, ``reference.contexts`` where it lacks only those.
-    That a retriever does not tell its scores is not among them: no one could supply them.
+    ``reference`` if there is none at all, ``reference.contexts`` if only those are missing. Missing scores of
+    a retriever do not count, as users cannot supply them.
     """
     lacking = {s.missing for s in scored.scores.values() if s.status == "missing_input"}
     lacking.discard("contexts.score")
@@ -98,7 +98,7 @@ def missing_inputs(scored: ScoredRun) -> tuple[str, ...]:
 def _input(field: str | None, sample: RagSample) -> str:
     if field is None:
         return "unknown"
-    # A metric that takes either of two inputs ("a|b") lacks the first that it would have read.
+    # A metric that reads either of two inputs ("a|b") lacks the first.
     field = field.split("|")[0]
     whole = field.split(".")[0]
     return whole if getattr(sample, whole, None) is None else field
@@ -110,7 +110,7 @@ MAX_ITEMS_CHARS = 4_096
 """The largest number of characters of JSON for them; all of it is ASCII, so these are bytes."""
 MAX_ID_CHARS = 64
 MAX_NAMES_CHARS = 256
-"""Characters of an item's evidence, where that is names."""
+"""Most characters of an item's evidence that is names."""
 _NAME = r"chunk-[1-9]\d{0,8}(?:#[1-9]\d{0,8})?"
 _NAME_ONLY = re.compile(_NAME, re.ASCII)
 _NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*", re.ASCII)
@@ -118,11 +118,11 @@ _ENVELOPE = len('{"items":[],"left_out":999999999}')
 
 
 def bounded_items(items: Iterable[ScoreItem]) -> dict[str, Any]:
-    """Return the first items as JSON-ready fields, and how many more there are; empty without any.
+    """Return the first items as JSON-ready fields, and the number left out; empty without any.
 
-    ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; a ``value``
-    is there where the item has one, ``evidence`` with the pieces that decided it (``["chunk-1"]``) where
-    these are known by their names, ``left_out`` where something was.
+    ``{"items": [{"id": "chunk-1", "verdict": true, "value": 0.75}, ...], "left_out": 12}``; ``value`` is
+    present if the item has one, ``evidence`` if the deciding pieces are known by name (``["chunk-1"]``),
+    ``left_out`` if any were left out.
     """
     attribute = items_attribute(items)
     bounded: dict[str, Any] = {} if attribute is None else json.loads(attribute)
@@ -135,17 +135,17 @@ def items_attribute(items: Iterable[ScoreItem]) -> str | None:
     room = MAX_ITEMS_CHARS - _ENVELOPE
     left_out = 0
     for item in items:
-        # Nothing after the first that does not fit: a reader who counts ranks must not meet a gap.
+        # Nothing after the first that does not fit: ranks must not have gaps.
         if left_out or len(pieces) == MAX_ITEMS:
             left_out += 1
             continue
-        # One of our names is plain JSON as it stands; an application's id is cleaned and escaped.
+        # Our own names are plain JSON; an application's id is cleaned and escaped.
         plain = _NAME_ONLY.fullmatch(item.id)
         name = f'"{item.id}"' if plain else encode_basestring_ascii(clean(item.id, MAX_ID_CHARS))
         verdict = "null" if item.verdict is None else "true" if item.verdict else "false"
         value = "" if item.value is None else f',"value":{float(f"{item.value:.4g}")!r}'
         behind, named = item.evidence, ""
-        # Our own names alone: what was chosen of the texts themselves is of another form.
+        # Only our own names: quoted texts have another form.
         if behind and len(behind) <= MAX_NAMES_CHARS and _NAMES.fullmatch(behind):
             named = ',"evidence":["' + behind.replace(", ", '","') + '"]'
         piece = f'{{"id":{name},"verdict":{verdict}{value}{named}}}'

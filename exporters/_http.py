@@ -1,10 +1,8 @@
-"""`Delivery`: posts JSON to a backend's API with retries and backoff, for the sinks.
+"""`Delivery`: post JSON to a backend's API with retries and backoff.
 
-Called on the thread that the meter gives each exporter, never on a request's.  It
-retries what may pass (no connection, 408, 429, 5xx) with growing pauses or the pause the
-server asks for, within a deadline, and raises `DeliveryError` for everything else, which
-the meter counts and reports once a minute.  It must never put a key or a text into a
-message.
+Called on an exporter's thread, never on a request's. It retries temporary failures (no connection, 408, 429,
+5xx) with backoff or the pause the server asks for, within a deadline, and raises `DeliveryError` for all
+others, which the meter counts and logs once a minute. Messages never contain a key or a text.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ from .protocol import RunsLostError, WriteCount
 __all__ = ["Delivery", "DeliveryCount", "DeliveryError", "PartlyDeliveredError"]
 
 LONGEST_PAUSE_S = 30.0
-"""Between two attempts, unless the server limits the rate."""
+"""Longest pause between two attempts in seconds, unless the server limits the rate."""
 LONGEST_ASKED_PAUSE_S = 300.0
-"""A server that limits the rate is obeyed up to this; what waits meanwhile is the exporter's backlog."""
+"""Longest pause that a rate-limiting server may ask for, in seconds; the exporter's backlog waits meanwhile."""
 REFUSED_FOR_S = 60.0
 """Seconds for which nothing is sent after the backend refused the key or the address."""
 
@@ -46,18 +44,18 @@ _HINTS = {
 
 
 class DeliveryError(Exception):
-    """A backend did not take the scores; the message says which one, why, and what to check."""
+    """A backend did not accept the scores; the message names it, the reason, and what to check."""
 
 
 class PartlyDeliveredError(DeliveryError, RunsLostError):
-    """A backend took the scores of some runs of a batch and not of others; says how many it lost."""
+    """A backend accepted the scores of some runs of a batch only; has the number lost."""
 
 
 class DeliveryCount(WriteCount):
-    """Counts the runs of a batch whose scores were taken; what comes out is a `DeliveryError`."""
+    """Counts the runs of a batch with accepted scores; raises a `DeliveryError`."""
 
     def __exit__(self, kind: object, error: BaseException | None, *rest: object) -> None:
-        """Turn a failure after some runs were taken into a `PartlyDeliveredError`."""
+        """Turn a failure after some accepted runs into a `PartlyDeliveredError`."""
         try:
             super().__exit__(kind, error, *rest)
         except RunsLostError as lost:
@@ -71,10 +69,10 @@ class Delivery:
         sink: The backend's name in messages.
         base_url: Its address, with http or https.
         headers: Sent with every request; may hold keys, so they are never shown.
-        timeout_s: Seconds for one attempt, from connecting to the last byte of the answer.
+        timeout_s: Seconds for one attempt, from connecting to the last byte of the response.
         deadline_s: Seconds for all attempts of one post, pauses included.
-        what: What is sent, in messages.
-        hides_path: The address's path is a secret, as with webhooks of chats: it is not shown either.
+        what: Name of the data in messages.
+        hides_path: Do not show the path either, which is a secret of chat webhooks.
 
     Raises:
         ConfigurationError: `base_url` is not an address.
@@ -122,15 +120,13 @@ class Delivery:
         self._client: BoundedClient | None = None
 
     def post(self, path: str, body: Any) -> Any:
-        """Send `body` to `path`, again if need be; return the JSON of the answer, None if it has none.
+        """Send `body` to `path` with retries; return the JSON of the response, or None.
 
-        An empty path is the address as it was given.
-
-        A rate limit is no failure: a pause that the server asks for with status 429 does not count
+        An empty path is the address as given. A pause that the server asks for with status 429 does not count
         towards the deadline.
 
         Raises:
-            DeliveryError: It was refused, not understood, or not taken within the deadline.
+            DeliveryError: It was refused, not understood, or not accepted within the deadline.
         """
         content = self._begin(body)
         give_up = time.monotonic() + self._deadline_s
@@ -150,10 +146,10 @@ class Delivery:
             retry += 1
 
     def post_once(self, path: str, body: Any) -> Any:
-        """Send `body` to `path` in one attempt; return as `post`. For who has pauses of their own.
+        """Send `body` to `path` in one attempt; return as `post`. For callers with their own retries.
 
         Raises:
-            NotTakenError: It may be taken later.
+            NotTakenError: It may be accepted later.
             DeliveryError: It was refused, or not understood.
         """
         answer = self._attempt(path, self._begin(body))
@@ -164,7 +160,7 @@ class Delivery:
         return answer.body
 
     def offer(self, method: str, path: str, body: Any) -> bool:
-        """Send once what the backend may do without; return whether it was taken. A refusal means nothing."""
+        """Send optional data once; return whether it was accepted. A refusal is ignored."""
         client = self._client_now()
         try:
             content = json.dumps(body).encode("ascii")
@@ -179,13 +175,13 @@ class Delivery:
         return self._client
 
     def _begin(self, body: Any) -> bytes:
-        """Return what is to be sent, unless it would be refused.
+        """Serialise the body.
 
         Raises:
-            DeliveryError: It would be.
+            DeliveryError: The backend refused a moment ago.
         """
         if self._process != os.getpid():
-            self._fresh()  # sockets and locks are the parent's
+            self._fresh()  # sockets and locks belong to the parent
         if self._refused is not None:
             until, message = self._refused
             if time.monotonic() < until:
@@ -195,7 +191,7 @@ class Delivery:
         return json.dumps(body, allow_nan=False).encode("ascii")
 
     def close(self) -> None:
-        """Give up pauses that are under way and release the connections."""
+        """End current pauses and release the connections."""
         self._closing.set()
         client, self._client = self._client, None
         if client is not None and self._process == os.getpid():
@@ -231,13 +227,13 @@ class Delivery:
 
 
 class _Answer(NamedTuple):
-    """What came of one attempt."""
+    """The result of one attempt."""
 
     body: Any = None
     """The JSON of a success."""
     problem: str | None = None
-    """What went wrong and may pass; None: nothing."""
+    """A temporary failure; None: none."""
     pause_s: float | None = None
     """The pause the server asked for."""
     limited: bool = False
-    """Whether it asked because we are too fast, not because it is in trouble."""
+    """Whether it asked because of a rate limit."""

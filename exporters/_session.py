@@ -1,7 +1,7 @@
-"""`refuse_redirects`: what the SDK's exporters post goes to the address that was named, or was not taken.
+"""`refuse_redirects`: keep the SDK's exporters from following redirects.
 
-Depending on its version the SDK follows a redirect, with headers and texts, to whatever host it names, or
-counts it as a success although no one took anything.
+Depending on its version the SDK follows a redirect, with headers and texts, to any host, or counts it as a
+success although nothing was accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROVIDER = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
 
 
 def own_session() -> requests.Session | None:
-    """Return a session that refuses redirects; None where the environment names a provider of sessions."""
+    """Return a session that refuses redirects; None if the environment names a provider of sessions."""
     import requests  # noqa: PLC0415 -- 6 MB, for those who post
 
     if any(name.startswith(_PROVIDER) and os.environ[name] for name in os.environ):
@@ -28,7 +28,7 @@ def own_session() -> requests.Session | None:
 
 
 def refuse_redirects(session: requests.Session) -> requests.Session:
-    """Have a session answer 421 where it was pointed elsewhere: neither taken, nor to be tried again."""
+    """Turn redirects of a session into status 421: neither accepted nor retried."""
     session.hooks["response"].append(_refuse)
     return session
 

@@ -1,13 +1,12 @@
-"""Which span a score belongs to, and where sinks that attach scores by span id look it up.
+"""Find the span that a score belongs to, for exporters that attach scores by span id.
 
 Retrieval scores belong to the retrieval span when the request has exactly one, and to the request's
 own span when it has several or none, as they describe all contexts together. Answer scores always
 belong to the request's span. `SpanDirectory` remembers the spans of recent requests; it is bounded
 and never blocks longer than its time limit.
 
-A sink sees a run at about the same time as the exporter that writes its spans, on
-another thread, so it asks that exporter and waits a little.  Spans that others recorded
-are known from the run itself.
+An exporter sees a run at about the same time as the one that writes its spans, on another thread, so it asks
+that exporter and waits a little. Spans of other instrumentations are known from the run itself.
 """
 
 from __future__ import annotations
@@ -41,38 +40,36 @@ __all__ = [
 
 T = TypeVar("T")
 PATIENCE_S = 5.0
-"""Seconds to wait for the spans of a run, as long as that has been worth it."""
+"""Seconds to wait for the spans of a run, while earlier waits were successful."""
 LITTLE_PATIENCE_S = 0.05
-"""Seconds to wait once it was not, so that a wrong wiring does not fill the queue."""
+"""Seconds to wait after a failed wait, so that a wrong set-up does not fill the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetedAnnotation:
-    """Something said about a request, and the span it belongs to."""
+    """An annotation and its span."""
 
-    said: Annotation
-    """What is said."""
+    annotation: Annotation
+    """The annotation."""
     span: SpanContext
     """A sampled span: one that reaches the backend."""
     document: int | None = None
-    """The place of the document among those of the span, from 0; None: it is about the span."""
+    """Index of its document on the span, from 0; None: about the whole span."""
     around: SpanContext | None = None
-    """The application's span around the request, if there is one besides `span` that is sampled and of
-    this process."""
+    """The application's span around the request, if sampled, in this process, and not `span`."""
     beside_verdict: bool = False
     """Whether the request has a verdict as well."""
 
 
 class Placement:
-    """Which score goes where.
+    """Assigns annotations to spans.
 
     Args:
         sink: The sink's name in messages.
-        spans: Who writes the spans; None: only spans recorded by others are known.
-        scores: Names of the scores to send; None: the verdict and what people are to see, as
-            `_annotations` chooses.
-        include_explanations: Whether explanations, which quote contexts, may leave.
-        documents: Whether the backend takes what is said about single documents.
+        spans: The exporter that writes the spans; None: only spans of other instrumentations are known.
+        scores: Names of the scores to send; None: the verdict and the default scores of `_annotations`.
+        include_explanations: Whether to export explanations, which quote contexts.
+        documents: Whether the backend accepts annotations of single documents.
 
     Raises:
         ConfigurationError: `scores` is a string.
@@ -97,13 +94,13 @@ class Placement:
         self._patience_s = PATIENCE_S
 
     def delivers(self) -> bool:
-        """Return whether the spans that scores are to be attached to are written at all."""
+        """Return whether the spans to attach scores to are written at all."""
         return delivers(self._spans)
 
     def place(
         self, batch: Sequence[ScoredRun]
     ) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
-        """Return what has a span, run by run, and the error to raise for runs without one."""
+        """Return annotations with spans by run, and the error to raise for runs without a span."""
         placed: list[list[TargetedAnnotation]] = []
         unknown = 0
         for scored in batch:
@@ -130,18 +127,18 @@ class Placement:
 
     def _of(self, scored: ScoredRun, spans: JudgedSpans) -> Iterator[TargetedAnnotation]:
         judged = scored.verdict is not None
-        for said in request_annotations(scored, self._chosen, texts=self._texts):
-            target: ScoreTarget = "answer" if said.target == "request" else said.target
+        for annotation in request_annotations(scored, self._chosen, texts=self._texts):
+            target: ScoreTarget = "answer" if annotation.target == "request" else annotation.target
             span = spans.carrier(target)
             # An unsampled span never reaches the backend: its scores would wait there forever.
             if span is not None and span.trace_flags.sampled:
                 around = _around(scored.run, span)
-                yield TargetedAnnotation(said, span, around=around, beside_verdict=judged)
+                yield TargetedAnnotation(annotation, span, around=around, beside_verdict=judged)
         if self._documents:
             places = _document_places(scored.run, spans)
-            for said in chunk_annotations(scored, self._chosen, texts=self._texts):
-                for span, document in places.get(said.chunk, ()):
-                    yield TargetedAnnotation(said, span, document)
+            for annotation in chunk_annotations(scored, self._chosen, texts=self._texts):
+                for span, document in places.get(annotation.chunk, ()):
+                    yield TargetedAnnotation(annotation, span, document)
 
 
 def _around(run: RagRun, span: SpanContext) -> SpanContext | None:
@@ -154,10 +151,10 @@ def _around(run: RagRun, span: SpanContext) -> SpanContext | None:
 def _document_places(
     run: RagRun, spans: JudgedSpans
 ) -> Mapping[int | None, Sequence[tuple[SpanContext, int]]]:
-    """Return where each context of the sample stands among the documents of sampled retrieval spans.
+    """Return the document indices of each context of the sample on sampled retrieval spans.
 
-    The model may have seen other chunks than were retrieved, or in another order; a text that two
-    retrievals found stands in both.
+    The model may have seen other chunks than retrieved, or in another order; a text found by two retrievals
+    has two places.
     """
     found: dict[int | None, list[tuple[SpanContext, int]]] = {}
     chunks: dict[tuple[str, str | None], list[int]] = {}
@@ -179,23 +176,23 @@ MAX_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class JudgedSpans:
-    """The spans that a request's scores are about."""
+    """The spans that a request's scores belong to."""
 
     request: SpanContext | None
     """The request's own span (workflow, query), or the application's span around it."""
     retrieval: SpanContext | None = None
     """The request's only retrieval span; None when it has none, several, or none was recorded."""
     retrievals: tuple[SpanContext | None, ...] = ()
-    """The span of each of its retrievals, in their order; None: not recorded."""
+    """The span of each retrieval, in order; None: not recorded."""
 
     def carrier(self, target: ScoreTarget) -> SpanContext | None:
-        """Return the span that scores about `target` belong to, or None when there is none."""
+        """Return the span for scores about `target`, or None."""
         if target == "retrieval" and self.retrieval is not None:
             return self.retrieval
         return self.request or self.retrieval
 
     def by_target(self, make: Callable[[SpanContext | None], T]) -> dict[ScoreTarget, T]:
-        """Return what is made of the span that the scores belong to, by what they are about."""
+        """Call `make` on the span of each target; return the results by target."""
         answer = self.carrier("answer")
         made = make(answer)
         alike = self.retrieval is None or self.retrieval is answer
@@ -203,18 +200,18 @@ class JudgedSpans:
 
 
 class SpansAddress(NamedTuple):
-    """Where a backend takes spans over OTLP's HTTP."""
+    """A backend's address for spans over OTLP/HTTP."""
 
     url: str
     """The whole address."""
     headers: Mapping[str, str]
     """With its keys."""
     resource: Mapping[str, str]
-    """Attributes by which it sorts what comes, such as its project."""
+    """Resource attributes for the backend, such as its project."""
 
 
 class KnowsSpans(Protocol):
-    """Where a sink asks for the spans of a request; `OpenTelemetryExporter` is one."""
+    """Returns the spans of a request; `OpenTelemetryExporter` implements it."""
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
         """Return the spans of `run`, waiting at most `timeout_s` seconds; None: unknown."""
@@ -222,12 +219,12 @@ class KnowsSpans(Protocol):
 
 
 def delivers(spans: KnowsSpans | None) -> bool:
-    """Return whether who writes spans has somewhere to write to."""
+    """Return whether the exporter of spans has a destination."""
     return not isinstance(spans, MayLackDestination) or spans.delivers()
 
 
 def recorded_spans(run: RagRun) -> JudgedSpans:
-    """Return the spans that other instrumentations recorded for `run`, as far as known."""
+    """Return the known spans of other instrumentations for `run`."""
     each = tuple([_valid(retrieval.target) for retrieval in run.retrievals])
     return JudgedSpans(_valid(run.target), each[0] if len(each) == 1 else None, each)
 
@@ -240,7 +237,7 @@ class SpanDirectory:
     """The spans of the most recent requests, by run id. Thread-safe and bounded.
 
     Args:
-        max_runs: How many requests are remembered; the oldest is forgotten first.
+        max_runs: Most remembered requests; the oldest is dropped first.
     """
 
     def __init__(self, max_runs: int = MAX_REMEMBERED) -> None:
@@ -253,7 +250,7 @@ class SpanDirectory:
         return len(self._runs)
 
     def remember(self, run_id: str, spans: JudgedSpans) -> None:
-        """Note the spans of a request."""
+        """Store the spans of a request."""
         with self._lock:
             self._runs.put(run_id, spans)
             if self._waiting:

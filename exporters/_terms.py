@@ -1,4 +1,4 @@
-"""What a telemetry name and an instrument are, for `ragmeter.exporters.semconv`, which spells them all."""
+"""Types of telemetry names and instruments, for `ragmeter.exporters.semconv`."""
 
 from __future__ import annotations
 

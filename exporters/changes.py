@@ -1,7 +1,7 @@
-"""What exporters learn of changes of quality: `QualityChange`, as it happens, and the evidence at any time.
+"""The interface of exporters for changes of quality: `QualityChange` events, and current evidence.
 
-The watch over scores (`ragmeter.watch.watch`) calls; an exporter that has the methods of `ObservesChanges`
-publishes them.  Nothing here holds a text of a request.
+Called by the watch over scores (`ragmeter.watch.watch`); an exporter with the methods of `ObservesChanges`
+publishes them. Nothing here contains text of a request.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
 
 
 class NotTakenError(Exception):
-    """A change was not taken, and may be later.
+    """A change was not accepted, but may be later.
 
     Args:
-        message: Why, without anything secret.
+        message: Why, without secrets.
         pause_s: Seconds that were requested; None: unspecified.
     """
 
@@ -58,15 +58,15 @@ class MeanWithInterval(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSince:
-    """What requests have since a change, and had not before: perhaps its cause."""
+    """A value that is new since a change: perhaps its cause."""
 
     name: str
-    """What of: ``service.version``, ``index_version``, ``judge``, ``definition of faithfulness``, ..."""
+    """Its name: ``service.version``, ``index_version``, ``judge``, ``definition of faithfulness``, ..."""
     value: str
     at: float
-    """When it was first seen: the beginning of the five minutes, or of the hour, long ago; Unix seconds."""
+    """First seen, Unix seconds: start of the five minutes, or of the hour if long ago."""
     requests: int
-    """How many have it."""
+    """Number of requests with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class QualityChange:
     since: float
     """Estimated start, Unix seconds."""
     at: float
-    """When it was noticed, Unix seconds."""
+    """Time of detection, Unix seconds."""
     before: MeanWithInterval
     now: MeanWithInterval
     evidence: float
@@ -91,34 +91,34 @@ class QualityChange:
     """Empty: this process."""
     note: str = ""
     new: tuple[NewSince, ...] = ()
-    """What is new since then, the commonest first; empty: nothing, or it is not known here."""
+    """New values since then, most frequent first; empty: none, or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEvidence:
-    """How much speaks for a change of one score."""
+    """Evidence for a change of one score."""
 
     score: str
     """Name of the score."""
     workflow: str
-    """Name of the workflow; empty: it has none, or all are meant."""
+    """Name of the workflow; empty: none, or all."""
     segment: str = ""
-    """Which part of its requests; empty: all of them."""
+    """Segment of its requests; empty: all."""
     kind: str = "fell"
-    """What kind of change it is or would be."""
+    """Kind of the change."""
     resource: Mapping[str, str] = field(default_factory=dict)
-    """The service that it is about, where that is another process."""
+    """The resource of its service, if that is another process."""
     evidence: float
-    """1 is what an alarm takes: above 1 while a change is on, below it else."""
+    """An alarm needs 1: above 1 during a change, else below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeDrift:
-    """How much otherwise the judge of one score judges by now; on the score's range scaled to 0 … 1."""
+    """Drift of the judge of one score, on the score's range scaled to 0 … 1."""
 
     score: str
     mean: float
-    """New verdicts less old ones, the mean over the same requests; below 0: it has become harsher."""
+    """Mean of new less old verdicts on the same requests; below 0: the judge became harsher."""
     lower: float
     """Lower end of its 95 % interval."""
     upper: float
@@ -127,34 +127,34 @@ class JudgeDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieverDifference:
-    """How another retriever does on the same live questions."""
+    """Comparison of another retriever on the same live questions."""
 
     name: str
-    """The other retriever's."""
+    """Name of the other retriever."""
     score: str
     mean: float
-    """Its score less that of the one in use, the mean over the same requests."""
+    """Mean of its score less that of the retriever in use, over the same requests."""
     lower: float
-    """Lower end of its 95 % interval, which holds at every look."""
+    """Lower end of its 95 % interval, valid at every look."""
     upper: float
     """Upper end."""
 
 
 @runtime_checkable
 class ObservesShadows(Protocol):
-    """An exporter that also publishes how other retrievers do."""
+    """An exporter that also publishes comparisons of other retrievers."""
 
     def observe_shadow(self, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
-        """Remember `differences`; call it whenever it is wanted. Each shadow comes once."""
+        """Store `differences`, to be called when needed. Called once per shadow."""
         ...
 
 
 @runtime_checkable
 class ObservesDrift(Protocol):
-    """An exporter that also publishes whether judges judge as they did."""
+    """An exporter that also publishes judge drift."""
 
     def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
-        """Remember `drifts`; call it whenever it is wanted."""
+        """Store `drifts`, to be called when needed."""
         ...
 
 
@@ -163,15 +163,15 @@ class ObservesChanges(Protocol):
     """An exporter that also publishes changes of quality."""
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Remember `evidence`; call it whenever it is wanted."""
+        """Store `evidence`, to be called when needed."""
         ...
 
     def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
-        """Tell of a change. Called on a thread of the meter's; must not block for long.
+        """Publish a change. Called on a thread of the meter; must not block for long.
 
         Args:
-            change: What changed.
+            change: The change.
             sentence: The same in one sentence.
-            resource: The service that it is about, where that is another process.
+            resource: The resource of its service, if that is another process.
         """
         ...

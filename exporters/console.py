@@ -1,11 +1,9 @@
 """`ConsoleExporter`: one readable line per request, for the first look and for development.
 
-The verdict, the scores that decided it, and why, on standard error: standard output belongs to what the
-program prints.  No backend, no SDK.  Texts are left out unless asked for, and what is written
-cannot move a terminal's cursor or begin a line of its own.
-
-It writes to the file descriptor, past Python's buffers: a broken pipe would leave something in these that
-changes the exit status, and lines of several processes stay whole.
+The verdict, the scores that decided it, and why, on standard error: standard output belongs to the program.
+No backend, no SDK. Texts are included only on request, and output cannot move a terminal's cursor or start a
+new line. It bypasses Python's buffers, in which a broken pipe would leave data that changes the exit status,
+and keeps lines of several processes whole.
 """
 
 from __future__ import annotations
@@ -33,21 +31,21 @@ from .protocol import RagRun, ScoredRun, UnbufferedExporter, WriteCount
 __all__ = ["ConsoleExporter"]
 
 MAX_SCORES = 4
-"""Scores on a line, at most: those that decided the verdict."""
+"""Most scores on a line: those that decided the verdict."""
 MAX_LATE_SCORES = 8
-"""Scores on the line that says what came later."""
+"""Most scores on a line of late scores."""
 MAX_NAME_CHARS = 40
-"""Characters of a workflow's name; the rest is cut."""
+"""Most characters of a workflow's name; the rest is cut."""
 MAX_QUESTION_CHARS = 80
-"""Characters of a question."""
+"""Most characters of a question."""
 ID_CHARS = 8
-"""Digits of a run id that are shown; a trace id is shown whole, as backends look for it."""
+"""Digits of a run id to show; a trace id is shown whole, for searching in backends."""
 NARROWEST = 20
-"""Columns below which a terminal's word is not taken."""
+"""Least plausible width of a terminal, in columns."""
 SPANS_WAIT_S = 1.0
-"""Seconds that a line waits for the spans of its request, which are written beside it."""
+"""Seconds that a line waits for the spans of its request, written by another exporter."""
 GAP = "  "
-"""Between the parts of a line, and before what did not fit into a terminal's first row."""
+"""Separator of a line's parts, and indentation of further rows."""
 
 _COLOURS = {"bad": "31", "suspect": "33", "good": "32"}
 _COLUMN = max(map(len, _COLOURS))
@@ -61,19 +59,19 @@ class ConsoleExporter(UnbufferedExporter):
     changed. Broken into rows and in colour on a terminal only; one line of plain text anywhere else.
 
     Args:
-        stream: Where to write. None: standard error, as it is at the time of writing.
+        stream: Where to write. None: the current standard error.
         color: Whether the verdict is coloured. None: on a terminal, unless ``NO_COLOR`` is set or
             ``TERM`` is ``dumb``.
-        capture_content: Whether to write the question, too. None: what
-            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, which by default is no.
-        spans: The `OpenTelemetryExporter` that writes the request's spans; None: only traces that others
-            began are known.
-        trace_url: Where a trace is shown, with ``{trace_id}`` in it: the link that stands at the end of a
-            line instead of the trace's id.
+        capture_content: Whether to write the question, too. None: by
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``, off by default.
+        spans: The `OpenTelemetryExporter` that writes the request's spans; None: only traces of other
+            instrumentations are known.
+        trace_url: URL of a trace with ``{trace_id}`` in it: the link at the end of a line instead of the
+            trace id.
 
     Raises:
-        ConfigurationError: `stream` is nothing that can be written to, an argument is no boolean, or
-            `trace_url` has no place for the id.
+        ConfigurationError: `stream` is not writable, an argument is not a boolean, or `trace_url` has no
+            place for the id.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class ConsoleExporter(UnbufferedExporter):
         spans: KnowsSpans | None = None,
         trace_url: str | None = None,
     ) -> None:
-        # The one place that reads the variable; it is the OpenTelemetry exporter's.
+        # The OpenTelemetry exporter's class is the only reader of the variable.
         from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when a meter is made
 
         if stream is not None and not callable(getattr(stream, "write", None)):
@@ -139,23 +137,23 @@ class ConsoleExporter(UnbufferedExporter):
                     written.add()
 
     def _where(self, run: RagRun) -> str:
-        """Return where a person finds the request: its trace, or its id."""
+        """Return the link or id of the request's trace, or its run id."""
         known = None
         if self._spans is not None and delivers(self._spans):
             known = self._spans.judged_spans(run, self._wait_s)
             self._wait_s = (
                 SPANS_WAIT_S if known else 0.0
-            )  # one that writes nothing holds up no line
+            )  # do not wait for an exporter that writes nothing
         found = known or recorded_spans(run)
         span = found.request or found.retrieval or run.parent
         if span is not None and span.is_valid:
             return self._trace.replace("{trace_id}", f"{span.trace_id:032x}")
-        # Run ids often begin with the time: those of one minute would look alike.
+        # Run ids often begin with the time, so show their end.
         return f"run {one_line(run.run_id, 1000)[-ID_CHARS:]}"
 
 
 def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
-    """Yield the parts of a request's line; a part is broken where it has spaces."""
+    """Yield the parts of a request's line; a part may be broken at spaces."""
     run, verdict = scored.run, scored.verdict
     yield _clock(run.ended_ns)
     word = "later" if scored.late else "unknown" if verdict is None else verdict.word
@@ -184,7 +182,7 @@ def _decisive(scored: ScoredRun) -> Iterator[str]:
 def _late_scores(scored: ScoredRun) -> Iterator[str]:
     """Yield the scores of a late result."""
     known = [score for score in scored.scores.values() if score.value is not None]
-    # What can be told best first: judgements before counts.
+    # Judgements before counts.
     shown = {score.name for score in shown_scores(known)}
     known.sort(key=lambda score: score.name not in shown and score.method != "human")
     yield from map(_score, known[:MAX_LATE_SCORES])
@@ -201,7 +199,7 @@ def _score(score: Score) -> str:
 
 
 def _why(scored: ScoredRun) -> Iterator[str]:
-    """Yield the reasons of the verdict, or why there is none, and what could not be measured."""
+    """Yield the reasons of the verdict, or why there is none, and failed scores."""
     run, verdict = scored.run, scored.verdict
     if verdict is not None:
         if scored.late:
@@ -219,10 +217,10 @@ def _why(scored: ScoredRun) -> Iterator[str]:
     for score in scored.scores.values():
         if score.status in _FAILED:
             kind = f" ({one_line(score.error_type, MAX_NAME_CHARS)})" if score.error_type else ""
-            said = f"{score.status}{kind}"
-            failed[said] = failed.get(said, 0) + 1
-    for said, count in failed.items():
-        yield f"{count} score{'s' if count > 1 else ''} {said}"
+            failure = f"{score.status}{kind}"
+            failed[failure] = failed.get(failure, 0) + 1
+    for failure, count in failed.items():
+        yield f"{count} score{'s' if count > 1 else ''} {failure}"
 
 
 def _clock(ns: int) -> str:
@@ -301,10 +299,10 @@ def _wants_color(*, terminal: bool) -> bool:
 
 
 def _columns(stream: TextIO) -> int | None:
-    """Return the width of the terminal, as the user or the terminal says; None: not known."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said) >= NARROWEST:
-        return int(said)
+    """Return the width set by the user or reported by the terminal; None: unknown."""
+    columns_set = os.environ.get("COLUMNS", "")
+    if columns_set.isdecimal() and int(columns_set) >= NARROWEST:
+        return int(columns_set)
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (AttributeError, OSError, ValueError):
@@ -317,8 +315,7 @@ def _write(stream: TextIO, rows: Sequence[str]) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     data = text.encode(encoding, "backslashreplace")
     if type(stream) is io.TextIOWrapper and isinstance(stream.buffer, io.BufferedWriter):
-        # Past the buffers: what a broken pipe leaves in them would change the exit status of the
-        # process, and lines of several processes would mix.
+        # Bypasses the buffers: see above.
         stream.flush()
         file = stream.fileno()
         while data:
@@ -331,10 +328,10 @@ def _write(stream: TextIO, rows: Sequence[str]) -> None:
 
 
 def _empty_standard_error() -> None:
-    """At the end of the process, take out of the buffers of standard error what can be said to no one.
+    """Empty the unwritable buffers of standard error at the end of the process.
 
-    That lines could not be written is logged, and without a handler `logging` writes to standard error, too.
-    What is left in its buffers has Python end with status 120, which the application did not ask for.
+    The failure is logged, and without a handler `logging` writes to standard error, too. Data left in its
+    buffers would make Python exit with status 120.
     """
     stream = sys.stderr
     if type(stream) is not io.TextIOWrapper:

@@ -1,8 +1,7 @@
 """`JsonlExporter`: one JSON object per scored run, appended to a file.
 
-For pipelines, notebooks and machines without a collector.  Texts are left out unless
-asked for.  A line is written whole or not at all; what goes wrong is raised, for the
-meter to count.
+For pipelines, notebooks and machines without a collector. Texts are included only on request. A line is
+written whole or not at all; errors are raised, for the meter to count.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ class JsonlExporter:
     Args:
         path: The file; its folder must exist.
         include_content: Whether to write question, queries, contexts, answer, reference,
-            explanations and evidence texts. None: what
-            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, which by default is no.
+            explanations and evidence texts. None: by ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``,
+            off by default.
 
     Raises:
         ConfigurationError: The file cannot be opened for appending.
     """
 
     def __init__(self, path: str | os.PathLike[str], include_content: bool | None = None) -> None:
-        # The one place that reads the variable; it is the OpenTelemetry exporter's.
+        # The OpenTelemetry exporter's class is the only reader of the variable.
         from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when an exporter is made
 
         policy = ContentPolicy.resolve(include_content)
@@ -57,10 +56,10 @@ class JsonlExporter:
             ) from error
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Append one line per run. A run that has no JSON loses itself; the others of the batch are written.
+        """Append one line per run. A run that cannot be serialised is lost; the others are written.
 
         Raises:
-            TryLaterError: The disk is full, or the file cannot be written to; a torn line was taken back.
+            TryLaterError: The disk is full, or the file is not writable; a partial line was removed.
         """
         with WriteCount(batch) as written:
             lines: list[tuple[ScoredRun, bytes]] = []
@@ -80,14 +79,14 @@ class JsonlExporter:
                 raise TryLaterError(f"{self._path}: {loggable(error)}", left) from error
 
     def flush(self, timeout_s: float) -> bool:
-        """Ask the system to put what was written on the disk."""
+        """Flush written lines to the disk."""
         del timeout_s
         if not self._closed:
             file = open_to_append(self._path)
             try:
                 os.fsync(file)
             except OSError as error:
-                # A pipe, a terminal or the null device has no disk to be put on.
+                # A pipe, a terminal or the null device cannot be synced.
                 if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                     raise
             finally:
@@ -95,7 +94,7 @@ class JsonlExporter:
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Write nothing any more; nothing is held open between exports."""
+        """Refuse further exports; no file is open between exports."""
         del timeout_s
         self._closed = True
 

@@ -26,9 +26,9 @@ from .protocol import ScoredRun, UnbufferedExporter
 __all__ = ["LangfuseScores"]
 
 PER_REQUEST = 500
-"""Scores sent in one request, at most."""
+"""Most scores in one request."""
 BYTES_PER_REQUEST = 1_000_000
-"""Bytes of them, at most; Langfuse refuses 3.5 MB."""
+"""Most bytes in one request; Langfuse refuses 3.5 MB."""
 
 
 class LangfuseScores(UnbufferedExporter):
@@ -39,8 +39,8 @@ class LangfuseScores(UnbufferedExporter):
 
     Sending the same score twice leaves one: its id is a function of span, name and definition.
     Scores without a value or label, and scores of spans that were not sampled, are not sent.
-    Up to 500 scores go in one call. When Langfuse limits the rate, the pause it asks for is kept and
-    what comes meanwhile waits in the meter's queue of this exporter, bounded like all of them.
+    Up to 500 scores go in one call. Pauses of Langfuse's rate limit are respected; meanwhile, results wait in
+    this exporter's bounded queue.
 
     Args:
         host: Langfuse's address, e.g. ``https://cloud.langfuse.com``.
@@ -48,12 +48,12 @@ class LangfuseScores(UnbufferedExporter):
         secret_key: The project's secret key.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded get scores.
-        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all
-            scores but those that judge nothing (counts, and where neither way is better) and those of
-            the retrieval's health (``empty_retrieval``, ...) that are as usual.
+        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all scores
+            except those that judge nothing (counts, and scores without a better direction) and normal health
+            measurements of the retrieval (``empty_retrieval``, ...).
         environment: Langfuse's environment of the scores; None: its default.
-        include_explanations: Whether to send explanations, which quote contexts, as comments. Otherwise
-            the comment says by ids, counts and numbers what a score saw.
+        include_explanations: Whether to send explanations, which quote contexts, as comments. Otherwise the
+            comment has ids, counts and numbers.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one call, pauses for its rate limit not counted.
 
@@ -111,7 +111,7 @@ class LangfuseScores(UnbufferedExporter):
             spans: As above.
 
         Raises:
-            ConfigurationError: A key is not set, or the address is none; names the variables.
+            ConfigurationError: A key is not set, or the address is invalid; names the variables.
             MissingDependencyError: httpx is not installed.
         """
         keys = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
@@ -133,7 +133,7 @@ class LangfuseScores(UnbufferedExporter):
             raise ConfigurationError(f"{variable}: {error}") from error
 
     def spans_address(self) -> SpansAddress:
-        """Return where Langfuse takes spans."""
+        """Return Langfuse's address for spans."""
         environment = {"langfuse.environment": self._environment} if self._environment else {}
         url = f"{self._host}/api/public/otel/v1/traces"
         return SpansAddress(url, self._authorization, environment)
@@ -145,7 +145,7 @@ class LangfuseScores(UnbufferedExporter):
         """Write the scores of `batch`.
 
         Raises:
-            DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
+            DeliveryError: Some scores could not be sent; a `PartlyDeliveredError` if some runs were accepted.
         """
         refusals: list[str] = []
         with DeliveryCount(batch) as delivered:
@@ -163,12 +163,12 @@ class LangfuseScores(UnbufferedExporter):
                 raise unknown
 
     def _send(self, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Send a batch; return why Langfuse refused some of its events, by their ids."""
+        """Send a batch; return the reasons of refused events by id."""
         if not events:
             return {}
         answer = self._delivery.post("/api/public/ingestion", {"batch": events})
         errors = answer.get("errors") if isinstance(answer, dict) else None
-        # Only the status: the message may quote what was sent.
+        # Only the status: the message may quote content.
         return {
             str(error.get("id")): f"status {error.get('status')}"
             for error in errors or ()
@@ -180,42 +180,41 @@ class LangfuseScores(UnbufferedExporter):
         return self._placement.delivers()
 
     def shutdown(self, timeout_s: float) -> None:
-        """Give up what is being retried and close the connections."""
+        """Stop retries and close the connections."""
         del timeout_s
         self._delivery.close()
 
     def _event(self, placed: TargetedAnnotation) -> dict[str, Any]:
         body = self._body(placed)
-        # Langfuse forgets an event whose id it has seen: the same score again is one, another value
-        # of the same score is not.
-        said = json.dumps(body, sort_keys=True, default=str).encode()
+        # Langfuse ignores an event whose id it has seen: the same score again, but not another value of it.
+        content = json.dumps(body, sort_keys=True, default=str).encode()
         return {
-            "id": blake2b(said, digest_size=16).hexdigest(),
+            "id": blake2b(content, digest_size=16).hexdigest(),
             "type": "score-create",
             "timestamp": datetime.now(timezone.utc).isoformat(),
             "body": body,
         }
 
     def _body(self, placed: TargetedAnnotation) -> dict[str, Any]:
-        said = placed.said
+        annotation = placed.annotation
         trace_id, span_id = f"{placed.span.trace_id:032x}", f"{placed.span.span_id:016x}"
-        key = f"{trace_id}\n{span_id}\n{said.name}\n{said.identifier}"
-        metadata = dict(said.metadata)
-        if said.value is not None and said.label is not None:
-            metadata["label"] = said.label  # a numeric score has no place of its own for it
+        key = f"{trace_id}\n{span_id}\n{annotation.name}\n{annotation.identifier}"
+        metadata = dict(annotation.metadata)
+        if annotation.value is not None and annotation.label is not None:
+            metadata["label"] = annotation.label  # a numeric score has no label field
         body: dict[str, Any] = {
             "id": blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest(),
             "traceId": trace_id,
-            "name": said.name,
-            "value": said.label if said.value is None else said.value,
-            "dataType": "CATEGORICAL" if said.value is None else "NUMERIC",
+            "name": annotation.name,
+            "value": annotation.label if annotation.value is None else annotation.value,
+            "dataType": "CATEGORICAL" if annotation.value is None else "NUMERIC",
             "metadata": metadata,
         }
         # On the trace itself the verdict is a column of the list of traces.
-        if said.target != "request":
+        if annotation.target != "request":
             body["observationId"] = span_id
-        if said.explanation is not None:
-            body["comment"] = said.explanation
+        if annotation.explanation is not None:
+            body["comment"] = annotation.explanation
         if self._environment is not None:
             body["environment"] = self._environment
         return body

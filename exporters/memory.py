@@ -1,4 +1,4 @@
-"""`InMemoryExporter`: keeps results in a list. The supported fake, ours and our users'."""
+"""`InMemoryExporter`: collect results in a list, for tests and notebooks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from .protocol import ScoredRun, UnbufferedExporter
 __all__ = ["InMemoryExporter", "Results"]
 
 MAX_ROWS = 20
-"""Results that a notebook shows of many."""
+"""Most results shown in a notebook."""
 
 
 class Results(list[ScoredRun]):
@@ -24,7 +24,7 @@ class Results(list[ScoredRun]):
     def to_pandas(self) -> Any:
         """Return a pandas frame, a row per result: question, verdict, codes, and each score.
 
-        Late scores are a row of their own, as they are a result of their own.
+        Late scores are a separate row, as they are a separate result.
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -51,12 +51,12 @@ class InMemoryExporter(UnbufferedExporter):
 
     @property
     def results(self) -> Results:
-        """What was exported so far, oldest first; each has ``.sample`` and ``.scores``."""
+        """The results so far, oldest first; each has ``.sample`` and ``.scores``."""
         with self._changed:
             return Results(self._results)
 
     def wait_for(self, count: int, timeout_s: float = 10.0) -> Results:
-        """Wait until at least `count` results are there, at most `timeout_s`; return what is there."""
+        """Wait until there are at least `count` results, for at most `timeout_s`; return the results."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._results) >= count, timeout_s)
             return Results(self._results)

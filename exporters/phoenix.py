@@ -119,8 +119,8 @@ class PhoenixAnnotations:
         variable, address = _address()
         headers = {}
         for pair in os.environ.get("PHOENIX_CLIENT_HEADERS", "").split(","):
-            name, said, value = pair.partition("=")
-            if said:
+            name, separator, value = pair.partition("=")
+            if separator:
                 headers[unquote(name).strip()] = unquote(value).strip()
         try:
             return cls(address, os.environ.get("PHOENIX_API_KEY"), spans=spans, headers=headers)
@@ -162,11 +162,11 @@ class PhoenixAnnotations:
                     together, runs = [], 0
             if unknown is not None:
                 raise unknown
-        self._judged |= any(one.said.target == "request" for run in placed for one in run)
+        self._judged |= any(one.annotation.target == "request" for run in placed for one in run)
         self._explain_verdicts()
 
     def _explain_verdicts(self) -> None:
-        """Tell Phoenix which of the verdict's words is better: it colours them by that."""
+        """Send Phoenix the order of the verdict's labels, by which it colours them."""
         if not (self._judged and self._tries):
             return
         self._tries -= 1
@@ -201,16 +201,20 @@ class PhoenixAnnotations:
     def _on_trace(self, placed: TargetedAnnotation) -> bool:
         if placed.document is not None:
             return False
-        return self._trace_annotations or placed.said.target == "request" or self._is_folded(placed)
+        return (
+            self._trace_annotations
+            or placed.annotation.target == "request"
+            or self._is_folded(placed)
+        )
 
     def _is_folded(self, placed: TargetedAnnotation) -> bool:
-        return self._fold and placed.beside_verdict and placed.said.target == "answer"
+        return self._fold and placed.beside_verdict and placed.annotation.target == "answer"
 
     def _of_spans(self, placed: TargetedAnnotation) -> Iterator[dict[str, Any]]:
         if placed.document is not None or self._is_folded(placed):
             return
         yield _of_span(placed)
-        if placed.said.target == "request" and placed.around is not None:
+        if placed.annotation.target == "request" and placed.around is not None:
             # Where requests are listed, the root span stands for them; it may be around several.
             span_id = f"{placed.around.span_id:016x}"
             yield {**_of_span(placed), "span_id": span_id, "identifier": _unique(placed)}
@@ -226,7 +230,7 @@ class PhoenixAnnotations:
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Give up what is being retried and close the connections."""
+        """Stop retries and close the connections."""
         del timeout_s
         self._delivery.close()
 
@@ -251,7 +255,7 @@ def _address() -> tuple[str, str]:
     host = os.environ.get("PHOENIX_HOST") or "localhost"
     if "://" in host:
         return "PHOENIX_HOST", host
-    everywhere = host == "0.0.0.0"  # noqa: S104 -- what the server was told to listen on
+    everywhere = host == "0.0.0.0"  # noqa: S104 -- the server's listening address
     return "PHOENIX_HOST", f"http://{'127.0.0.1' if everywhere else host}:{_port()}"
 
 
@@ -263,10 +267,10 @@ def _project_of(spans: KnowsSpans | None) -> str:
     """Return the project that spans go to: that of their provider, as Phoenix reads it."""
     provider = attribute_of(spans, "tracer_provider", trace.get_tracer_provider)()
     attributes = attribute_of(attribute_of(provider, "resource"), "attributes")
-    said = (
+    project = (
         attributes.get(semconv.OPENINFERENCE_PROJECT) if isinstance(attributes, Mapping) else None
     )
-    return str(said or _project() or "default")
+    return str(project or _project() or "default")
 
 
 def _port() -> str:
@@ -280,7 +284,7 @@ def _of_trace(placed: TargetedAnnotation) -> dict[str, Any]:
 
 def _unique(placed: TargetedAnnotation) -> str:
     # A trace may hold several requests, of which each has a verdict.
-    return f"{placed.said.identifier}@{placed.span.span_id:016x}"
+    return f"{placed.annotation.identifier}@{placed.span.span_id:016x}"
 
 
 def _of_span(placed: TargetedAnnotation) -> dict[str, Any]:
@@ -291,17 +295,17 @@ def _of_span(placed: TargetedAnnotation) -> dict[str, Any]:
 
 
 def _annotation(placed: TargetedAnnotation) -> dict[str, Any]:
-    said = placed.said
+    annotation = placed.annotation
     # Phoenix sorts by scores alone.
-    verdict = _WORTH.get(said.label or "") if said.target == "request" else None
-    score = verdict if said.value is None else said.value
-    result = {"score": score, "label": said.label, "explanation": said.explanation}
+    verdict = _WORTH.get(annotation.label or "") if annotation.target == "request" else None
+    score = verdict if annotation.value is None else annotation.value
+    result = {"score": score, "label": annotation.label, "explanation": annotation.explanation}
     return {
         # Phoenix keeps this one name for people's notes.
-        "name": f"{semconv.OWN}_{_RESERVED}" if said.name == _RESERVED else said.name,
-        "annotator_kind": said.kind,
+        "name": f"{semconv.OWN}_{_RESERVED}" if annotation.name == _RESERVED else annotation.name,
+        "annotator_kind": annotation.kind,
         # Phoenix refuses annotations of documents that have one.
-        "identifier": said.identifier if placed.document is None else "",
+        "identifier": annotation.identifier if placed.document is None else "",
         "result": {key: value for key, value in result.items() if value is not None},
-        "metadata": dict(said.metadata),
+        "metadata": dict(annotation.metadata),
     }

@@ -61,7 +61,7 @@ class Exporter(Protocol):
         ...
 
     def flush(self, timeout_s: float) -> bool:
-        """Push out what is buffered within `timeout_s` seconds; return whether all of it went."""
+        """Flush buffered results within `timeout_s` seconds; return whether all were sent."""
         ...
 
     def shutdown(self, timeout_s: float) -> None:
@@ -172,7 +172,7 @@ class MeterStats:
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
     ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``interrupted``, ``no_provider``, and
-    why spans of others did not tell enough (``content_off``, ``redacted``, ``truncated``, ...); in a worker of
+    why spans of others were not sufficient (``content_off``, ``redacted``, ``truncated``, ...); in a worker of
     the fleet ``unreadable``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
     """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
@@ -319,7 +319,7 @@ class ObservesJudge(Protocol):
 
 
 class Suspects(NamedTuple):
-    """Who may have retrieved in a request of which no retrieval was seen; "" for one without a name."""
+    """Possible retrievers of a request without a seen retrieval; "" for one without a name."""
 
     line: str
     """What mends it, with ``{}`` for the arguments to add."""
@@ -423,7 +423,7 @@ class RagRun:
     conversation_id: str | None = None
     """Session, thread or conversation id."""
     response_id: str | None = None
-    """What the model's provider calls the completion that answered; None: not told, or several did."""
+    """What the model's provider calls the completion that answered; None: unknown, or several did."""
     user_id: str | None = None
     """The user's id, as the application gives it. On spans only, never on metrics."""
     tags: tuple[str, ...] = ()
@@ -517,11 +517,11 @@ class ScoredRun:
     """What all scores of the request that are known by now say together. None: nothing that could be
     judged by was measured; in a ``late`` result also: as it was before."""
     segments: Mapping[str, str] = field(default_factory=dict)
-    """The parts that it belongs to of those that the application tells apart, by name."""
+    """Its segments, among those the application distinguishes, by name."""
     judge: JudgeIdentity | None = None
     """Who gave the verdicts; None: there is no judge, or it is unknown."""
     alarms: bool = False
-    """Whether its meter tells of changes of quality itself."""
+    """Whether its meter notifies of changes of quality itself."""
     revision: str = ""
     """Distinguishes the revisions of a request that late references and feedback cause; empty for
     its first scores."""

@@ -495,13 +495,13 @@ QUALITY_BUDGET: Final = _instrument(
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
 
-_TOLD_BY_SERVER = (
+_SERVER_ATTRIBUTES = (
     SERVICE, GEN_AI_WORKFLOW_NAME, GEN_AI_EVALUATION_NAME, SEGMENT, SCORE_DIRECTION, JUDGE, SCORE_JUDGE_MODEL,
     EVALUATOR_VERSION,
 )  # fmt: skip
 QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
     name: _instrument(
-        f"ragmeter.quality.{name}", "observable_gauge", "{score}", *_TOLD_BY_SERVER,
+        f"ragmeter.quality.{name}", "observable_gauge", "{score}", *_SERVER_ATTRIBUTES,
         description=description,
     )
     for name, description in {

@@ -1,7 +1,7 @@
-"""`ChangeWebhook`: posts every change of quality as JSON to an address, such as that of a chat.
+"""`ChangeWebhook`: post every change of quality as JSON to a URL, such as a chat's webhook.
 
-The body has one sentence under ``text``, which is what Slack, Mattermost and their like show, and the
-change's own fields beside it.  It holds no text of a request.  Called by the meter on a thread of its own.
+The body has one sentence under ``text``, which Slack, Mattermost and similar chats show, and the change's
+fields. It has no text of a request. Called on the meter's notifier thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores as OpenTelemetry spans, events and metrics. `OpenTelemetryExporter` is the front door."""
+"""Export scores as OpenTelemetry spans, events and metrics: `OpenTelemetryExporter`."""
 
 from ._exporter import EventMode, OpenTelemetryExporter
 from ._spans import SpanMode

@@ -1,4 +1,4 @@
-"""What stands on a span, as groups in order of importance. Pure functions of a `ScoredRun`.
+"""The attributes of a span, as groups in order of importance. Pure functions of a `ScoredRun`.
 
 The span writer adds the groups one by one while the SDK's attribute limit leaves room,
 each group whole or not at all: half a document or half an evaluation misleads.  They are lists, not
@@ -273,7 +273,7 @@ def evaluation_groups(
         scored: The request.
         scores: Those of its scores that are about one span.
         content: Whether explanations may be among them.
-        verdict: Whether that is the request's own, of which the verdict is said, too.
+        verdict: Whether it is the request's own span, which also gets the verdict.
         room: Attributes there is room for. When all groups together are more, each goes without
             identifier and metadata, and if need be without explanation: all scores said briefly are
             worth more than half of them.

@@ -1,4 +1,4 @@
-"""Changes of quality as OpenTelemetry: an event for each, a counter of alarms, and the evidence as gauges.
+"""Export changes of quality: an event for each, a counter of alarms, and the evidence as gauges.
 
 `ChangeBoard` reads the evidence of every meter that reports to one meter provider, `DriftBoard` how their
 judges have moved; `StatsBoard` holds both and says why there is one per provider.  `ChangeWriter` writes what

@@ -1,4 +1,4 @@
-"""Whether text may leave the process, and what is done to it before it does.
+"""Decide whether text may be exported, and prepare it.
 
 Read by the span and event writers.  Nothing else decides about content: without an
 opt-in neither question, query, context, answer nor explanation passes.

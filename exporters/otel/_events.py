@@ -40,7 +40,7 @@ _EVALUATOR_TYPES = {
 
 
 class ResultEvent(NamedTuple):
-    """What is said of one score, or of all together: the verdict."""
+    """The event of one score, or of the verdict."""
 
     target: ScoreTarget
     failed: bool
@@ -63,7 +63,7 @@ def result_events(
         scores: Those of its scores that are meant.
         content: Whether explanations may be among the attributes.
         verdict: Whether the verdict is meant, too.
-        service: The name of the service that the request ran in, where that is to be said.
+        service: The name of the service that the request ran in, if to be included.
     """
     of_request = _of_request(scored)
     if service:
@@ -73,17 +73,17 @@ def result_events(
         yield ResultEvent("answer", False, f"{semconv.VERDICT}={scored.verdict.word}", attributes)
     for score in scores:
         if score.status in ATTEMPTED:
-            said = score.status if score.value is None else f"{score.value:.4g}"
+            sentence = score.status if score.value is None else f"{score.value:.4g}"
             yield ResultEvent(
                 score.target,
                 score.status in FAILURES,
-                f"{clean_name(score.name)}={said}",
+                f"{clean_name(score.name)}={sentence}",
                 {**_of_score(scored, score, content), **of_request},
             )
 
 
 def _of_score(scored: ScoredRun, score: Score, content: ContentPolicy) -> dict[str, AttributeValue]:
-    """Return what is said of a score; an undefined or failed one has no value among it."""
+    """Return the attributes of a score's event; an undefined or failed score has no value."""
     attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: clean_name(score.name),
         semconv.EVALUATOR_TYPE: _EVALUATOR_TYPES.get(score.method, "deterministic"),
@@ -112,9 +112,9 @@ def _of_score(scored: ScoredRun, score: Score, content: ContentPolicy) -> dict[s
         attributes[semconv.ERROR_TYPE] = clean(score.error_type or score.status)
     if score.summary:
         attributes[semconv.SCORE_SUMMARY] = clean(score.summary)
-    said = explanation(score, texts=content.on_events)
-    if said is not None:
-        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = said
+    sentence = explanation(score, texts=content.on_events)
+    if sentence is not None:
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = sentence
     items = items_attribute(score.items)
     if items is not None:
         attributes[semconv.SCORE_ITEMS] = items

@@ -32,7 +32,7 @@ _boards: ByIdentity[StatsBoard] = ByIdentity()
 
 
 def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
-    """Return what is counted, by instrument and attribute value; "" for instruments without one."""
+    """Return the counts by instrument and attribute value; "" for instruments without one."""
     return {
         semconv.CAPTURED.name: {"": stats.captured},
         semconv.DROPPED.name: stats.dropped,

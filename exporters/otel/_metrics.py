@@ -219,9 +219,9 @@ class MetricWriter:
                 self._measure(semconv.DOCUMENTS, item.value, named)
 
     def _write_fates(self, loss: Score, base: _Named) -> None:
-        """Count what became of right documents."""
-        for said, count in Counted(item.reason for item in loss.items if item.reason).items():
-            fate, _, stage = said.partition(" ")
+        """Count the outcomes of right documents."""
+        for outcome, count in Counted(item.reason for item in loss.items if item.reason).items():
+            fate, _, stage = outcome.partition(" ")
             named = (*base, (semconv.FATE, fate), (semconv.STAGE, stage))
             self._measure(semconv.RIGHT_DOCUMENTS, count, named)
 

@@ -83,7 +83,7 @@ class Providers:
             self._straight.send()
 
     def shutdown(self) -> None:
-        """Give up what is sent straight; the providers are the application's."""
+        """Shut down the direct sender; the providers belong to the application."""
         if self._straight is not None:
             self._straight.provider.shutdown()
 

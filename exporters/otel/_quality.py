@@ -33,7 +33,7 @@ class _Moment:
         self.sums: dict[_Attributes, dict[str, float]] = {}
         self.effects: dict[_Attributes, float] = {}
         self.budgets: dict[_Attributes, float] = {}
-        self.told: set[str] = set()
+        self.published: set[str] = set()
 
     def add(
         self,
@@ -77,11 +77,11 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
         self._add(last, self._gone)
 
     def totals(self, instrument: semconv.Instrument) -> Reading:
-        """Return the sums of an instrument, or what is said of them, by series."""
+        """Return the sums of an instrument, or its other values, by series."""
         moment = self._moment(instrument.name)
         if instrument is semconv.DESIGN_EFFECT:
             for attributes, effect in moment.effects.items():
-                # What was said once is taken back, not left out: a backend would go on showing it.
+                # A value published once is reset, not omitted: a backend would go on showing it.
                 if effect > 1.0 or attributes in self._affected:
                     self._affected.add(attributes)
                     yield effect, dict(attributes)
@@ -99,14 +99,14 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
     def _moment(self, name: str) -> _Moment:
         """Return the sums of the present collection: a new one begins when an instrument asks again."""
         with self._lock:
-            if name in self._now.told or not self._now.told:
+            if name in self._now.published or not self._now.published:
                 found = self.read()
                 self._now = _Moment()
                 for attributes, sums in self._gone.sums.items():
                     self._now.add(attributes, sums)
                 for some in found:
                     self._add(some, self._now)
-            self._now.told.add(name)
+            self._now.published.add(name)
             return self._now
 
     def _add(self, found: Iterable[QualitySums], to: _Moment) -> None:

@@ -35,7 +35,7 @@ _DISPENSABLE = (
     semconv.GEN_AI_REQUEST_MODEL,
     semconv.GEN_AI_EVALUATION_NAME,
 )
-"""What is given up, in this order after the workflow, when even that does not help."""
+"""Attributes dropped next, in this order, if dropping the workflow does not suffice."""
 
 Attributes = dict[str, AttributeValue]
 _Key = tuple[tuple[str, AttributeValue], ...]
@@ -110,7 +110,7 @@ class SeriesBound:
                 return attributes
             if len(known.series) < self._limit:
                 break
-        # Where nothing more can be given up, what is left is a handful of statuses.
+        # If nothing more can be dropped, only a few statuses are left.
         known.series.add(key)
         known.sizes[attributes.get(semconv.GEN_AI_WORKFLOW_NAME, "")] += 1
         return attributes

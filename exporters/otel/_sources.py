@@ -1,4 +1,4 @@
-"""What several meters that publish to one meter provider are asked for, whenever it collects.
+"""Collect the values of several meters that publish to one meter provider.
 
 `WeakSources` asks them and holds no meter alive; `register` makes an instrument of each name that is published.
 """
@@ -57,14 +57,14 @@ class _Source(Generic[T]):
         self.last: T | None = None
 
     def read(self) -> T | None:
-        """Return what it says now, or said when it was last asked."""
+        """Return its current value, or the last one."""
         if (ask := self.ask()) is not None:
             self.last = ask()
         return self.last
 
 
 class WeakSources(Generic[T]):
-    """Functions that return what is known at the moment. Thread-safe."""
+    """Functions that return current values. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = fork.reentrant_lock()
@@ -83,7 +83,7 @@ class WeakSources(Generic[T]):
                 self.keep(last)
 
     def keep(self, last: T) -> None:
-        """Keep what one that is gone said last; here it is forgotten."""
+        """Keep the last value of a dropped source; here it is discarded."""
 
     def read(self) -> list[T]:
         """Return what each says."""
@@ -94,4 +94,4 @@ class WeakSources(Generic[T]):
                     if source.last is not None:
                         self.keep(source.last)
             sources = list(self._sources.values())
-        return [said for one in sources if (said := one.read()) is not None]
+        return [value for one in sources if (value := one.read()) is not None]

@@ -1,4 +1,4 @@
-"""The way of spans to a backend from a process without an OpenTelemetry SDK: a provider of our own.
+"""Send spans directly to a backend from a process without an OpenTelemetry SDK, by a private provider.
 
 Nothing is registered: other libraries of the process see none of it, and write nothing to it.
 """
