@@ -108,6 +108,7 @@ def test_there_are_blocks_to_check():
     assert {"README.md", "metrics.md"} <= {path.name for path in PAGES}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mypy_accepts_every_block(modules, tree):
     """As ``mypy --strict`` reads it, without any plugin."""

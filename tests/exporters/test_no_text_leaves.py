@@ -199,7 +199,9 @@ def test_no_text_leaves_with_any_free_metric(make, metric, sdk, backend, tmp_pat
 
 
 @pytest.mark.parametrize("metric", JUDGED)
-@pytest.mark.parametrize("verdicts", [(True, True, False), ("yes", "no", None)])
+@pytest.mark.parametrize(
+    "verdicts", [(True, True, False), pytest.param(("yes", "no", None), marks=pytest.mark.slow)]
+)
 def test_no_text_leaves_with_any_judged_metric(make, metric, verdicts, sdk, backend, tmp_path):
     """Whatever the judge says, and however much of the texts is in it."""
     with OpenAIServer() as server:
@@ -224,7 +226,7 @@ TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
     reference=st.none() | TEXTS,
 )
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_no_text_leaves_with_all_free_metrics_of_any_request(
     make, sdk, backend, tmp_path, question, contexts, answer, reference
