@@ -1,7 +1,7 @@
-"""Measures one sample with many metrics: the one way in which `evaluate` and `ragmeter.Scorer` score.
+"""Measures one sample with many metrics, for `evaluate` and `ragmeter.Scorer`.
 
-Computed metrics run at once, the others wait for a place and then for whom they ask.  The order of the
-scores is the order of the metrics, whoever answers first.
+Computed metrics run at once; the others wait for a free place and for their model.  Scores come in the order
+of the metrics, whichever ends first.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ __all__ = ["SampleMeasurement", "measurement_key"]
 
 
 def measurement_key(metric: Metric, judge_model: str | None) -> str:
-    """Return what identifies one measurement: its formula and, if it asks one, the judge's model."""
+    """Return the key of a measurement: its formula and, for judged metrics, the judge's model."""
     key = f"{metric.name}@{metric.definition}"
     return f"{key} {judge_model}" if metric.judged else key
 
 
 class SampleMeasurement:
-    """Scores samples, one at a time; keeps nothing of them.
+    """Scores samples, one at a time, and stores none of them.
 
     Args:
-        metrics: What is measured, in the order of the scores.
-        judge: Whom judged metrics ask; None: their scores are ``skipped``.
-        rules: What a sample's scores say together.
-        sparing: Inputs (``reference``, ``stages``): of a sample that has nothing of one, the metrics that
-            read it are left out.
+        metrics: The metrics, in the order of the scores.
+        judge: The judge of judged metrics; None: their scores are ``skipped``.
+        rules: The rules of the verdict.
+        sparing: Inputs (``reference``, ``stages``): metrics that read one are left out for a sample
+            without it.
         max_text_chars: Characters of a text beyond which the metrics that read it are skipped; None: none.
-        deadline_s: Seconds that a metric may wait for whom it asks, then its scores are ``timeout``; None:
+        deadline_s: Seconds that a metric may wait for its model, then its scores are ``timeout``; None:
             for ever.
     """
 
@@ -64,7 +64,7 @@ class SampleMeasurement:
         self._max_text_chars = max_text_chars
         self._deadline_s = deadline_s
         self.awaits = any(not isinstance(metric, ComputedMetric) for metric in self.metrics)
-        """Whether anything is asked of somebody else: only `measure` can do that."""
+        """Whether any metric asks a model, which needs `measure`."""
 
     def metrics_of(
         self, sample: RagSample, only: Callable[[Metric], bool] | None = None
@@ -82,7 +82,7 @@ class SampleMeasurement:
         ]
 
     def measurements(self) -> dict[str, str]:
-        """Return by what each score is measured: same measurement, same sample, same score."""
+        """Return the measurement of each score: same measurement and sample, same score."""
         model = None if self._judge is None else self._judge.model
         return {
             name: measurement_key(metric, model)
@@ -115,9 +115,9 @@ class SampleMeasurement:
 
         Args:
             sample: The sample.
-            places: How many metrics may ask somebody at a time, over all samples.
+            places: How many metrics may ask a model at a time, over all samples.
             only: Which metrics; None: all.
-            unjudged: Why metrics that ask somebody are ``skipped``; None: they are measured.
+            unjudged: Why metrics that ask a model are ``skipped``; None: they are measured.
         """
 
         async def one(metric: Metric) -> tuple[Score, ...]:

@@ -1,7 +1,7 @@
-"""Of what kind are an answer's words that no chunk has? Parts of what `lexical_groundedness` lacks to 1.
+"""Kinds of an answer's words that no chunk has: the parts of 1 - `lexical_groundedness`.
 
-The metric counts them, its summary says them, and whoever adds up or compares requests reads them from
-there, wherever the score was made: `ragmeter.quality.manner` says of what a fall consists.
+The metric counts them and writes them into its summary; aggregation reads them from there, wherever the score
+was made: `ragmeter.quality.manner` explains a fall by them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _SAID = re.compile(r"[\d.]+ of ([\d.]+) words?(?:; lacking: ([^;]*))?")
 
 
 def lacking_said(counts: Mapping[str, float]) -> str:
-    """Return how many words of each kind no chunk has, as a clause; empty: there are none."""
+    """Return the number of words that no chunk has, by kind, as a clause; empty: there are none."""
     said = ", ".join(f"{kind} {counts[kind]:g}" for kind in KINDS if counts.get(kind))
     return f"; lacking: {said}" if said else ""
 
 
 def ungrounded(summary: str | None, value: float | None) -> dict[str, float] | None:
-    """Return which share of an answer's words is in no chunk, by kind; together they are 1 - `value`.
+    """Return the share of an answer's words that no chunk has, by kind; the sum is 1 - `value`.
 
     Args:
         summary: Of the score.

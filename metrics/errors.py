@@ -37,14 +37,14 @@ DISTRIBUTION = "ragmeter-otel"
 
 
 PUBLISHED = False
-"""Whether package indexes have the distribution, by us; until then nobody is sent there (docs/support.md)."""
+"""Whether we publish on package indexes; until then no message names one (docs/support.md)."""
 
 
 def install_command(*extras: str) -> str:
     """Return the shell command that installs these extras, as every message names it.
 
-    It takes them from where this installation came from, as pip and uv note it: a checkout, a wheel, a
-    repository.  Where that is not known, or was removed since, it names the packages that they are made of.
+    It installs them from the origin of this installation, as pip and uv record it: a checkout, a wheel, a
+    repository.  If that is unknown, or was removed since, it names the packages of the extras.
     """
     named = f"{DISTRIBUTION}[{','.join(extras)}]"
     if PUBLISHED:
@@ -63,7 +63,7 @@ def install_command(*extras: str) -> str:
 
 
 def _packages(*extras: str) -> set[str]:
-    """Return what the distribution says that extras require, those of its own extras among them, in quotes."""
+    """Return the packages that extras require, those of nested extras included, in quotes."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- 10 ms
 
     found: set[str] = set()
@@ -84,23 +84,21 @@ def _packages(*extras: str) -> set[str]:
 
 
 def _origin() -> dict[str, Any]:
-    """Return from where the distribution was installed, PEP 610's ``direct_url.json``; empty: not known."""
+    """Return the distribution's origin, PEP 610's ``direct_url.json``; empty: unknown."""
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 -- 10 ms
 
     try:
-        told = distribution(DISTRIBUTION).read_text("direct_url.json")
-        found = json.loads(told or "{}")
+        found = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def loggable(error: BaseException) -> str:
-    """Return what may be said of `error` in a log, an explanation or telemetry.
+    """Return the part of `error` that is safe for a log, an explanation or telemetry.
 
-    Always its class. Its message only where the words are ours or the operating system's: what a
-    hook, metric, exporter or third-party library raises often quotes the text it was given,
-    and pydantic always does.
+    Always its class. Its message only where the words are ours or the operating system's: errors of
+    hooks, metrics, exporters and third-party libraries often quote a text, pydantic's always do.
     """
     kind = type(error)
     if kind.__module__.partition(".")[0] == "ragmeter" and str(error):

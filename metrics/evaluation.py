@@ -91,7 +91,7 @@ def _measure_all(
 
     off_loop = _in_a_loop()
     if off_loop:
-        # asyncio refuses a second loop in this thread, and patching the first is not for a library to do.
+        # asyncio refuses a second loop in this thread, and a library must not patch the first.
         thread = threading.Thread(target=run, name="ragmeter-evaluate", daemon=True)
         thread.start()
         while thread.is_alive():

@@ -504,7 +504,7 @@ def _not_measurable(
 def _count_orphans(metric: Metric, reference: Reference) -> int:
     """Return how many golden ids name no chunk any more, of those that the metric would look for.
 
-    What is retrieved instead of them cannot be told from what is wrong: no number would be true.
+    Chunks that replaced them look like wrong ones, so no number would be true.
     """
     if not reference.orphaned_ids:
         return 0

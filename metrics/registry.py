@@ -135,7 +135,7 @@ def known_metrics() -> tuple[str, ...]:
 def default_metrics(
     *, judged: bool = False, fused: bool = False, embedder: Embedder | None = None
 ) -> list[Metric]:
-    """Return the metrics of the preset ``golden``: what a meter measures that was told no metrics.
+    """Return the metrics of the preset ``golden``, a meter's default.
 
     Args:
         judged: Add those that ask a judge.
@@ -231,7 +231,7 @@ def resolve_metrics(
 def _with_presets(
     entries: list[str | Metric], *, judged: bool, fused: bool, embedder: Embedder | None
 ) -> list[str | Metric]:
-    """Put its metrics in the place of a preset, and leave out names of what it brings."""
+    """Replace a preset by its metrics, and drop names that it already brings."""
     named = [entry for entry in entries if isinstance(entry, str) and entry in PRESETS]
     if not named:
         return entries
@@ -251,7 +251,7 @@ def _with_presets(
 
 
 def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
-    """Put one metric in the place of all names of scores that come with the one live ask."""
+    """Replace all names of scores that one live call gives by one metric."""
     names = [entry for entry in entries if isinstance(entry, str)]
     asked = [name for name in names if name in _LIVE]
     if not asked and "live_judged" not in names:
@@ -266,7 +266,7 @@ def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
 
 
 def _beside(metrics: list[Metric]) -> list[Metric]:
-    """Tell metrics that can ask for others in their own call which metrics come after them."""
+    """Let metrics that share their call know which metrics come after them."""
     found: list[Metric] = []
     for place, metric in enumerate(metrics, start=1):
         beside = getattr(metric, "beside", None)

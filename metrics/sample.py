@@ -69,7 +69,7 @@ class RetrievedContext(BaseModel):
     text: str
     """The chunk's text."""
     id: str | None = None
-    """The id of the document or chunk in the store, if the framework tells it."""
+    """The id of the document or chunk in the store, if the framework reports it."""
     score: float | None = None
     """The retriever's own score, on the retriever's own scale; not used for ranking."""
     metadata: Annotated[Mapping[str, Any], BeforeValidator(_text_keys)] = Field(
@@ -105,9 +105,9 @@ def _as_ids(value: Any) -> Any:
 class Reference(BaseModel):
     """What should have been said and found for a question.
 
-    A field that was never given and a field given empty are two things:
-    `supplies` tells them apart, and metrics answer ``missing_input`` to the
-    first and ``undefined`` to the second.
+    A field that was never given differs from a field given empty: `supplies`
+    distinguishes them, and metrics answer ``missing_input`` to the first and
+    ``undefined`` to the second.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

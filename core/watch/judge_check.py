@@ -19,7 +19,7 @@ from ragmeter._runtime.queue import WorkerQueue
 from ragmeter._runtime.threads import is_ending
 from ragmeter.metrics import Metric, Score
 from ragmeter.metrics._process import fork
-from ragmeter.metrics.judge.bypass_cache import asking_anew
+from ragmeter.metrics.judge.bypass_cache import bypassing_cache
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.protocol import run_metric
 from ragmeter.quality.sums import unix_clock
@@ -172,7 +172,7 @@ class JudgeCheck:
     async def _judge_all(self) -> None:
         try:
             while self._place < len(self._frozen) and not self._closed:
-                with asking_anew():
+                with bypassing_cache():
                     scores = await self._judge_one(self._frozen[self._place])
                 if scores is None:
                     return

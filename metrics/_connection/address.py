@@ -1,4 +1,4 @@
-"""An endpoint's address, taken apart so that what is secret in it is sent and never shown."""
+"""An endpoint's address, split so that its secrets are sent but never shown."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Address"]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint's address, taken apart, as people put secrets into it.
+    """An endpoint's address, split into public and secret parts.
 
-    A password before the host or a key in the query would stand in every log line of the HTTP library,
-    in pickles and in error messages. They are sent all the same: the password as the header that it
-    becomes anyhow, the query added after logging.
+    A password before the host or a key in the query would be in every log line of the HTTP library,
+    in pickles and in error messages. Both are still sent: the password as the header that it
+    becomes anyway, the query added after logging.
     """
 
     whole: str = field(repr=False)

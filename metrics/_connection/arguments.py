@@ -1,4 +1,4 @@
-"""What a user passes to reach an endpoint: filled in from the environment, checked, and kept secret."""
+"""A user's arguments for an endpoint: completed from the environment, checked, and kept secret."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def connect(
     headers: Mapping[str, str] | None,
     api_version: str | None = None,
 ) -> Caller:
-    """Return what calls the endpoint, after it has made a client: what is missing shows now, not later.
+    """Return the caller of the endpoint; makes a client first, so that errors show now, not later.
 
     Args:
         whose: Who calls.

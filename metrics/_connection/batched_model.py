@@ -1,8 +1,8 @@
-"""A model that is asked for many requests at a time, within limits: what embedders and detectors share.
+"""A model called with batches of items, within limits: the base of embedders and detectors.
 
-It is asked on the event loop on which judged metrics run.  Items that come together, or while a call is under
-way, go out in one call; results are remembered; a budget and a circuit breaker hold calls back.  What an item
-is, and how a call is made, is known to the subclasses.
+It runs on the event loop of the judged metrics.  Items that come together, or while a call is under way, go out
+in one call; results are cached; a budget and a circuit breaker hold calls back.  Subclasses define the items
+and the call.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _PendingItem(Generic[I, R]):
 
 @dataclass(slots=True)
 class _OnLoop(Generic[I, R]):
-    """What belongs to one event loop."""
+    """State of one event loop."""
 
     waiting: deque[_PendingItem[I, R]] = field(default_factory=deque)
     under_way: dict[bytes, asyncio.Future[R | JudgeError]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class BatchedModel(ABC, Generic[I, R]):
 
     @abstractmethod
     async def _ask(self, items: Sequence[I], group: Hashable) -> Sequence[Any]:
-        """Make one call; return what the model says of each item, in order."""
+        """Make one call; return the model's output for each item, in order."""
 
     @abstractmethod
     def _tokens(self, item: I) -> int:
@@ -135,7 +135,7 @@ class BatchedModel(ABC, Generic[I, R]):
 
     @abstractmethod
     def _read(self, said: Any, item: I) -> R | JudgeError:
-        """Return what the model said of an item, or why it is of no use."""
+        """Return the result in the model's output for an item, or why it is unusable."""
 
     @abstractmethod
     def _size(self, result: R) -> int:
@@ -197,7 +197,7 @@ class BatchedModel(ABC, Generic[I, R]):
                 self._counts[name] += number
 
     def _soon(self, here: _OnLoop[I, R]) -> None:
-        """Look what waits once all that is ready to run has asked: so one call serves many requests."""
+        """Dispatch after all ready tasks have asked, so that one call serves many requests."""
         if here.waiting and not here.is_called:
             here.is_called = True
             asyncio.get_running_loop().call_soon(self._dispatch, here)

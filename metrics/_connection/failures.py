@@ -1,10 +1,9 @@
-"""What went wrong with one attempt: its class, our words for it, and what may help.
+"""Classifies failed attempts: error class, our own message, and whether a retry may help.
 
-Judge and embedder read these; they never leave them.  Classes come from what the server
-says, by rules that hold for every server and never from a list of vendors: statuses alone mislead,
-as the same 400 stands for a text that was refused, one that is too long, and an option that is
-unknown there.  Only what the server says itself is read: an error may repeat the request or the model's
-failed reply, so that a user's text could name an option or a filter.
+Used inside judge and embedder only.  Classes come from the server's words, by rules that hold for every server
+and never from a list of vendors: statuses alone mislead, since 400 may mean a refused text, a text that is too
+long, or an unknown option.  Only the server's own words are read: an error may repeat the request or the
+model's failed reply, so that a user's text could name an option or a filter.
 """
 
 from __future__ import annotations
@@ -119,15 +118,15 @@ _CODES = frozenset({"code", "error_code"})
 _KINDS = frozenset({"type", "status", "error_type", "reason"})
 
 _DEEPEST = 20
-"""Levels of a body that are looked at; gateways wrap errors into errors."""
+"""Levels of a body to read; gateways wrap errors into errors."""
 _MOST_BYTES = 65_536
-"""How much of an error's body is looked at."""
+"""Bytes of an error's body to read."""
 _LONGEST = 2_000
-"""Characters of one string that are looked at."""
+"""Characters of one string to read."""
 _WITHOUT_JSON = 500
-"""Characters looked at of a body that is no JSON."""
+"""Characters to read of a body that is not JSON."""
 _MOST_OBJECTS = 20
-"""Objects inside one string that are looked at."""
+"""Objects inside one string to read."""
 
 _TAG = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>", re.DOTALL)
 _LONGEST_MESSAGE = 300
@@ -155,14 +154,14 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
 
     Attributes:
         error_type: Low-cardinality class.
-        detail: Our words for it.
+        detail: Our own message.
         status: The HTTP status, or None.
         retry: Whether another attempt may pass.
         retry_after_s: How long the endpoint asked us to wait.
         fatal: The endpoint will refuse every call.
         refusal: The endpoint may lack an option; another attempt without it may pass.
         held_back: Nothing was sent: the endpoint had asked for a pause.
-        words: What the endpoint, or the way to it, said itself. It may repeat what was asked, and the key.
+        words: The words of the endpoint or network. They may repeat the request, and the key.
     """
 
     def __init__(
@@ -192,13 +191,13 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
 def failed_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True
 ) -> FailedCall:
-    """Return what a reply with an error status means.
+    """Return the failure that a reply with an error status means.
 
     Args:
         status: The HTTP status, outside 200 to 299.
         headers: The reply's headers; their case does not matter.
-        body: What was read of its body.
-        stated: False: the status is a guess of ours; the body may mean any.
+        body: The beginning of its body.
+        stated: False: the status is our own guess; the body may mean any.
     """
     words = _server_words(body)
     retry_after_s = asked_pause_s(status, headers, words.delay, longest_s=_LONGEST_ASKED_S)
@@ -221,7 +220,7 @@ def failed_reply(
 
 
 def _kind(status: int | None, words: _ErrorWords, retry_after_s: float | None) -> str | None:
-    """Return the class that the words tell, in this order; None: the status tells it."""
+    """Return the class by the server's words, in this order; None: the status decides."""
 
     def among(*statuses: int) -> bool:
         return status is None or status in statuses
@@ -305,7 +304,7 @@ _ADVICE = {
 
 
 def _detail(status: int, kind: str, words: _ErrorWords) -> str:
-    # A code is a word of the server's; anything longer might be a key or a text.
+    # A code is one of the server's words; anything longer might be a key or a text.
     code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     said = f"it answered with status {status}" + (f" ({code})" if code else "")
     return said + _ADVICE.get(kind, "")
@@ -313,7 +312,7 @@ def _detail(status: int, kind: str, words: _ErrorWords) -> str:
 
 @dataclass(slots=True)
 class _ErrorWords:
-    """What was heard."""
+    """The words found in an error's body."""
 
     text: str = ""
     """All of it, folded to lower case."""
@@ -330,7 +329,7 @@ class _ErrorWords:
 
 
 def _server_words(body: bytes) -> _ErrorWords:
-    """Return what the server says in the `body` of an error."""
+    """Return the server's words in the `body` of an error."""
     text = body[:_MOST_BYTES].decode("utf-8-sig", "replace")
     words = _ErrorWords()
     said: list[str] = []
@@ -384,7 +383,7 @@ def _take(text: str, key: str, said: list[str], words: _ErrorWords, depth: int) 
 
 
 def _without_quotations(text: str, said: list[str], words: _ErrorWords, depth: int) -> str:
-    """Return `text` without the objects in it; what those say is heard like any other."""
+    """Return `text` without the objects in it, whose words are collected like any others."""
     kept: list[str] = []
     at = 0
     decoder = json.JSONDecoder()

@@ -1,4 +1,4 @@
-"""What belongs to an event loop and must not be used on another: connections, tasks, futures."""
+"""Objects that belong to one event loop, such as connections, tasks and futures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a call gets to an endpoint, through the package ``openai``: a body out, bytes back.
+"""Sends calls to an endpoint through the package ``openai``: a body out, bytes back.
 
 `Caller` makes clients; `Wire` posts through one; `Wires` lends those of one event loop, and a slot with each.
 ``openai`` decides where a call goes, with which headers (keys, Azure's deployments, organisation),
@@ -59,7 +59,7 @@ def _tls() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """All that a client is made of. Holds the key: never shown."""
+    """The settings of a client. Holds the key: never shown."""
 
     address: Address | None
     """Address of the API; None: OpenAI's own."""
@@ -156,7 +156,7 @@ class EndpointReply:
 
 
 class _FailedReplyError(Exception):
-    """A reply with an error status, read as far as it is looked at."""
+    """A reply with an error status, with the part of its body that is needed."""
 
     def __init__(self, reply: EndpointReply) -> None:
         super().__init__(reply.status)
@@ -178,7 +178,7 @@ async def _keep_refusal(response: Any) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return why there is no connection, in the words of the system where it said something."""
+    """Return why there is no connection, in the system's words if there are any."""
     while (under := error.__cause__ or error.__context__) is not None:
         error = under
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:

@@ -1,4 +1,4 @@
-"""Results as data frames.  pandas is imported when a frame is asked for, and is nobody's dependency."""
+"""Results as data frames.  pandas is imported when a frame is asked for, and is no dependency of ragmeter."""
 
 from __future__ import annotations
 

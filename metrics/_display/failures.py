@@ -1,4 +1,4 @@
-"""What failed while rows were scored: how often by kind, and of each kind one example."""
+"""Counts failed scores by kind, with one example of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Failures:
         return bool(self.counts)
 
     def add(self, score: Score, place: str, count: int = 1) -> None:
-        """Take in a score, if it failed.
+        """Count a score if it failed.
 
         Args:
             score: The score.

@@ -1,7 +1,7 @@
-"""Results as HTML, in pieces: what notebooks and the report of `ragmeter evaluate --html` show alike.
+"""Results as pieces of HTML, for notebooks and the report of `ragmeter evaluate --html`.
 
-No script, nothing from elsewhere; every text passes through `text`.  Two hues, blue and orange, and beside
-each a second sign: a word, a mark, a line.  The colours are those of the page of `ragmeter serve`.
+No script, no external resource; every text is escaped by `text`.  Two hues, blue and orange, each with a second
+sign: a word, a mark, a line.  The colours are those of the page of `ragmeter serve`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .drawings import distribution, verdict_bar
 from .summary import ScoreSummary, standing, valued_first
 from .wording import SHORT_STATUSES, STATUS_MEANINGS, number_of, percent, value_text
 
-if TYPE_CHECKING:  # what is shown imports this room when it is looked at
+if TYPE_CHECKING:  # these modules import this one when they are displayed
     from ragmeter.metrics.score import Score, ScoreDirection
     from ragmeter.metrics.verdict import Verdict
 
@@ -67,7 +67,7 @@ STYLE = (
 
 
 class ShownRow(NamedTuple):
-    """One request and what is known of it."""
+    """One request with its scores and verdict."""
 
     question: str | None
     scores: Mapping[str, Score]
@@ -105,7 +105,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
 
 
 def problems(lines: Iterable[str]) -> str:
-    """Return what failed, a line each; empty where nothing did."""
+    """Return the failures, a line each; empty if there are none."""
     return "".join(f'<p class="low">{text(line, MAX_PROBLEM_CHARS)}</p>' for line in lines)
 
 

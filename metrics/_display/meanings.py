@@ -1,4 +1,4 @@
-"""What a score means, in the words of its metric: the docstring is the only source.
+"""Reads the meaning of a score from its metric's docstring, the only source.
 
 For ``ragmeter metrics NAME`` and the report of ``ragmeter evaluate --html``.
 """
@@ -21,7 +21,7 @@ _LEFT_OUT = frozenset({"Args", "Raises", "Attributes", "Prompts"})
 
 
 class Meaning(NamedTuple):
-    """What a metric says of itself."""
+    """A metric's description of itself."""
 
     metric: str
     """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
@@ -53,7 +53,7 @@ def metric_with(name: str) -> Metric:
 
 @cache
 def meaning_of(name: str) -> Meaning | None:
-    """Return what a score, or a metric, means; None: no metric that is known here has that name."""
+    """Return the meaning of a score or metric; None: no known metric has that name."""
     try:
         return said_of(metric_with(name))
     except RagmeterError:
@@ -61,7 +61,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def said_of(metric: Metric) -> Meaning:
-    """Return what a metric says of itself."""
+    """Return a metric's description."""
     lines: list[str] = []
     skipping = False
     for line in (inspect.getdoc(type(metric)) or "").splitlines():

@@ -1,7 +1,7 @@
-"""Names and texts of others on one line: what cannot be seen moves no cursor and begins no line.
+"""Makes untrusted names and texts safe to print: no control characters, no new lines.
 
-A sender chooses names, and who reads a log or terminal takes each line for one of ours.  So whatever is logged
-passes here, by a filter on our loggers; terminals and the console exporter call `visible_text` or `one_line`.
+Senders choose names, and readers of a log or terminal trust each line to be ragmeter's.  So a filter on our
+loggers cleans every record; terminals and the console exporter call `visible_text` or `one_line`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping
 __all__ = ["LOGGERS", "Lines", "one_line", "visible_text"]
 
 LOGGERS = ("ragmeter", "ragmeter.judge", "ragmeter.redis")
-"""All that the package logs to, but for `ragmeter.explain`, which tells of one request on several lines."""
+"""All loggers of the package but `ragmeter.explain`, which describes one request on several lines."""
 _LONGEST = 2_000
 
 
 def visible_text(text: str) -> str:
-    """Return a text of any number of lines, with a sign in place of each character that cannot be seen."""
+    """Return a text of any number of lines, with a visible sign for each invisible character."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
 
 
 def one_line(text: str, limit: int = _LONGEST) -> str:
-    """Return a text cut to `limit` characters, with blanks in place of what would end or colour the line."""
+    """Return a text cut to `limit` characters, with blanks for characters that end or colour the line."""
     if len(text) <= limit and text.isprintable():
         return text
     words = "".join(char if char.isprintable() else " " for char in text[: 4 * limit]).split()
@@ -33,11 +33,7 @@ def one_line(text: str, limit: int = _LONGEST) -> str:
 
 
 class Lines:
-    """Several lines of ours, such as a traceback, to be logged as lines: what stands in one begins no other.
-
-    Args:
-        lines: They, without their ends.
-    """
+    """Lines, such as a traceback, to log as several lines; each is cleaned by itself."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._text = "\n".join(map(one_line, lines))
@@ -47,7 +43,7 @@ class Lines:
 
 
 class _OneLine(logging.Filter):
-    """Puts what a record tells of others on one line; the words around it are ours."""
+    """Puts the arguments of a log record on one line; the format string is our own."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         given = record.args

@@ -1,7 +1,7 @@
-"""How far `evaluate` is: a bar in a notebook or on a terminal, nothing anywhere else.
+"""The progress of `evaluate`: a bar in a notebook or on a terminal, nothing anywhere else.
 
-A server's log is no place for it: on a terminal it shows only while the main thread itself is
-scoring, outside any event loop.  Nothing is shown of what is done in a moment.
+To stay out of server logs it shows on a terminal only while the main thread itself is scoring, outside any
+event loop.  Short runs show nothing.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ProgressBar:
         self._terminal = not self._notebook and (_on_a_terminal() if wanted is None else wanted)
 
     def advance(self) -> None:
-        """Note that one more is done. Any thread may call it; it shows nothing."""
+        """Count one more as done. Any thread may call it; it shows nothing."""
         self._done += 1
 
     def show(self) -> None:
-        """Show how far it is, if that is due."""
+        """Show the progress, if that is due."""
         now = time.monotonic()
         if not (self._notebook or self._terminal) or now < self._due:
             return

@@ -1,7 +1,7 @@
-"""The values of one score, however many: all of them while they are few, then how many lie where.
+"""The values of one score in bounded memory: all values while they are few, then a histogram.
 
-What is known at the end does not depend on the order in which values came, so that a data set scored in
-pieces has the summary of one scored at once.  Used by `summary`.
+The result does not depend on the order of the values, so a data set scored in pieces has the same summary as
+one scored at once.  Used by `summary`.
 """
 
 from __future__ import annotations

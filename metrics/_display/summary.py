@@ -1,4 +1,4 @@
-"""What many scores of one name amount to: mean, interval, percentiles, and how many had no value.
+"""Summarizes scores by name: mean, interval, percentiles, and how many had no value.
 
 For `evaluate` of Python and of the command line, for tables, JSON, data frames and HTML alike.  Pure
 arithmetic: it prints nothing and reads nothing.
@@ -168,7 +168,7 @@ def _weighted_percentile(
 
 
 class Summarizer:
-    """Takes the scores of one request after the other; keeps some thousand numbers of each, and no more.
+    """Aggregates scores request by request, in bounded memory: some thousand numbers for each name.
 
     Args:
         exact: Values of a score that are kept as they are; None: as many as `ScoreValues` keeps.
@@ -182,7 +182,7 @@ class Summarizer:
         self._described: dict[str, Score] = {}
 
     def add(self, scores: Mapping[str, Score]) -> None:
-        """Take in the scores of one request."""
+        """Add the scores of one request."""
         for name, score in scores.items():
             found = self._values.get(name)
             if found is None:
@@ -197,7 +197,7 @@ class Summarizer:
                 self._lacking.setdefault(name, set()).add(score.missing)
 
     def summaries(self, *, interval: bool = True, order: Sequence[str] = ()) -> list[ScoreSummary]:
-        """Summarize what was taken in, by name.
+        """Return the summaries by name.
 
         Args:
             interval: Whether to compute the mean's interval as well.

@@ -1,6 +1,6 @@
-"""How explanations, summaries, reasons and tables say numbers, words and quotations.
+"""Formats numbers, words and quotations for explanations, summaries, reasons and tables.
 
-An explanation may quote the request's texts, a summary says the same by ids, counts and numbers.
+An explanation may quote the request's texts; a summary has only ids, counts and numbers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Appends whole lines to a file that other threads and processes append to as well.
 
-A line is there as a whole or not at all.  Used for results and labels; must not be given a file that is
-rewritten elsewhere.
+A line is written completely or not at all.  Used for results and labels; not for files that are rewritten.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ __all__ = ["append_whole", "appending", "open_to_append"]
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file for appending, and make it, readable by its owner only, if it is not there."""
+    """Open a file for appending; create it, readable by its owner only, if it is missing."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
     return os.open(path, flags, 0o600)
 
 
 @contextmanager
 def appending(path: Path) -> Iterator[int]:
-    """Open a file and keep others out while something is appended.
+    """Open a file and hold its lock while appending.
 
-    It is opened anew each time: the lock then excludes other threads, processes and forked children alike,
-    and a file that was rotated away is found again under its name.
+    Each call opens it again: so the lock excludes other threads, processes and forked children alike, and log
+    rotation is noticed.
     """
     file = open_to_append(path)
     try:

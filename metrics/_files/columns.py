@@ -1,8 +1,8 @@
-"""What the columns of a data set may be called, and which of our fields each of them is.
+"""Maps the columns of a data set to our fields.
 
-Three spellings are read without a word (ours, ragas', continuous-eval's); what is only near one of them
-(``documents``, ``Output``) is read where nothing else gives the field, and whoever reads a file says so.
-Anything else is named by the user: ``--columns contexts=text_chunks``.
+Three spellings are known (ours, ragas', continuous-eval's).  A similar name (``documents``, ``Output``) is used
+if no other column gives the field, and the reader reports it.  The user names any other:
+``--columns contexts=text_chunks``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _KNOWN = {
 
 @lru_cache(maxsize=4096)
 def snake_case(column: str) -> str:
-    """Return a column's name as we write it: ``User Input`` and ``userInput`` are ``user_input``."""
+    """Return a column's name in our spelling: ``User Input`` and ``userInput`` are ``user_input``."""
     if column in _KNOWN:
         return column
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s\-]+", "_", column.strip()).lower()
@@ -101,7 +101,7 @@ class Columns:
         return LIST_COLUMNS if not own else _ListColumns({*LIST_COLUMNS, *own})
 
     def read(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields under our names; what the user named wins over what is called so."""
+        """Return the fields under our names; a column named by the user wins over one of that name."""
         found = {snake_case(str(column)): value for column, value in fields.items()}
         if self.named:
             own = {name: fields.get(column) for column, name in self.named.items()}
@@ -120,7 +120,7 @@ def columns_of(texts: list[str] | None) -> Columns:
     """Read ``OURS=COLUMN`` texts, each of one or more separated by commas.
 
     Raises:
-        ConfigurationError: One is written otherwise, or names a field that there is not.
+        ConfigurationError: One has another form, or names an unknown field.
     """
     named: dict[str, str] = {}
     ours = [names[0] for names in COLUMN_NAMES.values()] + list(_OTHERS)

@@ -1,8 +1,7 @@
-"""Those who write at the same time share one transaction, and each returns when it is committed.
+"""Group commit: concurrent writers share one transaction, and each returns when it is committed.
 
-The first of them writes for all who have come meanwhile: a commit costs about the same for one and for many.
-For what is acknowledged only once it is on the disk: the server's store and its spool.  Nothing here knows
-what is written, or how.
+The first writer writes for all that have queued: a commit costs about the same for one item and for many.
+For the server's store and spool, which acknowledge only what is on the disk.  Knows nothing about the items.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ R = TypeVar("R")
 
 
 class _Ticket(Generic[T, R]):
-    """What one caller wants written, and what became of it."""
+    """One caller's item and its outcome."""
 
     __slots__ = ("failure", "is_settled", "item", "results")
 
@@ -32,16 +31,16 @@ class _Ticket(Generic[T, R]):
 
 
 class GroupCommit(Generic[T, R]):
-    """Writes what several threads have, together. Thread-safe.
+    """Writes the items of several threads together. Thread-safe.
 
     Args:
-        write: Writes items, all or none of them, and returns for each what its caller is told. It is called
-            by one thread at a time; a `RagmeterError` that it raises is raised to all whose items they are.
-        interrupted: Makes what those are told whose writer was interrupted, by anything else that was raised:
-            that one goes to the writer itself.
+        write: Writes all or none of the items, and returns a result for each. It is called by one thread at a
+            time; a `RagmeterError` that it raises is raised to the callers of all these items.
+        interrupted: Makes the error for the other callers when the writing thread gets any other exception,
+            which is raised there.
 
     Attributes:
-        turn: Held by whoever writes; for others that must not do something meanwhile. Reentrant.
+        turn: Held during a write, and by others to keep writes out. Reentrant.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class GroupCommit(Generic[T, R]):
         self._queued: list[_Ticket[T, R]] = []
 
     def put(self, item: T) -> R:
-        """Return what `write` said of an item, once it is written.
+        """Return the result of `write` for an item, once it is written.
 
         Raises:
             RagmeterError: It was not written.
@@ -63,7 +62,7 @@ class GroupCommit(Generic[T, R]):
         with self._queueing:
             self._queued.append(ticket)
         with self.turn:
-            if not ticket.is_settled:  # else whoever wrote before us took ours along
+            if not ticket.is_settled:  # else an earlier writer wrote ours too
                 self._write_queued()
         if ticket.failure is not None:
             raise ticket.failure

@@ -1,7 +1,7 @@
-"""What people hand to `evaluate` and `ragmeter.Scorer`, as samples: rows, frames, tables, files.
+"""Converts the input of `evaluate` and `ragmeter.Scorer` to samples: rows, frames, tables, files.
 
-Columns are read as those of a data set on the command line (`columns`, `samples`).  pandas, pyarrow, polars
-and datasets are recognised by what their objects can do and never imported.
+Columns are read as those of a data set on the command line (`columns`, `samples`).  Objects of pandas, pyarrow,
+polars and datasets are recognised by their methods; the libraries are never imported.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Samples: TypeAlias = (
 
 
 def samples_of(given: Samples) -> list[RagSample]:
-    """Return what was given as samples.
+    """Return the input as samples.
 
     Raises:
-        ConfigurationError: It is something else, or a row cannot be read; the message says which and why.
+        ConfigurationError: It is of another kind, or a row cannot be read; the message says which and why.
     """
     if isinstance(given, RagSample):
         raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")
@@ -102,7 +102,7 @@ def _of_file(path: Path) -> Iterator[RagSample]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell in Python's types; what stands for an empty one is None."""
+    """Return a cell in Python's types; an empty one is None."""
     made = getattr(value, "tolist", None)
     if callable(made):  # an array or a number of numpy
         value = made()

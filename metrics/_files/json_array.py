@@ -1,6 +1,6 @@
 """Reads the elements of one large JSON array, a few at a time: a file may be larger than memory.
 
-A file that holds one object instead is one row, or the rows of its ``data``, as interfaces answer.
+A file that holds one object instead is one row, or an API response with its rows under ``data``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Element(NamedTuple):
 
 
 class _BrokenError(ValueError):
-    """Why nothing more can be read."""
+    """The file is broken from here on."""
 
 
 def read_array(file: IO[bytes]) -> Iterator[Element]:
@@ -105,7 +105,7 @@ class _Text:
             except (json.JSONDecodeError, RecursionError) as error:
                 if isinstance(error, RecursionError) or not self._more(step):
                     raise _BrokenError(getattr(error, "msg", "nested too deeply")) from None
-                step *= 2  # each try begins anew: few of them
+                step *= 2  # each try parses from the beginning: make few
                 continue
             except ValueError as error:
                 raise _BrokenError(str(error)) from None

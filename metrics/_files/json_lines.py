@@ -1,8 +1,8 @@
 """JSON lines: the one place that writes them and reads them.
 
-Only a newline ends a line.  U+2028, a lone carriage return and their like may stand inside a JSON string, where
-Python's ``str.splitlines`` and files opened as text part lines; so lines are bytes here.  A lone surrogate
-has no UTF-8 and is written as its JSON escape.  No other module writes or parses such lines.
+Only a newline ends a line.  ``str.splitlines`` and files opened as text also split at U+2028, a lone carriage
+return and the like, which may stand inside a JSON string; so lines are bytes here.  A lone surrogate has no
+UTF-8 and is written as its JSON escape.  No other module writes or parses such lines.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def object_of(line: bytes) -> dict[str, Any]:
 
 
 def read_objects(source: bytes | Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the objects in lines; what is none is left out, e.g. half a line that a crash left."""
+    """Yield the objects in lines; other lines are skipped, e.g. half a line that a crash left."""
     for _, line in lines_of(source):
         try:
             found = object_of(line)

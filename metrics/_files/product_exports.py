@@ -1,8 +1,8 @@
 """Rows that other products write, as columns of a data set: LangSmith, Phoenix, Langfuse and deepeval.
 
-A row is one run, span, trace or example by itself: what stands in other rows of the same trace is not
-looked up, so export root runs, or retrievals, or examples.  Which product a row is of is told by columns
-that only its exports have; every other row passes as it is.
+A row is one run, span, trace or example by itself: other rows of the same trace are not looked up, so export
+root runs, or retrievals, or examples.  A product is recognised by columns that only its exports have; every
+other row passes unchanged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class UnreadableExportError(ValueError):
 
 
 def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the columns of a data set that a row amounts to; the row itself where it is no export.
+    """Return an exported row as columns of a data set; any other row unchanged.
 
     Raises:
-        UnreadableExportError: It is one, and what was retrieved stands in it in no form that can be read.
+        UnreadableExportError: An export has its retrieved documents in an unknown form.
     """
     if "attributes.input.value" in row or "attributes.retrieval.documents" in row:
         return _phoenix_span(row)
@@ -234,7 +234,7 @@ def _either(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def _value(given: Any) -> Any:
-    """Return a value; an object or a list that was exported as JSON text is read."""
+    """Return a value, with an object or a list parsed that was exported as JSON text."""
     if isinstance(given, str) and given[:1] in ("{", "["):
         try:
             return json.loads(given)

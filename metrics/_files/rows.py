@@ -60,7 +60,7 @@ class BadRow(NamedTuple):
 
 
 class RawRow(NamedTuple):
-    """One row as it stands in the file: not understood yet."""
+    """One row of the file, not parsed yet."""
 
     line: int
     """Where it stands, counted from 1."""
@@ -134,13 +134,13 @@ def open_rows(path: Path) -> Iterator[RawRow]:
 
 
 def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
-    """Yield every row of a file, understood, one at a time, without blank lines.
+    """Yield every parsed row of a file, one at a time, without blank lines.
 
     CSV cells are texts, but for those that hold JSON: in the columns of `lists` a list, in the column
     ``reference`` an object.
 
     Args:
-        path: The file; a byte order mark at its beginning is passed over.
+        path: The file; a byte order mark at its beginning is ignored.
         lists: Columns that hold a JSON list or one plain text.
 
     Raises:
@@ -152,7 +152,7 @@ def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
 
 
 def count_rows(path: Path) -> int:
-    """Return how many rows a file has, good and bad ones; reads it, and understands nothing.
+    """Return how many rows a file has, good and bad, without parsing them.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.

@@ -80,7 +80,7 @@ def sample_row(raw: RawRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
 
 
 def row_of(row: GoodRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
-    """Return what a row says, or why it cannot be used."""
+    """Return a row as a sample, or why it cannot be used."""
     try:
         sample = _sample(fields_of_row(row.fields, columns))
     except (_BadRowError, UnreadableExportError) as error:
@@ -89,7 +89,7 @@ def row_of(row: GoodRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
 
 
 def fields_of_row(fields: Mapping[str, Any], columns: Columns = _AS_GIVEN) -> Mapping[str, Any]:
-    """Return what a row gives, by our names; of an export what it amounts to.
+    """Return the fields of a row, or of an exported row, by our names.
 
     Raises:
         UnreadableExportError: As of `as_columns`.
@@ -99,7 +99,7 @@ def fields_of_row(fields: Mapping[str, Any], columns: Columns = _AS_GIVEN) -> Ma
 
 
 def facts_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row that say something of it beside its texts."""
+    """Return the columns of a row other than its texts."""
     return {
         name: value
         for name, value in fields.items()
@@ -113,7 +113,7 @@ def facts_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def key_of_question(question: str) -> str:
-    """Return what stands for a question, where its text does not: 32 hexadecimal digits."""
+    """Return a key for a question in place of its text: 32 hexadecimal digits."""
     return hashlib.sha256(question.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""A database of one owner, in a file that nobody else sees, gone with its owner."""
+"""A private temporary SQLite database, deleted with its owner."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ __all__ = ["scratch_database"]
 
 
 def scratch_database(owner: object) -> sqlite3.Connection:
-    """Open it; it is deleted when it is closed, which is when `owner` is no more.
+    """Open a database that is closed, and so deleted, when `owner` is garbage-collected.
 
-    SQLite's own end of a connection that nobody closed is a ResourceWarning from Python 3.13 on, an error in
-    tests of users that make warnings errors.
-
-    Args:
-        owner: Whose it is. Its threads take turns.
+    Not left to SQLite: from Python 3.13 on an unclosed connection is a ResourceWarning, an error where users'
+    tests make warnings errors.  Threads must take turns.
     """
     database = sqlite3.connect("", check_same_thread=False)
     weakref.finalize(owner, database.close)

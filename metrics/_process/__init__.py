@@ -1,1 +1,1 @@
-"""What any part of a program needs from its process: forks, retries, threads, bounded tables, a Redis."""
+"""Process-level tools: forks, retries, threads, bounded tables, a Redis."""

@@ -50,4 +50,4 @@ class BackgroundThread:
 def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     while (job := jobs.get()) is not None:
         job()
-        del job  # it holds its owner, which may be let go otherwise
+        del job  # it refers to its owner, which may be freed otherwise

@@ -1,8 +1,7 @@
-"""A table that stays small: beyond a number or a size, what was used longest ago goes first.
+"""A least-recently-used table, bounded by number and size.
 
-Everything that remembers a request, a text or an answer for later is kept in one of these, but for tables
-that also age or have an index (`ragmeter.pipeline.late`, `adapters/_open_requests.py`).  It has no lock: its
-owner's lock covers it.
+All memories of requests, texts and answers use it, except tables that also expire or have an index
+(`ragmeter.pipeline.late`, `adapters/_open_requests.py`).  It has no lock: its owner's lock covers it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ V = TypeVar("V")
 
 
 class BoundedTable(Generic[K, V]):
-    """Values by key, used longest ago first. Not locked: its owner's lock covers what belongs to it.
+    """Values by key, least recently used first. Not locked: its owner's lock covers it.
 
     Args:
         max_entries: The largest number of entries.
@@ -63,7 +62,7 @@ class BoundedTable(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, size: int = 1) -> None:
-        """Keep `value`, in the place of an earlier one, and forget what there is no room for."""
+        """Store `value`, replacing an earlier one, and evict entries beyond the bounds."""
         self.pop(key)
         self._entries[key] = value, size
         self.size += size
@@ -74,7 +73,7 @@ class BoundedTable(Generic[K, V]):
             self.size -= oldest
 
     def pop(self, key: K) -> V | None:
-        """Take a value out and return it, or None."""
+        """Remove a value and return it, or None."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

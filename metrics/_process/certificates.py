@@ -1,8 +1,8 @@
-"""What a failed TLS handshake means, and what to do; the error's own words are "Operation not permitted".
+"""Explains failed TLS handshakes, and how to fix them; the error itself says "Operation not permitted".
 
-Asked by whatever connects to a server that the user names: a broker, a Redis.  A failure is known by OpenSSL's
-numbers and names, which are stable; another one is named as it is there.  The check of a broker's certificate
-cannot be switched off; that of a Redis has redis-py's own switch.
+Used for connections to brokers and Redis.  Failures are recognised by OpenSSL's numbers and names, which are
+stable; others keep OpenSSL's name.  The check of a broker's certificate cannot be switched off; that of a Redis
+has redis-py's own switch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LO
 def tls_failure(
     error: BaseException, authority: str, *, own: str, other_name: str = ""
 ) -> str | None:
-    """Return what is wrong with the TLS of a connection, and what to do.
+    """Return the TLS failure of a connection, and its fix.
 
     Args:
-        error: What connecting raised; its causes are looked at, too.
-        authority: How the file of an authority's certificates is named there, e.g. ``?cacertfile=FILE``.
-        own: Likewise the files of our own certificate and its key, e.g. ``?certfile=FILE&keyfile=FILE``.
-        other_name: Likewise the name that the certificate is for; empty: there is no way.
+        error: The error of connecting; its causes are examined, too.
+        authority: The option for an authority's certificates, e.g. ``?cacertfile=FILE``.
+        own: The options for our own certificate and its key, e.g. ``?certfile=FILE&keyfile=FILE``.
+        other_name: The option for the name in the certificate; empty: there is none.
 
     Returns:
         One sentence that quotes no address and no file; None: TLS is not what failed.
@@ -39,10 +39,12 @@ def tls_failure(
                 hint = f" or give that name with {other_name}" if other_name else ""
                 return f"its certificate is for another name: connect by the name in it{hint}"
             if one.verify_code in _UNTRUSTED:
-                return f"its certificate is signed by nobody known here: name the authority with {authority}"
+                return (
+                    f"its certificate has an unknown authority: name the authority with {authority}"
+                )
             return f"its certificate is refused: {one.verify_message}"
         if isinstance(one, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-            # With TLS 1.3 who shows no certificate learns so after the handshake, or only by the end.
+            # With TLS 1.3 a missing client certificate shows only after the handshake, or as a hang-up.
             return f"it hangs up within TLS; {_certificate_hint(own)}"
         if isinstance(one, ssl.SSLError):
             reason = one.reason or ""
@@ -51,15 +53,13 @@ def tls_failure(
             if "ALERT" in reason:
                 return f"it refuses our side of TLS ({reason}); {_certificate_hint(own)}"
             if not one.library or one.library in ("X509", "PEM"):
-                return f"a file of certificates or keys is none ({reason or one.strerror})"
+                return f"a file holds no certificate or key ({reason or one.strerror})"
             return f"TLS fails ({reason})"
     return None
 
 
 def _certificate_hint(own: str) -> str:
-    return (
-        f"does it want a certificate of ours, from an authority that it knows? Name it with {own}"
-    )
+    return f"does it want a client certificate, from an authority that it knows? Name it with {own}"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,8 +1,8 @@
-"""What a forked process must not take over from its parent: held locks and requests under way.
+"""Resets locks and requests under way in forked processes.
 
 A thread of the parent may hold a lock at the moment of the fork; in the child that thread does not
 exist, and the lock would stay held for ever.  All of ragmeter registers here, and this module once
-with `os`.  Everything is held weakly: an object that is gone leaves nothing behind.
+with `os`.  References are weak, so a freed object leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def pause(stop: Callable[[], object], resume: Callable[[], object]) -> None:
 
 
 class Gate:
-    """A reentrant lock for what a fork must not come in the middle of: a thread that forks holds it.
+    """A reentrant lock that a fork waits for: the forking thread holds it during the fork.
 
     It does not survive the fork: a child makes another.
     """
@@ -90,7 +90,7 @@ class Gate:
 
 
 def registration_count() -> int:
-    """Return how many locks and methods a fork has to see to."""
+    """Return how many locks and methods are registered for forks."""
     return len(_locks) + len(_before) + len(_in_parent) + len(_in_child)
 
 

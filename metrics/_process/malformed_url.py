@@ -1,6 +1,6 @@
-"""URLs whose password holds a sign that ends the host: what is read of them is wrong, and a part of it.
+"""Detects URLs whose password has a character that ends the host, so that parsers read them wrongly.
 
-For those who read addresses of brokers and of Redis. Prints nothing of the URL.
+For addresses of brokers and of Redis. Prints nothing of the URL.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A Redis that many processes share and none depends on: asked for a moment, then left alone for a second.
+"""A Redis connection that no process depends on: short timeouts, and a pause of a second after a failure.
 
-The judge's shared budget and cache, and the worker's marks, ask through it.  Commands that wait go out
-together, on a thread of its own, so that neither an event loop nor a name that cannot be looked up is
-waited for.  It raises nothing at run time: what could not be asked is None.
+Used by the judge's shared budget and cache, and the worker's marks.  Queued commands go out together on a
+separate thread, so that no event loop waits, not even for DNS.  It raises nothing at run time: an unanswered
+command gives None.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Command: TypeAlias = tuple[Any, ...]
 
 
 def plain_url(url: str) -> str:
-    """Return a Redis URL without what may be secret: user, password, query.
+    """Return a Redis URL without possible secrets: user, password, query.
 
     Raises:
         ConfigurationError: It is none; neither message nor cause quotes it.
@@ -195,7 +195,7 @@ class RedisLine:
 
         Args:
             commands: What is sent.
-            unwanted: Takes answers that come when nobody waits for them any more, on the thread.
+            unwanted: Called on the thread with answers that come after the caller gave up.
         """
         answer = self.send(commands)
         if answer is None:
@@ -232,14 +232,14 @@ class RedisLine:
         return answer
 
     def close(self, timeout_s: float = 0.0) -> None:
-        """Send what waits, for `timeout_s` seconds at most, and disconnect. The next use connects again."""
+        """Send queued commands for at most `timeout_s` seconds, then disconnect. The next use reconnects."""
         self._clerk.finish(timeout_s)
         client = self.__dict__.pop("_client", None)
         if client is not None:
             client.close()
 
     def __del__(self) -> None:
-        """Let the thread of a line that is let go end."""
+        """End the thread."""
         clerk = getattr(self, "_clerk", None)
         if clerk is not None:
             clerk.finish(0.0)
@@ -259,7 +259,7 @@ class RedisLine:
             )
 
     def _work(self) -> None:
-        """Send what waits, on the thread."""
+        """Send queued commands, on the thread."""
         groups: list[tuple[Sequence[Command], Future[Answers]]] = []
         with suppress(IndexError):
             while True:

@@ -1,7 +1,7 @@
-"""What an answer claims beyond its chunks: words, numbers, names, denials, sentence by sentence.
+"""An answer's claims beyond its chunks: words, numbers, names, denials, sentence by sentence.
 
-`lexical_groundedness`, `support` and `fact_conflict` name the same sentence and the same facts, because they
-ask here; one request is read once for all three.
+`lexical_groundedness`, `support` and `fact_conflict` share it, so they name the same sentence and the same
+facts, and read a request once.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Claims:
 
 
 def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
-    """Return what an answer claims; made once for the metrics that ask in turn.
+    """Return an answer's claims; cached for the metrics of the same request.
 
     Args:
         sample: The request.

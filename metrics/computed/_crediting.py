@@ -10,8 +10,8 @@ from collections.abc import Sequence
 __all__ = ["MOST_STEPS", "credit", "credit_first_free"]
 
 MOST_STEPS = 2_000_000
-"""Matches looked at while credits are moved; a second.  Thousands of chunks that all match the same
-hundreds of golden items reach it: those that are left are only given an item that is free."""
+"""Matches to examine while credits are moved: about a second.  Thousands of chunks that all match the same
+hundreds of golden items reach it: the chunks left over only get an item that is free."""
 
 
 def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:

@@ -1,8 +1,8 @@
-"""What became of each right document on its way from the store to the model.
+"""Traces each right document on its way from the store to the model.
 
-`retrieval_stages` asks here; nothing is scored.  A document is followed through the stages that were
-seen (`RagSample.stages`): the list that it left last is known, and so is who was given that list next.
-What was not seen is said to be unknown.
+Called by `retrieval_stages`; scores nothing.  A document is followed through the recorded stages
+(`RagSample.stages`): from the last list that has it to the stage that received that list.  Anything not
+recorded is ``unknown``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,7 +51,7 @@ _MAX_NAME: Final = 64
 
 
 class Fate(NamedTuple):
-    """What became of one right document."""
+    """The outcome of one right document."""
 
     code: FateCode
     """What."""
@@ -81,14 +81,14 @@ class Fate(NamedTuple):
 
 
 class Journey:
-    """The lists of documents of one request, and who was given which.
+    """The lists of documents of one request, and the stages that received them.
 
     Attributes:
         names: Names of the stages, each once.
-        stages: The stages as they were seen.
+        stages: The stages as recorded.
         end_name: ``prompt``, or ``output`` where no model was asked.
         end: What reached the model; None: it is not known.
-        end_is_recorded: Whether that was seen in a prompt, or said by the application.
+        end_is_recorded: Whether a prompt showed it, or the application reported it.
     """
 
     def __init__(self, sample: RagSample) -> None:
@@ -123,11 +123,11 @@ class Journey:
 
     @property
     def sources(self) -> list[RetrievalStage]:
-        """The stages that were given no documents: they found them."""
+        """The stages that received no documents, but found them."""
         return [stage for stage in self.stages if not stage.inputs]
 
     def lists(self) -> Iterator[Sequence[RetrievedContext]]:
-        """Yield every list of documents that is known, what reached the model first."""
+        """Yield every known list of documents, the one that reached the model first."""
         yield self.end or ()
         for stage in self.stages:
             yield stage.contexts or ()
@@ -140,7 +140,7 @@ class Journey:
         """Follow a document.
 
         Args:
-            held: The identities of the objects that are it, or a part of it.
+            held: The identities of the objects that are the document, or a part of it.
         """
         if self.end is not None:
             rank = _rank(self.end, held)
@@ -287,7 +287,7 @@ def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
 def cut_documents(
     found: Iterable[RetrievedContext], end: Iterable[RetrievedContext]
 ) -> list[RetrievedContext]:
-    """Return those of the last list of which earlier lists hold more."""
+    """Return the documents of the last list that earlier lists hold in a longer form."""
     wholes: dict[str, set[str]] = {}
     for context in found:
         if context.id is not None:

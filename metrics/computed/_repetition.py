@@ -1,7 +1,7 @@
-"""How much of the retrieved text an earlier chunk had already.
+"""Measures how much of the retrieved text repeats an earlier chunk.
 
-`retrieval_health` calls this: overlapping windows, near copies and shared boilerplate are what the
-prompt pays for twice, and `duplicate_ratio`, which compares whole chunks, is 0 in all of them.
+Called by `retrieval_health`: the prompt pays twice for overlapping windows, near copies and shared
+boilerplate, and `duplicate_ratio`, which compares whole chunks, is 0 for all of them.
 """
 
 from collections import Counter

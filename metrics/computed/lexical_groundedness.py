@@ -38,7 +38,7 @@ class LexicalGroundedness(ComputedMetric):
     Needs: ``contexts``, ``answer``.
     Cost: no judge.
     Source: "content K-precision"; Spearman .638 with human faithfulness on MTRAG (n = 477), where it
-        tells answers rated 2.5 or less from the others with AUROC .94.
+        separates answers rated 2.5 or less from the others with AUROC .94.
     Differs from the source: bigrams for Chinese, no function words of Russian.
 
     Without a value:

@@ -103,8 +103,8 @@ def _value(kinds: Sequence[SentenceKind], refusing: Sequence[int]) -> float:
         return 0.0
     if not claims:
         return 1.0
-    told = [at for at, kind in enumerate(kinds) if kind.claims or kind.refuses is not None]
-    limits = refusing[0] < _FIRST or refusing[-1] == told[-1]
+    telling = [at for at, kind in enumerate(kinds) if kind.claims or kind.refuses is not None]
+    limits = refusing[0] < _FIRST or refusing[-1] == telling[-1]
     return 0.5 if limits or len(refusing) >= claims else 0.0
 
 

@@ -24,7 +24,7 @@ __all__ = ["RetrievalHealth"]
 _NO_LETTER = re.compile(r"[\W_]+")
 _END = 200
 _LETTERS = 8
-"""Characters at either end of a text that are looked at, and letters and digits taken of them."""
+"""Characters to read at either end of a text, and letters and digits to compare of them."""
 _READING = ("repeated_context_ratio", "context_tokens")
 _OF_THE_RETRIEVER: dict[str, tuple[float | None, float | None]] = {
     "retriever_top_score": (None, None),
@@ -122,7 +122,7 @@ class RetrievalHealth(ComputedMetric):
         items: Sequence[ScoreItem] = (),
         range: tuple[float | None, float | None] | None = None,  # noqa: A002 -- as in `make_score`
     ) -> Score:
-        # No text of the request is ever in what is said of these.
+        # These summaries never quote a text of the request.
         return self.make_score(
             name, value, explanation=said, summary=said, label=label, items=items, range=range
         )

@@ -128,7 +128,7 @@ class Embedder(BatchedModel[str, Vector]):
         """
         prefix = self.query_prefix if query else self.passage_prefix
         items = [(_key(text, query=query), prefix + sendable(text)) for text in texts]
-        # In a call a model that knows no questions is told of none: both kinds may go together.
+        # A model without a mode for questions takes both kinds in one call.
         return await self.results(items, query if self.knows_questions else None)
 
     async def _ask(self, items: Sequence[str], group: Hashable) -> Numbers:

@@ -1,8 +1,8 @@
 """Embedders that run in this process: a framework's, or a plain function.
 
 `as_embedder` makes one of what a user has: a LangChain ``Embeddings``, a LlamaIndex embedding, a function
-from texts to vectors, or an object with `embed`.  They block, so they are called on a thread of their own, in a
-context of ours: what instruments them does not take it for the application's call.
+from texts to vectors, or an object with `embed`.  They block, so they run on their own thread and in their own
+context: instrumentations do not take them for calls of the application.
 """
 
 from __future__ import annotations

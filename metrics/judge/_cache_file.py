@@ -1,9 +1,8 @@
-"""The SQLite file behind a judge's cache: short waits, and left alone for a while when it fails.
+"""The SQLite file behind a judge's cache: short waits, and a pause after a failure.
 
-`JudgeCache` reads and writes it, on a thread that may wait.  Another process may hold the file, the
-disk may be full, and its rows may have been written by another program: nothing of that
-is an error here, only rows that are not there.  It holds plain text and numbers: a cache of pickles runs the
-code of whoever may write to it.
+`JudgeCache` reads and writes it, on a thread that may wait.  Another process may hold the file, the disk may be
+full, and another program may have written its rows: none of these is an error, only missing rows.  It holds
+plain text and numbers, since reading a pickle would run the code of anyone who can write to the file.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _of_the_parent: list[sqlite3.Connection] = []
 
 
 class AnswerFile:
-    """Keeps texts under keys. Thread-safe.
+    """Stores texts by key. Thread-safe.
 
     Args:
-        path: The file; made, or made to be, readable for its owner only.
-        max_rows: Rows kept; the oldest go first.
+        path: The file; made readable for its owner only.
+        max_rows: The largest number of rows; the oldest are deleted first.
 
     Raises:
         ConfigurationError: The folder does not exist, or others may read the file and that cannot be
@@ -77,11 +76,11 @@ class AnswerFile:
 
     @property
     def is_readable(self) -> bool:
-        """Whether it is worth reading: it is not being left alone."""
+        """Whether to read it: there is no pause after a failure."""
         return time.monotonic() >= self._no_reads_until
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
+        """Return the texts under `keys`; missing and unreadable ones are left out."""
         with self._lock:
             if not self.is_readable:
                 return {}
@@ -93,7 +92,7 @@ class AnswerFile:
                 return {}
 
     def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
-        """Keep texts under their keys, if that can be done."""
+        """Store texts by key, if possible."""
         with self._lock:
             if time.monotonic() < self._no_writes_until:
                 return
@@ -182,7 +181,7 @@ class AnswerFile:
                     name.chmod(_PRIVATE)
 
     def _report(self, error: Exception) -> None:
-        # Reads may go well while writes fail: a success of one says nothing about the other.
+        # Reads may succeed while writes fail, and the other way round.
         now = time.monotonic()
         if now - self._said_at >= _SAY_AGAIN_AFTER_S:
             self._said_at = now

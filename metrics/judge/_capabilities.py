@@ -1,11 +1,11 @@
-"""What a request says, what the endpoint was found to lack of it, and when that is looked for again.
+"""Learns which options an endpoint lacks, builds requests without them, and retries them later.
 
 Each option of a request has a ladder of levels, from what we would like to what every endpoint
-takes.  The endpoint asks for a plan before a call, writes the body by it, steps it down when it is
-refused, and reports the outcome.  What the server names is lacking at once; what it refuses without a
-word is lacking once two calls in a row failed above and passed below: a hiccup teaches nothing.  And
-nothing is for good, because servers are upgraded under running processes: after ten minutes, then
-after twice as long each time, one call goes out one level higher.  Nothing is sent here.
+supports.  The endpoint asks for a plan before a call, writes the body by it, steps it down when it is
+refused, and reports the outcome.  An option that the server names is lacking at once; an option refused
+without its name is lacking once two calls in a row failed above and passed below, so that a hiccup teaches
+nothing.  Nothing is permanent, because servers are upgraded under running processes: after ten minutes,
+then after twice as long each time, one call goes out one level higher.  Nothing is sent here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UNKNOWN = "not tried"
 
 @dataclass(slots=True)
 class RequestPlan:
-    """What one call sends, and how it came to that."""
+    """The options of one call, and how they were chosen."""
 
     levels: dict[str, int]
     """By option."""
@@ -71,7 +71,7 @@ class RequestPlan:
 
 @dataclass(frozen=True)
 class RequestForm:
-    """What is the same in every request of one judge."""
+    """The parts that every request of one judge has."""
 
     model: str
     """The model's name (Azure: the deployment's)."""
@@ -83,7 +83,7 @@ class RequestForm:
     """Merged last."""
 
     def sends(self, plan: RequestPlan, option: str) -> bool:
-        """Return whether a request of `plan` has something of ours that `option` is about."""
+        """Return whether a request of `plan` sends something that `option` controls."""
         if any(_FIXED_BY.get(name) == option for name in self.extra_body):
             return False
         if option == "temperature":
@@ -129,7 +129,7 @@ def _messages(plan: RequestPlan, messages: Sequence[Mapping[str, str]]) -> list[
 
 @dataclass(slots=True)
 class _Lack:
-    """What is known of one option that is below its best level."""
+    """The state of one option that is below its best level."""
 
     status: int | None
     due: float
@@ -172,7 +172,7 @@ class Capabilities:
         return _LADDERS[option][self._levels[option]]
 
     def facts(self, form: RequestForm) -> dict[str, str]:
-        """Return in words what is known of the endpoint; see `OpenAIJudge.learned`."""
+        """Return the learned facts about the endpoint in words; see `OpenAIJudge.learned`."""
         found: dict[str, str] = {}
         now = self._levels["format"]
         for place, level in enumerate(_LADDERS["format"][:2]):
@@ -294,7 +294,7 @@ class Capabilities:
             self._lower(option, level, status)
 
     def keep(self, plan: RequestPlan, option: str) -> None:
-        """Remember the level of `option` that `plan` came to, for a reason of ours."""
+        """Store the level of `option` in `plan`, lowered on our own initiative."""
         self._lower(option, plan.levels[option], None)
 
     def end_trial(self, plan: RequestPlan, *, refused: bool) -> None:

@@ -1,7 +1,7 @@
-"""Read a chat completion: the reply's text wherever it stands, why there is none, what it took.
+"""Reads a chat completion: the reply's text, or why there is none, and its token use.
 
-The endpoint calls it with a body that came with a good status, which need not be a good reply:
-gateways put errors into it.  `replies` reads the text itself.
+The endpoint calls it with the body of a successful status, which may still hold a gateway's error.  `replies`
+reads the text itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Completion:
 def read_completion(
     received: bytes, headers: Mapping[str, str], estimated_input: int
 ) -> Completion | FailedCall:
-    """Return the completion in `received`; what is none is an unusable reply, or the error it holds.
+    """Return the completion in `received`; anything else is an unusable reply, or the error it holds.
 
     Args:
         received: The body.
@@ -126,7 +126,7 @@ def _content(content: Any) -> tuple[str, bool]:
 
 
 def _misplaced_reply(message: Mapping[str, Any]) -> str:
-    """Return a reply that was taken for thoughts: some servers do so when a grammar forbids any.
+    """Return a reply in the field for thoughts: some servers put it there when a grammar forbids thoughts.
 
     It is one object and nothing else; thoughts may begin with a draft of one.
     """

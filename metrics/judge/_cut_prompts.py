@@ -1,7 +1,7 @@
-"""Notice an endpoint that cuts prompts off without a word, by the tokens it says it read.
+"""Detects an endpoint that silently cuts prompts off, by the prompt tokens it reports.
 
 A server may drop what does not fit into its context window and answer about the rest: a verdict
-about texts the model never saw.  The endpoint asks about each reply.
+about texts the model never saw.  The endpoint checks each reply.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DIFFERENT = 1.2
 
 
 class CutPrompts:
-    """Compares what was sent with what was read.
+    """Compares the tokens sent with the tokens that the endpoint read.
 
     Args:
         name: The judge's model and host, for the log.

@@ -1,6 +1,6 @@
-"""What the judge keeps for one event loop, beside its connections: what is being asked there.
+"""A judge's state per event loop: connections, slots and items being asked about.
 
-`OpenAIJudge` keeps them apart per loop; `Batching` and `Endpoint` use those of the loop they run on.
+`OpenAIJudge` has one for each loop; `Batching` and `Endpoint` use that of the loop they run on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether a JSON object says of itself that it is a failure, whatever else it holds.
+"""Detects JSON objects that state a failure, whatever else they hold.
 
-`_completions` asks it of a body, its choice and its message, `replies` of what the judge wrote: gateways and
-models put verdicts beside errors, and those are the verdicts of something that did not end well.
+`_completions` checks a body, its choice and its message, `replies` the judge's text: gateways and models put
+verdicts beside errors, and verdicts of a failed call do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIRST_ERROR, _LAST_ERROR = 400, 599
 
 
 def has_failed(word: Any) -> bool:
-    """Return whether `word`, a status or the reason why a reply ends, tells of a failure."""
+    """Return whether `word`, a status or a finish reason, states a failure."""
     if isinstance(word, str) and word.isascii() and word.isdigit():
         word = int(word[:9])
     if isinstance(word, int) and not isinstance(word, bool):
@@ -31,9 +31,9 @@ def has_failed(word: Any) -> bool:
     return isinstance(word, str) and _FAILED.search(word) is not None
 
 
-def is_failure(said: Mapping[str, Any]) -> bool:
-    """Return whether `said` holds an error, no success, or a status of failure."""
-    for name, value in said.items():
+def is_failure(reply: Mapping[str, Any]) -> bool:
+    """Return whether `reply` holds an error, no success, or a status of failure."""
+    for name, value in reply.items():
         word = name.casefold()
         if word.startswith("error") or word == "exception":
             if value and str(value).strip().casefold() not in _NO_ERROR:
@@ -43,4 +43,4 @@ def is_failure(said: Mapping[str, Any]) -> bool:
                 return True
         elif word in {"status", "state", "code", "status_code", "statuscode"} and has_failed(value):
             return True
-    return said.get("object") == "error" or said.get("type") == "error"
+    return reply.get("object") == "error" or reply.get("type") == "error"

@@ -1,9 +1,8 @@
 """Answer an `Ask` with as few calls as possible.
 
-`OpenAIJudge` calls it, and it calls the cache, the endpoint and the reader of replies.  It looks into
-the cache, joins items that another ask is just asking about, puts all that is still open into one
-call, aligns the reply with the ids, and asks once more for the ids without a usable answer.  It knows
-no HTTP.
+`OpenAIJudge` calls it, and it calls the cache, the endpoint and the reader of replies.  It reads the cache,
+joins items that another ask is already asking about, sends the rest in one call, aligns the reply with the
+ids, and asks again for ids without a usable answer.  It knows no HTTP.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ragmeter.metrics.text.quote_check import (
 )
 
 from ._loop_resources import Flight, LoopResources
-from .bypass_cache import is_asked_anew
+from .bypass_cache import is_cache_bypassed
 from .cache import JudgeCache
 from .endpoint import ChatEndpoint
 from .halving import Halving, halving
@@ -41,7 +40,7 @@ _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be take
 _MOST_ITEMS = 100
 """Items of one call; with more, judges skip some, and replies run into their limit."""
 _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
-"""What an endpoint answers again when it is asked the same again."""
+"""Failures that would repeat if the same request were sent again."""
 _MOST_HALVINGS = 2
 """How often the ids of a reply that was cut off are divided."""
 
@@ -54,7 +53,7 @@ class _OpenAsk:
     here: LoopResources
     usage: Usage = field(default_factory=Usage)
     not_taken: dict[str, Answer] = field(default_factory=dict)
-    """Answers by id that were said to be taken from a text and are not."""
+    """Answers by id that should be quotations and do not stand in their text."""
     halving: Halving = field(default_factory=halving)
     """Of its request."""
     was_cut_off: bool = False
@@ -91,7 +90,7 @@ class Batching:
         keys = {i.id: self._key(ask, group, i) for group in ask.groups for i in group.items}
         answers: dict[str, Answer] = {}
         asking = _OpenAsk(ask, here)
-        cache = None if is_asked_anew() else self._cache
+        cache = None if is_cache_bypassed() else self._cache
         while len(answers) < len(keys):
             own: dict[str, Flight] = {}
             joined: dict[str, Flight] = {}
@@ -280,7 +279,7 @@ class Batching:
 
 
 def _texts_of(ask: Ask) -> str:
-    """Return all that others wrote of what the judge gets to read."""
+    """Return the untrusted texts that the judge gets to read."""
     texts = (
         text
         for passage in ask.passages
@@ -297,9 +296,9 @@ def _even_parts(ids: list[str], most: int) -> list[list[str]]:
 
 
 def _is_taken(answer: Answer, group: Group, item: Item) -> bool:
-    """Return whether `answer` is taken from the item's source, as far as it says anything.
+    """Return whether `answer` is taken from the item's source, or is empty.
 
-    Of several copies one that stands there is enough: the metric looks at each of them.
+    Of several copies one that stands there is enough: the metric checks each of them.
     """
     source, value = item.source, answer.value
     if source is None or not value or isinstance(value, bool):

@@ -1,6 +1,6 @@
 """A circuit breaker: stop asking a judge that keeps failing, and probe it now and then.
 
-The endpoint asks it before each call and tells it the outcome.  It knows failure classes,
+The endpoint asks it before each call and reports the outcome.  It knows failure classes,
 not HTTP; it never sleeps and holds its lock only for arithmetic.
 """
 
@@ -30,7 +30,7 @@ class CircuitBreaker:
         pause_s: Seconds until the first probe; doubled after each probe that fails, up to
             ten minutes.
         clock: Monotonic seconds.
-        whose: What it stands before, for messages.
+        whose: What it protects, for messages.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Lets a judge be asked although it has answered before: what is asked inside `asking_anew` skips its cache.
+"""Bypasses a judge's cache: calls inside `bypassing_cache` neither read nor write it.
 
-For checks of whether the judge still answers as it did.  A judge that remembers answers reads `is_asked_anew`.
+For checks of whether the judge still gives the same answers.  A judge with a cache reads `is_cache_bypassed`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["asking_anew", "is_asked_anew"]
+__all__ = ["bypassing_cache", "is_cache_bypassed"]
 
-_anew: ContextVar[bool] = ContextVar("ragmeter_asking_anew", default=False)
+_bypassed: ContextVar[bool] = ContextVar("ragmeter_bypassing_cache", default=False)
 
 
 @contextmanager
-def asking_anew() -> Iterator[None]:
-    """Have the judge neither look up answers nor remember them, for what is asked in this context."""
-    token = _anew.set(True)
+def bypassing_cache() -> Iterator[None]:
+    """Have the judge neither look up nor store answers in this context."""
+    token = _bypassed.set(True)
     try:
         yield
     finally:
-        _anew.reset(token)
+        _bypassed.reset(token)
 
 
-def is_asked_anew() -> bool:
-    """Return whether answers are to be neither looked up nor remembered."""
-    return _anew.get()
+def is_cache_bypassed() -> bool:
+    """Return whether answers are to be neither looked up nor stored."""
+    return _bypassed.get()

@@ -1,10 +1,9 @@
-"""What the judge has answered before: in memory, and in a SQLite file or a Redis if one is named.
+"""Caches the judge's answers: in memory, and optionally in a SQLite file or a Redis.
 
-`Batching` looks here before it asks.  Values are JSON, never pickles; keys are digests, so the file
-holds no question, context or answer of a request, only what the judge said: verdicts, reasons, and the
-entities, claims, questions and short answers it took from the texts.  A cache that fails is a cache
-that misses: it never fails a score, and never holds up the event loop, as the file is read and written
-on a thread.
+`Batching` reads it before it asks.  Values are JSON, never pickles; keys are digests, so the file holds no
+question, context or answer of a request, only the judge's output: verdicts, reasons, and the entities, claims,
+questions and short answers it took from the texts.  A failing cache only misses: it never fails a score, and
+never blocks the event loop, since a thread reads and writes the file.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ _CLOSING_S = 2.0
 
 
 class AnswerStore(Protocol):
-    """Where answers outlive this memory: `AnswerFile`, or a Redis. Thread-safe; may wait for a moment."""
+    """Persistent storage of answers: `AnswerFile`, or a Redis. Thread-safe; may wait for a moment."""
 
     @property
     def is_readable(self) -> bool:
-        """Whether it is worth reading: it did not fail a moment ago."""
+        """Whether to read it: it did not fail a moment ago."""
         ...
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
+        """Return the texts under `keys`; missing and unreadable ones are left out."""
         ...
 
     def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
-        """Keep texts under their keys, if that can be done."""
+        """Store texts by key, if possible."""
         ...
 
     def leave_alone(self) -> None:
@@ -58,7 +57,7 @@ class AnswerStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of file or connection. The next use opens it again."""
+        """Close file or connection. The next use opens it again."""
         ...
 
 
@@ -184,7 +183,7 @@ class JudgeCache:
             await asyncio.to_thread(self.close)
 
     def __del__(self) -> None:
-        """Close the file of a cache that is let go; Python 3.13 warns of open ones."""
+        """Close the file of a freed cache; Python 3.13 warns of open ones."""
         file, clerk = getattr(self, "_file", None), getattr(self, "_clerk", None)
         if clerk is not None:
             clerk.finish(0.0)

@@ -1,7 +1,7 @@
-"""What a judge did, counted as it happens, and the observers that get each call.
+"""Counts a judge's calls, and passes each to its observers.
 
-`CountingJudge` is what a judge of one's own begins with, and what `OpenAIJudge` is made of.  Counted
-are the calls of this process and those that a scoring process made for it.
+`CountingJudge` is the base class for custom judges and of `OpenAIJudge`.  Counts the calls of this process and
+those that a scoring process made for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CountingJudge", "as_judge"]
 
 
 class JudgeRecord:
-    """Counts calls, tokens, errors and cache hits, and tells observers of calls. Thread-safe."""
+    """Counts calls, tokens, errors and cache hits, and notifies observers of calls. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = fork.lock()
@@ -62,7 +62,7 @@ class JudgeRecord:
 
 
 class CountingJudge(ABC):
-    """A judge that counts its calls and tells observers: `model` and `ask` are left to write.
+    """A judge that counts its calls and notifies observers: subclasses add `model` and `ask`.
 
     A subclass calls `report` once for each call it makes, with the tokens it took; a judge that makes
     none, such as one that looks verdicts up, reports nothing.  Its ``__init__`` is its own.
@@ -101,7 +101,7 @@ class CountingJudge(ABC):
         self._record.observers.append(observer)
 
     def report(self, call: JudgeCall) -> None:
-        """Count a call and tell the observers; also called for what a scoring process asked."""
+        """Count a call and notify the observers; also called for calls of a scoring process."""
         self._record.report(call)
 
     def report_items(self, hits: int, misses: int) -> None:
@@ -127,7 +127,7 @@ class _CountedJudge(CountingJudge):
         return self.asked.model
 
     def subscribe(self, observer: JudgeObserver) -> None:
-        # Not before: a judge that keeps its observers could not be pickled once we are one of them.
+        # Not before: a judge that stores its observers could not be pickled with us among them.
         if not self._listening:
             self._listening = True
             self.asked.subscribe(self.report)

@@ -83,7 +83,7 @@ class ChatEndpoint:
         breaker: Keeps calls away from an endpoint that is down.
         learned: What the endpoint was found to lack.
         cut_prompts: Notices prompts that the endpoint cut off.
-        record: Counts each call and tells the observers.
+        record: Counts each call and notifies the observers.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class ChatEndpoint:
         return read_completion(reply.body, reply.headers, call.tokens)
 
     def _settle(self, call: _EndpointCall, outcome: Completion | FailedCall | None) -> None:
-        """Book what a post took: nothing if it was refused, what was expected if it is unknown."""
+        """Book a post's use: none if it was refused, the estimate if it is unknown."""
         took, cached = (0, 0), 0
         if isinstance(outcome, Completion):
             took, cached = (outcome.input_tokens, outcome.output_tokens), outcome.cached_tokens
@@ -285,7 +285,7 @@ class ChatEndpoint:
     def _conclude(
         self, outcome: Completion | FailedCall, call: _EndpointCall
     ) -> Completion | JudgeError:
-        """Tell the breaker; return the reply with what all posts took, or the error to raise."""
+        """Inform the breaker; return the reply with the use of all posts, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False
             self._answered = True
@@ -331,7 +331,7 @@ class ChatEndpoint:
         )
 
     def _steps_down(self, failure: FailedCall, call: _EndpointCall) -> bool:
-        """Leave out what the endpoint may lack; return whether there was anything to leave out."""
+        """Step down options that the endpoint may lack; return whether there were any."""
         refusal, plan, learned = failure.refusal, call.plan, self._learned
         if refusal is None or plan.steps >= _MOST_STEPS or call.spent_s >= self._timeout_s:
             return False
@@ -343,7 +343,7 @@ class ChatEndpoint:
         if plan.trial is not None:
             learned.end_trial(plan, refused=True)
             return True
-        # Nothing of ours is named. What was changed just now comes first, then what is rarest.
+        # None of our options is named. Try the one changed last first, then the rarest.
         for option in ("effort", "format") if call.starved is not None else ("format",):
             if self._form.sends(plan, option):
                 return learned.step_down(plan, option, failure.status, certain=False)

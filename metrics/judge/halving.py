@@ -1,7 +1,7 @@
-"""What one request may still ask in halves, after replies that were cut off.
+"""Limits how often one request asks in halves after replies that were cut off.
 
-A model that repeats itself without end is cut off whatever it is asked, and each metric of a request asks it.
-Whoever has a request judged opens `one_request`; `Batching` reads `halving`.
+A model that repeats itself without end is always cut off, and each metric of a request asks it.  The caller
+that judges a request opens `one_request`; `Batching` reads `halving`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _request: ContextVar[Halving | None] = ContextVar("ragmeter_halving", default=No
 
 @contextmanager
 def one_request() -> Iterator[None]:
-    """Have all that is asked in this context count as one request."""
+    """Count all asks in this context as one request."""
     token = _request.set(Halving())
     try:
         yield

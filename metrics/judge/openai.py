@@ -131,7 +131,7 @@ class OpenAIJudge(CountingJudge):
             cut_prompts=CutPrompts(name),
             record=self._record,
         )
-        # What tells apart judges that may answer differently, for the cache's keys.
+        # Identifies judges that may answer differently, for the cache's keys.
         identity = f"{model}\n{caller.stored_url or ''}"
         if extra:
             identity += f"\n{json.dumps(extra, sort_keys=True)}"
@@ -205,7 +205,7 @@ class OpenAIJudge(CountingJudge):
 
 
 def _endpoint_kind(host: str, *, dated: bool) -> str:
-    """Return what kind of endpoint a host is; its address is told to nobody."""
+    """Return the kind of a host's endpoint, which reveals no address."""
     if host == "api.openai.com":
         return "openai"
     if dated or host.endswith(_AZURE):

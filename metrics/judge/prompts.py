@@ -5,8 +5,7 @@
 Delimiter and ids are derived from the texts and a secret that is drawn at random when the judge is
 built: the authors of the texts cannot guess them, and they differ from request to request.  The
 delimiter is the same for the metrics of one request, so that a provider's prompt cache can share
-their common beginning; the ids differ for every ask, so that a reply to another one answers none of
-ours.
+their common beginning; the ids differ for every ask, so that a reply to another ask answers nothing.
 """
 
 from __future__ import annotations

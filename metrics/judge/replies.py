@@ -4,10 +4,9 @@
 object, under the id it was asked for: prose is never searched for digits or words like
 yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
 
-A reply is one JSON value and nothing else; or thoughts, which end at their last end, and then words before
-the one object that begins there, fenced or not.  Whatever is said after it, be it words, another object,
-whole, cut off or no JSON, another fence, a tag, a thought that has no end, may take it back: then the
-reply answers nothing.  Nor does one that says of itself that it failed.
+A reply is one JSON value and nothing else; or thoughts, up to their last end mark, then words, then one object,
+fenced or not.  Anything after it (words, another object, whole, cut off or invalid, another fence, a tag, an
+open thought) may retract it: then the reply answers nothing.  Nor does a reply that states a failure.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
 def _only_value(text: str) -> tuple[str, Any]:
     """Return the one JSON value of a reply, as written and as read."""
     try:
-        # What a string of it says of thinking is no thinking.
+        # A mark of thoughts inside a string is none.
         return text, _read_json(text, 0, whole=True)[0]
     except (ValueError, RecursionError):
         text = after_thinking(text)
@@ -141,7 +140,7 @@ def _read_json(text: str, start: int, *, whole: bool = False) -> tuple[Any, int]
 
 
 def after_thinking(text: str) -> str:
-    """Return what follows the last thought; nothing where one was begun first and never ended."""
+    """Return the text after the last thought; empty if the reply begins with one that never ends."""
     end = 0
     for match in _THINKING_ENDS.finditer(text):
         end = match.end()
@@ -205,7 +204,7 @@ def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:
 
 
 def _is_copied(entry: dict[str, Any]) -> bool:
-    """Return whether an entry still has the form's own dots for a reason: nothing was thought of."""
+    """Return whether an entry's reason is still the form's dots, so that it was only copied."""
     reason = entry.get("reason")
     return isinstance(reason, str) and reason.strip() in ("...", "…")
 
@@ -226,7 +225,7 @@ def _read_reason(entry: dict[str, Any]) -> str | None:
 
 
 def says_something(text: str) -> bool:
-    """Return whether there is a letter or a digit in `text`: dots and dashes alone say nothing."""
+    """Return whether `text` has a letter or a digit: dots and dashes alone say nothing."""
     return any(map(str.isalnum, text))
 
 

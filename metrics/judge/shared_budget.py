@@ -46,12 +46,12 @@ _CAME = 3
 _POLL_MS = 20
 """Until calls in flight may have been settled, as the script says it."""
 _CLOSING_S = 0.5
-_SETTINGS_TOLD_EVERY_S = 3600.0
+_SETTINGS_SHARED_EVERY_S = 3600.0
 _SETTINGS_KEPT_S = 86_400
 
 
 def settings_key(name: str) -> str:
-    """Return the key under which processes leave word of their settings, and of when they used them."""
+    """Return the key under which processes record their settings, and when they used them."""
     return f"ragmeter:{{judge-budget:{name}}}:settings"
 
 
@@ -145,7 +145,7 @@ class SharedBudget(JudgeBudget):
         fork.forget(self._begin)
 
     def _begin(self) -> None:
-        """Have no books: those of another process are its own."""
+        """Start with empty books: those of another process are its own."""
         self._alone = self._own_share()
         self._granted_alone = 0
         self._books: deque[_Page] = deque()
@@ -154,10 +154,10 @@ class SharedBudget(JudgeBudget):
         self._known_spent = 0
         self._came = 0
         self._part: float | None = None
-        self._settings_told_at = -math.inf
+        self._settings_shared_at = -math.inf
 
     def _own_share(self) -> JudgeBudget | None:
-        """Return what this process may spend alone; None: nothing."""
+        """Return the budget of this process while Redis is away; None: nothing."""
         if self.max_cost is not None or not self._limited:
             return None
         limits = {
@@ -182,14 +182,14 @@ class SharedBudget(JudgeBudget):
 
     @property
     def settings(self) -> str:
-        """Limits, prices and share as JSON: of all that share the budget they should be the same."""
+        """Limits, prices and share as JSON; all that share the budget should have the same."""
         return json.dumps({**self.limits, "share": self.share}, sort_keys=True)
 
-    def _tell_settings(self) -> None:
-        """Leave word of the settings, once an hour, for whoever looks whether all have the same."""
+    def _share_settings(self) -> None:
+        """Record the settings in Redis once an hour, so that the doctor can compare them."""
         now = time.monotonic()
-        if now - self._settings_told_at >= _SETTINGS_TOLD_EVERY_S:
-            self._settings_told_at = now
+        if now - self._settings_shared_at >= _SETTINGS_SHARED_EVERY_S:
+            self._settings_shared_at = now
             key = settings_key(self.name)
             self._line.send(
                 [
@@ -200,7 +200,7 @@ class SharedBudget(JudgeBudget):
 
     @property
     def part(self) -> float:
-        """Which part of the limits falls to this process: its part of the requests that come.
+        """The part of the limits that this process gets: its part of the incoming requests.
 
         While Redis is away, and as long as it has not been asked: `share`.
         """
@@ -236,7 +236,7 @@ class SharedBudget(JudgeBudget):
         return self._outcome(wanted, self._line.ask([wanted.command]))
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
-        """Wait as long as the budget said last."""
+        """Wait for the time that the budget returned last."""
         if not self._limited:
             await super().until_room(estimated_tokens, estimated_output)
             return
@@ -249,7 +249,7 @@ class SharedBudget(JudgeBudget):
         output_tokens: int,
         cached_tokens: int = 0,
     ) -> None:
-        """Book what a call really took, once. Waits for nothing."""
+        """Book a call's actual use, once. Does not wait."""
         if not self._limited:
             super().settle(reservation, input_tokens, output_tokens, cached_tokens)
             return
@@ -277,7 +277,7 @@ class SharedBudget(JudgeBudget):
             self._alone.settle(reservation, input_tokens, output_tokens, cached_tokens)
 
     def close(self) -> None:
-        """Send what is to be booked, for a moment, and disconnect; the next use connects again."""
+        """Send open bookings, with a short timeout, and disconnect; the next use connects again."""
         self._line.close(_CLOSING_S)
 
     def _limit_for_good(self) -> int:
@@ -286,7 +286,7 @@ class SharedBudget(JudgeBudget):
     def _room_request(
         self, estimated_tokens: int, estimated_output: int, *, patient: bool
     ) -> _RoomRequest:
-        """Return the question whether there is room for a call."""
+        """Return the request for a call's room."""
         tokens = estimated_tokens + estimated_output
         cost = self.price(estimated_tokens, estimated_output)
         with self._lock:
@@ -307,7 +307,7 @@ class SharedBudget(JudgeBudget):
         return _RoomRequest(command, estimated_tokens, estimated_output, cost, held, came, patient)
 
     def _outcome(self, wanted: _RoomRequest, answers: Answers) -> Reservation | float:
-        """Return the room that Redis found, or what this process finds in its own share.
+        """Return the room that Redis granted, or this process from its own share.
 
         Raises:
             JudgeError: There is none.
@@ -318,7 +318,7 @@ class SharedBudget(JudgeBudget):
             window, spent = str(name.decode()), int(total)
         except (TypeError, ValueError, AttributeError):  # away, or another program's keys
             return self._taken_alone(wanted)
-        self._tell_settings()
+        self._share_settings()
         with self._lock:
             self._known_window = window
             self._known_spent = max(self._known_spent, spent)
@@ -345,7 +345,7 @@ class SharedBudget(JudgeBudget):
         return self._wait
 
     def _give_back(self, wanted: _RoomRequest, answers: Answers) -> None:
-        """Let go of room that was found when nobody waited for it any more: a request's time was up."""
+        """Return room that was granted after the caller's time was up."""
         if answers is not None:
             with suppress(JudgeError):
                 room = self._outcome(wanted, answers)
@@ -353,8 +353,8 @@ class SharedBudget(JudgeBudget):
                     self.settle(room, 0, 0)
 
     def _taken_alone(self, wanted: _RoomRequest) -> Reservation | float:
-        # Requests that came meanwhile are told to nobody: an outage's worth of them in one moment would
-        # look like a flood.
+        # Requests that came meanwhile are never reported: an outage's worth of them at once would look
+        # like a flood.
         alone = self._alone
         if alone is None:
             raise JudgeError("the shared budget cannot be asked", "budget", status="skipped")
@@ -390,14 +390,14 @@ def _made_again(plain: str, settings: dict[str, Any]) -> SharedBudget:
 
 
 class _Page(NamedTuple):
-    """What a process booked within a second."""
+    """The bookings of a process within a second."""
 
     at: float
     numbers: list[int]
 
 
 class _RoomRequest(NamedTuple):
-    """Room for a call, as it is asked for."""
+    """A request for a call's room."""
 
     command: Command
     input: int

@@ -1,8 +1,7 @@
 """A judge's cache that many processes share: in memory first, and in Redis behind it.
 
-Keys are digests; values hold what the judge said, its reasons among it, and so content of requests: a
-Redis that keeps them wants a password and TLS as a broker does.  A Redis that fails is a cache that
-misses, for a second.
+Keys are digests; values hold the judge's answers with its reasons, and so content of requests: such a Redis
+needs a password and TLS, as a broker does.  A failing Redis is a cache that misses, for a second.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class SharedCache(JudgeCache):
 
 
 class _SharedAnswers:
-    """Keeps texts under keys in Redis, as an `AnswerFile` does in a file."""
+    """Stores texts by key in Redis, as an `AnswerFile` does in a file."""
 
     def __init__(self, url: str, ttl_s: int) -> None:
         self.line = RedisLine(url, "the judge's shared cache", "answers are kept in memory")
@@ -100,7 +99,7 @@ class _SharedAnswers:
         )
 
     def leave_alone(self) -> None:
-        """Do nothing more: the line leaves a Redis alone that keeps it waiting."""
+        """Do nothing: the connection itself pauses after a timeout."""
 
     def close(self) -> None:
         """Disconnect; the next use connects again."""

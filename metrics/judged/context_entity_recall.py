@@ -54,7 +54,7 @@ class ContextEntityRecall(JudgedMetric):
     at word boundaries, the same number or date, the same but for accents, other forms of the same
     words (Russian cases and name orders, English plurals), the same but for a Chinese
     administrative suffix.  Sign, unit and currency belong to a number, ``+ # .`` to a name, and
-    case counts where it tells a name from a word.  Each item names the tier that decided.
+    case counts where it sets a name apart from a word.  Each item names the tier that decided.
 
     Range: 0.0 to 1.0.
     Needs: ``contexts``, ``reference.answer``.

@@ -48,7 +48,7 @@ class ContextRecall(UnitMetric):
         value = units of the reference answer attributed to the chunks / all its units
 
     A unit counts only if everything it states is in the chunks: "built in 1889 in Paris, France" is
-    not found in chunks that never name France.  The judge is told that the units are claims, and no
+    not found in chunks that never name France.  The prompt says that the units are claims, and no
     evidence for themselves.
 
     Range: 0.0 to 1.0; the label is ``complete`` from 0.9, ``mostly_complete`` from 0.7,

@@ -1,4 +1,4 @@
-"""All that a judge can say of a live request, which has no reference, in one call.
+"""Judges a live request, which has no reference, in one call.
 
 Do the chunks hold what the question needs, which of them does, does the answer keep to them, and does it
 refuse?  The chunks are nearly all of a prompt: asked together these questions cost one call.
@@ -52,7 +52,7 @@ Obstacle = tuple[ScoreStatus, str, str | None]
 
 
 def obstacles(sample: RagSample) -> dict[str, Obstacle]:
-    """Return, by name, the scores that `sample` cannot have, whatever the judge says."""
+    """Return, by name, the scores that `sample` cannot have, without asking the judge."""
     found: dict[str, Obstacle] = {}
     if sample.question is None:
         found |= dict.fromkeys(_RETRIEVAL, ("missing_input", "not given: question", "question"))
@@ -70,7 +70,7 @@ def obstacles(sample: RagSample) -> dict[str, Obstacle]:
 
 @dataclass(frozen=True)
 class LiveQuestions:
-    """What is asked about one request: by `LiveJudged` alone, or along with other questions."""
+    """The questions about one request: asked by `LiveJudged` alone, or along with others."""
 
     question: str
     """"": nothing is asked about the chunks."""
@@ -121,8 +121,8 @@ class LiveQuestions:
             for chunk_id, text in texts.items()
         )
         sufficient = (Item(_SUFFICIENT, (self.question, *texts.values())),) if texts else ()
-        told = (*self.chunks.texts.values(), *self.carried.values())
-        depends_on = (self.question, self.answer, *told)
+        sources = (*self.chunks.texts.values(), *self.carried.values())
+        depends_on = (self.question, self.answer, *sources)
         said = tuple(Item(line_id, (*depends_on, line)) for line_id, line in self.lines.items())
         return (
             Group(
@@ -322,7 +322,7 @@ class LiveJudged(JudgedMetric):
             item._replace(verdict=None if item.evidence is None else item.evidence == "refusal")
             for item in said
         ]
-        told = (
+        counts = (
             f"{refusals} of {len(words)} sentences of the answer refuse, {claims} claim something"
         )
         lower = 0.5 if refusals else 0.0
@@ -333,7 +333,7 @@ class LiveJudged(JudgedMetric):
             (lower, upper) if unknown else (least, least),
             unknown,
             least=least,
-            said=told,
+            said=counts,
             items=items,
             label=None
             if unknown

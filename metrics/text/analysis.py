@@ -1,8 +1,8 @@
-"""Remember what was cut out of a text, so that several metrics cut it once.
+"""Caches the analyses of texts, so that several metrics share one.
 
 All free metrics of one request read the same few texts; `analyse` gives each of them the same
-`Analysis`.  The memory is bounded by bytes, shared by all threads, and holds a text longer
-than its bound only until the next text comes.
+`Analysis`.  The cache is bounded by bytes, shared by all threads, and holds a text longer than its
+bound only until the next text comes.
 """
 
 import re
@@ -61,9 +61,9 @@ _LONGEST_SHARED = 64
 
 
 class _Words(dict[str, str]):
-    """Word → the one object that stands for it in all texts; filled on demand, emptied when full.
+    """Interns words: one object per word for all texts; filled on demand, emptied when full.
 
-    It saves almost half of the memory, and the hashing of every token of a new text.
+    Saves almost half of the memory, and the hashing of every token of a new text.
     """
 
     def __missing__(self, word: str) -> str:
@@ -92,10 +92,10 @@ class Analysis:
         self._kept: dict[Any, Any] = {}
 
     def memoize(self, make: Callable[["Analysis"], T]) -> T:
-        """Return ``make(self)``, made once and kept as long as this analysis.
+        """Return ``make(self)``, cached with this analysis.
 
-        Other modules keep their own forms of a text so.  `make` is a module's function, the same
-        object every time, and what it returns must not refer to this analysis.
+        Other modules cache their own forms of a text this way.  `make` must be a module's function, the
+        same object every time, and its result must not refer to this analysis.
         """
         kept = self._kept
         if make not in kept:
@@ -104,7 +104,7 @@ class Analysis:
         return made
 
     def cut_by_sentence(self) -> None:
-        """Have the tokens follow from the sentences' tokens, which costs less than both, each alone."""
+        """Derive the tokens from the sentences' tokens, which costs less than computing both."""
         if not self.has_han:  # there they always do
             _ = self.marked_tokens
 
@@ -120,7 +120,7 @@ class Analysis:
         return has_han(self.text)
 
     def without(self, pattern: re.Pattern[str]) -> "Analysis":
-        """Return the analysis of the same text with a space for whatever `pattern` finds."""
+        """Return the analysis of the same text with a space for each match of `pattern`."""
         return Analysis(self.original, pattern)
 
     @lazy_attribute
@@ -290,7 +290,7 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
 
 
 class _Memory:
-    """The most recently used analyses, bounded by the bytes that they take up."""
+    """The most recently used analyses, bounded by their bytes."""
 
     def __init__(self, limit: int) -> None:
         self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
@@ -299,7 +299,7 @@ class _Memory:
         self._latest_texts: tuple[tuple[str, ...], tuple[Analysis, ...]] = (), ()
 
     def latest(self, key: Any, make: Callable[[], T]) -> T:
-        """Return what was made for `key` if it is the key asked for last, else make it."""
+        """Return the last result if `key` is the same as last time, else compute it."""
         # One object in one step: no lock is needed, threads that take turns make more.
         latest = self._latest
         if latest is None or latest[0] != key:
@@ -308,7 +308,7 @@ class _Memory:
         return made
 
     def get(self, text: str) -> Analysis:
-        """Return what is known of `text`, making room for it if it is new."""
+        """Return the analysis of `text`, making room for a new one."""
         with self._lock:
             known = self._known.get(text)
             if known is None:
@@ -317,7 +317,7 @@ class _Memory:
         return known
 
     def get_all(self, texts: tuple[str, ...]) -> tuple[Analysis, ...]:
-        """Return what is known of each text; of one request several metrics ask that in turn."""
+        """Return the analysis of each text; several metrics of one request ask for the same ones."""
         asked, found = self._latest_texts
         if asked != texts:
             found = tuple(map(self.get, texts))
@@ -334,7 +334,7 @@ class _Memory:
 
 
 def _bytes_of(text: str) -> int:
-    """Return the bytes that the analysis of a text comes to take up, an upper estimate."""
+    """Return an upper estimate of the bytes of a text's analysis."""
     each = _BYTES if text.isascii() else _BYTES_HAN if has_han(text) else _BYTES_NOT_ASCII
     return _BYTES_OF_TEXT + each * len(text)
 
@@ -354,7 +354,7 @@ def analyse_all(texts: Iterable[str]) -> tuple[Analysis, ...]:
 
 
 def latest(texts: Any, make: Callable[[], T]) -> T:
-    """Return ``make()``; the object made before if these are the `texts` asked about last."""
+    """Return ``make()``, or its last result if `texts` are the same as last time."""
     return _memory.latest(texts, make)
 
 

@@ -2,7 +2,7 @@
 
 `named_entities` calls this.  Precision before recall: a person's name needs a listed surname,
 listed name characters and a border on both sides; an organisation needs its suffix and a word that
-tells where it begins; what is rendered from other languages by sound is known by its characters.
+marks its beginning; foreign names written by sound are known by their characters.
 """
 
 import re
@@ -52,7 +52,7 @@ _AFTER_PERSON = re.compile(
 
 
 def chinese_names(text: str) -> Iterator[tuple[int, str]]:
-    """Return where names stand in a sentence, and the names; some may overlap others."""
+    """Return the names in a sentence with their places; they may overlap."""
     taken = set[int]()
 
     def take(start: int, name: str) -> Iterator[tuple[int, str]]:
@@ -79,12 +79,12 @@ def chinese_names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_title(quoted: str) -> bool:
-    # What is said or stressed is quoted, too; a title is short and has no verb's particle.
+    # Speech and stress are quoted, too; a title is short and has no verb's particle.
     return len(quoted) <= 8 and not re.search("[了着过吗呢吧我你他她们]", quoted)
 
 
 def _without_lead(start: int, name: str) -> tuple[int, str]:
-    """Cut off what stands around a name with dots inside: 画家列奥纳多·达·芬奇创作了."""
+    """Cut off the words around a name with dots inside: 画家列奥纳多·达·芬奇创作了."""
     head, *_, tail = re.split("[·・•‧]", name)
     for border in _BORDER.finditer(head):
         if len(border[0]) > 1:
@@ -99,7 +99,7 @@ def _without_lead(start: int, name: str) -> tuple[int, str]:
 
 
 def _organisations(run: str) -> Iterator[tuple[int, str]]:
-    """Return what ends with a suffix and begins after a word that can't be a part of it."""
+    """Return names that end with a suffix and begin after a word that cannot be a part of them."""
     ends = [0]
     for suffix in _LONG_SUFFIX.finditer(run):
         start = _start_of_name(run, max(ends[-1], suffix.start() - 10), suffix.start(), ends[-1])
@@ -128,7 +128,7 @@ def _organisations(run: str) -> Iterator[tuple[int, str]]:
 
 
 def _start_of_name(run: str, lowest: int, suffix: int, floor: int) -> int:
-    """Return where a name begins that ends with a suffix; `suffix` if that can't be told."""
+    """Return the beginning of a name that ends with a suffix; `suffix` if it is unknown."""
     start = lowest
     for border in _BORDER.finditer(run, lowest, suffix):
         # A place's name may have such a letter inside: 三亚, 长江三峡.

@@ -1,9 +1,8 @@
-"""Read a text as a person sees it, whatever its encoding and its markup: the door of every analysis.
+"""Cleans a text of encoding and markup, so that every analysis reads what a person sees.
 
-`analysis.Analysis` and the functions that are handed a text call `clean`; behind them every reader
-(tokens, sentences, names, quantities, refusals, citations, questions) has the same characters before
-it.  What is cleaned away is never part of what a text says: where a letter's accent is encoded, what
-no screen shows, the width of Latin letters, in which script's digits a number is written, HTML.
+`analysis.Analysis` and the functions that take a text call `clean`, so every reader (tokens, sentences, names,
+quantities, refusals, citations, questions) gets the same characters.  It removes differences without meaning:
+how an accent is encoded, invisible characters, the width of Latin letters, the script of digits, HTML.
 Linear in the text; a plain ASCII text costs two look-ups.
 """
 
@@ -90,7 +89,7 @@ _IN_NUMBER = re.compile(r"[．，：](?<=\d.)(?=\d)")
 
 
 def _is_markup(text: str) -> bool:
-    """Return whether an element is opened and closed in a text; else tags are what it speaks about."""
+    """Return whether an element is opened and closed in a text; else the text only mentions tags."""
     if "<" not in text:
         return False
     opened: set[str] = set()
@@ -129,7 +128,7 @@ def _fold_match(found: "re.Match[str]") -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether no step but the markup's finds anything."""
+    """Return whether no step but the markup's would change the text."""
     if text.isascii():
         return True
     if _RARE.search(text) and (_ODD.search(text) or not unicodedata.is_normalized("NFC", text)):
@@ -140,11 +139,11 @@ def _is_plain(text: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """Return `text` as it is read.
+    """Return the cleaned text.
 
     - HTML entities are the characters that they stand for; tags are layout where the text has an element
       that is opened and closed, or a ``<br>`` at the end of a phrase, and are none between backticks;
-    - characters that no one sees are gone: soft hyphens but a line's last, zero-width characters, marks
+    - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks
       of direction, variation selectors, a byte-order mark;
     - NFC; an accent that no letter takes, as Russian stress, is gone;
     - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of

@@ -15,7 +15,7 @@ __all__ = ["stands_in_han", "without_suffix"]
 _HAN_SUFFIXES = ("市", "省", "县", "區", "区", "縣")
 _NUMERALS = frozenset("〇零一二两三四五六七八九十百千万亿")
 _WINDOW = 4
-"""Characters on either side that are looked at; most words have two."""
+"""Characters to examine on either side; most words have two."""
 _KNOWN = PLACES | WORDS
 _LONGEST = max(map(len, _KNOWN))
 _SINGLE, _WORD = 3, 2

@@ -24,7 +24,7 @@ _LETTERS = {
     "ru": re.compile("[а-я]{2}"),
     "zh": re.compile(f"[{HAN}]"),
 }
-_LOOKED_AT = 600
+_LONGEST_READ = 600
 """Characters of a sentence; what stands beyond them is no refusal."""
 _LONGEST_MATCH = 120
 _LAYOUT = re.compile(r"[\s*_`#]+")
@@ -110,7 +110,7 @@ def _surely_claims(words: list[str]) -> bool:
 
 
 def _kind(sentence: str) -> SentenceKind:
-    text = _LAYOUT.sub(" ", sentence[:_LOOKED_AT].casefold().translate(_APOSTROPHES)).strip()
+    text = _LAYOUT.sub(" ", sentence[:_LONGEST_READ].casefold().translate(_APOSTROPHES)).strip()
     plain = _plain(text)
     refusing = _refusing_words(_own_words(plain))
     if refusing is None and (":" in plain or "：" in plain):

@@ -52,7 +52,7 @@ _HALF = 0.5
 
 
 class SearchTerms(NamedTuple):
-    """Terms to look for: a text's own are several times as many, and no one asks for most of them."""
+    """The terms to search for: a small part of a text's own terms."""
 
     terms: frozenset[str]
     pairs: frozenset[str]

@@ -11,7 +11,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, RagSample, Score
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
-from ragmeter.metrics.judge.bypass_cache import is_asked_anew
+from ragmeter.metrics.judge.bypass_cache import is_cache_bypassed
 from ragmeter.quality import sums
 from ragmeter.watch import alarming
 from ragmeter.watch import judge_check as rejudging
@@ -55,7 +55,7 @@ class Moody(CountingJudge):
         self.gate = None
 
     async def says(self, answer):
-        self.asked.append((answer, is_asked_anew(), threading.current_thread().name))
+        self.asked.append((answer, is_cache_bypassed(), threading.current_thread().name))
         if self.gate is not None:
             await self.gate.wait()
         if self.fails is not None and (failure := self.fails(len(self.asked))):

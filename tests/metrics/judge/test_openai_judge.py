@@ -27,7 +27,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
-from ragmeter.metrics.judge.bypass_cache import asking_anew
+from ragmeter.metrics.judge.bypass_cache import bypassing_cache
 
 FOUR = [ContextPrecision(), ContextRecall(), ContextEntityRecall(), ContextRelevancy()]
 FIVE_CHUNKS = [f"Chunk {n} is about tower {n}. It has a second sentence." for n in range(5)]
@@ -242,13 +242,13 @@ def test_what_is_asked_anew_neither_reads_nor_changes_the_cache(server):
     """Otherwise the judge would say for ever what it said once."""
     judge = judge_at(server)
     evaluate([sample()], [ContextPrecision()], judge)
-    with asking_anew():
+    with bypassing_cache():
         for asked in (2, 3):
             evaluate([sample()], [ContextPrecision()], judge)
             assert len(server.requests) == asked
     evaluate([sample()], [ContextPrecision()], judge)
     assert len(server.requests) == 3
-    with asking_anew():
+    with bypassing_cache():
         evaluate([sample(question="another")], [ContextPrecision()], judge)
     evaluate([sample(question="another")], [ContextPrecision()], judge)
     assert len(server.requests) == 5

@@ -88,6 +88,6 @@ def test_who_has_none_or_a_strangers_is_told_so(asking, url):
 def test_a_key_that_is_of_another_certificate_is_said(asking, url):
     made = asking.certificates
     sender = open_sender(url(certfile=made.client, keyfile=made.stranger_key))
-    with pytest.raises(TransportDownError, match="a file of certificates or keys is none"):
+    with pytest.raises(TransportDownError, match="a file holds no certificate or key"):
         sender.send(b"SECRET", count=1)
     sender.close(0)

@@ -65,13 +65,11 @@ def test_what_is_published_over_tls_is_scored_by_a_worker_over_tls(tls, fleet, t
 
 def test_what_is_wrong_with_a_certificate_is_said_and_what_to_do(tls, broker):
     strange = tls(authority=broker.certificates.stranger)
-    assert "signed by nobody known here: name the authority with ?cacertfile=FILE" in refused(
-        strange
-    )
+    assert "has an unknown authority: name the authority with ?cacertfile=FILE" in refused(strange)
     assert "name the authority" in refused(tls().partition("&cacertfile")[0])
     named = tls(server_name_indication="elsewhere.example")
     assert "its certificate is for another name" in refused(named)
-    assert "a file of certificates or keys is none" in refused(
+    assert "a file holds no certificate or key" in refused(
         tls(authority=broker.certificates.server_key)
     )
     assert "it speaks no TLS on this port" in refused(tls(port=broker.port))
