@@ -65,7 +65,7 @@ class SpoolFile:
 
     Raises:
         TransportDownError: It cannot be opened now.
-        DamagedError: It is not a database of ours.
+        DamagedError: It is not a spool database.
     """
 
     def __init__(self, path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics._files.samples import Row
-from ragmeter.quality.gaps.gap import MOST_LOOKED_AT, Gap, GapList
+from ragmeter.quality.gaps.gap import MOST_EXAMINED, Gap, GapList
 from ragmeter.quality.gaps.memory import GapMemory, asked_of, read_values
 from ragmeter.quality.gaps.sample import Sample, rank_of
 
@@ -80,9 +80,9 @@ class GapSearch:
     """Collects rows, and finds the gaps among them."""
 
     def __init__(self) -> None:
-        self._memory = GapMemory(MOST_LOOKED_AT)
+        self._memory = GapMemory(MOST_EXAMINED)
         # The same ranks as in the memory, so that the same rows stay.
-        self._places: Sample[_BadRowPlace] = Sample(MOST_LOOKED_AT)
+        self._places: Sample[_BadRowPlace] = Sample(MOST_EXAMINED)
 
     def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:
         """Add a scored row."""

@@ -34,7 +34,7 @@ class Counting:
 
     Args:
         table: Holds the sums.
-        population: Tells which judged scores apply to a request.
+        population: Returns the judged scores that apply to a request.
         scores_all: Whether sampled-out requests are scored, too (``keep="worst"``).
         guard: Contains internal errors, so that a request goes on in any case.
         versions: Compares new versions with the one before; None: no alarms.

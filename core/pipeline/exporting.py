@@ -122,7 +122,7 @@ class _Step:
 
     def wait(self, deadline: float) -> bool:
         """Wait for its end until `deadline` (monotonic); return whether it has ended."""
-        # A bell, not an event: Ctrl-C during `Event.wait` may keep its lock, and block whoever sets it.
+        # A bell, not an event: Ctrl-C during `Event.wait` may keep its lock, and block the thread that sets it.
         while not self._has_ended and (left_s := remaining(deadline)):
             self._ended.wait(min(left_s, LOOK_S))
         if self._has_ended:

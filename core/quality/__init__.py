@@ -1,1 +1,1 @@
-"""What is known of many requests together; it stands above the exporters' payload and below the pipeline."""
+"""Estimates over many requests: sums, means with intervals, objectives, labels, gaps and conversations."""

@@ -1,4 +1,4 @@
-"""The series of one service: by workflow, and within it by segment; never more than there is room for.
+"""Hold a bounded number of series of one service, by workflow and segment.
 
 `ragmeter.quality.sums` keeps one of these for each service and locks them.
 """
@@ -21,7 +21,7 @@ AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
 VALUES_SHARE = 2 / 3
 """Share of the room that values of segments may begin in: the rest is for workflows that come later,"""
 PARTS_SHARE = 5 / 6
-"""and, up to here, for scores that known values still get, and for what is not kept separate."""
+"""and, up to here, for new scores of known values, and for the rest of requests."""
 
 
 class Room:

@@ -1,8 +1,8 @@
-"""Which values of a segment have sums of their own, when there are more than can be kept: `Parts`.
+"""Select the values of a segment with their own sums, if there are too many: `Parts`.
 
-At most twenty of a name count at a time, in one workflow: those with the most traffic.  A value that
-comes late and is large takes the place of the smallest; that one's sums rest as they are, since
-counters never fall, and its further requests count as `OTHER`.
+At most twenty values of a name count at a time in one workflow: those with the most traffic. A large value
+that comes late replaces the smallest one, whose sums stay, since counters never fall, and whose further
+requests count as `OTHER`.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class Parts:
     def _note(self, value: str) -> None:
         traffic = self._traffic
         if value not in traffic and len(traffic) >= MOST_REMEMBERED:
-            # Misra and Gries: what is frequent is never lost so, whatever else there is.
+            # Misra and Gries: a frequent value is never lost.
             self._traffic = {one: count - 1.0 for one, count in traffic.items() if count > 1.0}
             return
         traffic[value] = traffic.get(value, 0.0) + 1.0
 
     def _turn(self, slot: int, has_room: Callable[[], bool]) -> None:
-        """Once in five minutes: let what is old count for less, and what has become large count."""
+        """Every five minutes: decay old counts, and admit values that have become large."""
         faded = 0.5 ** ((slot - self._slot) / SLOTS_PER_HOUR)
         self._slot = slot
         # By traffic as it was seen: after a quiet night everything has faded alike.

@@ -1,4 +1,4 @@
-"""The sums of one score: of all time, of the last three hours by five minutes, of the last day by hours.
+"""Keep the sums of one score: total, by five minutes for three hours, and by hours for a day.
 
 `ragmeter.quality.sums` keeps one `Series` for each score of a workflow and locks them.
 """

@@ -1,7 +1,6 @@
-"""How far people and a judge agree, and people among themselves: κ, α, errors, and what labels are worth.
+"""Measure the agreement of people with a judge and with each other: κ, α, errors, and the value of labels.
 
-Called by `ragmeter agreement` and by what shows labels.  Imports `math`, `random` and the estimates,
-nothing else; pure functions, whose random draws have a fixed seed.
+Called by `ragmeter agreement` and pages of labels. Pure functions, whose random draws have a fixed seed.
 
 Sources: Cohen (1960, 1968) for κ and its weights; Fleiss, Cohen, Everitt, "Large sample standard errors of
 kappa and weighted kappa" (1969); Krippendorff, *Content Analysis* (2004), chapter 11, for α.
@@ -68,7 +67,7 @@ def table_of(first: Sequence[int], second: Sequence[int], levels: int) -> list[l
 
     Args:
         first: Levels from 0 to `levels` - 1, one for each request.
-        second: What somebody else said of the same requests.
+        second: Another rater's labels of the same requests.
         levels: How many there are.
     """
     table = [[0] * levels for _ in range(levels)]
@@ -154,7 +153,7 @@ def alpha(ratings: Sequence[Sequence[float]], level: AlphaLevel = "ordinal") -> 
     Takes any number of raters, who need not all have rated everything.
 
     Args:
-        ratings: For each request what its raters said; requests with fewer than two ratings tell nothing.
+        ratings: The ratings of each request; requests with fewer than two ratings are ignored.
         level: What the ratings are. The distance of two ordinal ones is how many lie between them.
 
     Returns:
@@ -318,14 +317,14 @@ def binary_confusion(
     """Return how people and judge divide the same requests into good and bad ones.
 
     Args:
-        people: What people said, one number for each request.
-        judge: What the judge said of the same requests.
+        people: People's labels, one number for each request.
+        judge: The judge's scores of the same requests.
         is_good: Whether a number means good.
         judged_good: The same of the judge's numbers, where it differs.
     """
     says_good = judged_good or is_good
     counts = Counter(
-        (is_good(said), says_good(judged)) for said, judged in zip(people, judge, strict=True)
+        (is_good(label), says_good(judged)) for label, judged in zip(people, judge, strict=True)
     )
     return Confusion(
         good_good=counts[True, True],
@@ -370,7 +369,7 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> AgreementVal
 
 
 def label_worth(r: float, n: int) -> float:
-    """Return how many labels without a judge tell as much as `n` labels of judged requests.
+    """Return how many labels without a judge are worth `n` labels of judged requests.
 
     n / (1 - r²), r² less what as many pairs would show by chance; at least `n`.
 

@@ -1,7 +1,8 @@
-"""What is counted of the conversations that go on: how a request's scores go together with the earlier ones.
+"""Track conversations to measure the correlation of scores within them.
 
-Requests of one conversation are alike, and so are those that ask the same: five of them tell less than
-five of five people.  `ragmeter.quality.sums` asks for the conversation of each request and adds to its sums
+Requests of one conversation are alike, and so are repeated questions: five of them carry less information
+than those of five people.  `ragmeter.quality.sums` asks for the conversation of each request and adds to its
+sums
 what the pairs of values in it say (`Moments.follow`).  Only sums are held, of a bounded number of
 conversations; not locked.
 """

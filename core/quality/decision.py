@@ -1,9 +1,8 @@
-"""Whether an evaluation passes: limits for means, a comparison with an earlier run, four outcomes.
+"""Decide whether an evaluation passes: limits for means, comparison with an earlier run, four outcomes.
 
-A mean of a few rows is no fact: what is decided by is its 95 % interval.  ``pass`` and ``fail`` are said
-where the whole interval lies on one side, ``inconclusive`` where it does not, ``blocked`` where evidence is
-missing that could change the outcome, or where two runs cannot be compared.  Called by the
-command line and by tests of users.
+The 95 % interval of a mean decides: ``pass`` or ``fail`` if all of it lies on one side, else
+``inconclusive``; ``blocked`` if missing values could change the outcome, or two runs cannot be compared.
+Called by the command line and by users' tests.
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
             )
         lowest, highest = metric.range
         if metric.direction_of(limit.name) == "none":
-            continue  # what may be asked of such a score is said by `decide`
+            continue  # `decide` reports what is possible for such a score
         if (lowest is not None and limit.value < lowest) or (
             highest is not None and limit.value > highest
         ):
@@ -175,7 +174,7 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What is to be decided."""
+    """The criteria of a decision."""
 
     limits: Sequence[Limit] = ()
     baseline: RowScores | None = None
@@ -288,8 +287,8 @@ def _side_of(limit: Limit, direction: ScoreDirection) -> Side:
 def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
     """Return why a limit makes no sense for a score; None: it does."""
     if direction == "none":
-        told = limit.side is not None
-        return None if told else "of this score neither end is better, or its range is open"
+        has_side = limit.side is not None
+        return None if has_side else "of this score neither end is better, or its range is open"
     usual = _side_of(Limit(limit.name, limit.value), direction)
     if _side_of(limit, direction) == usual:
         return None

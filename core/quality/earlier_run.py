@@ -1,6 +1,6 @@
-"""The scores of an earlier run, from the JSON lines that ``ragmeter evaluate --out`` and tests of users write.
+"""Read the scores of an earlier run from the JSON lines of ``ragmeter evaluate --out`` and users' tests.
 
-Read by the command line and by `ragmeter.testing` before they compare.  It decides nothing.
+Used by the command line and by `ragmeter.testing` for comparisons.
 """
 
 from __future__ import annotations

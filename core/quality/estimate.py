@@ -1,8 +1,8 @@
-"""The formulas for a mean of quality with the interval that the truth lies in: an `Estimate`.
+"""Compute a mean of quality with its confidence interval: an `Estimate`.
 
 One estimator serves a process, a fleet and a file: it needs the sums of `ragmeter.quality.moments`
-alone.  Judged scores of a few requests are corrected to all requests by what is known of all of them
-for free; labels of people, where there are any, correct the judge in the same way.  The shipped Prometheus
+alone.  Judged scores of a sample are corrected to all requests by the free scores of all; labels of people,
+if any, correct the judge in the same way.  The shipped Prometheus
 rules compute the same from the same sums.  Imports `math`, sums and intervals.
 
 Sources: Särndal, Swensson, Wretman, *Model Assisted Survey Sampling* (1992), for the regression
@@ -39,7 +39,7 @@ __all__ = [
 MISSES = 0.05
 """Share of intervals that may miss the truth."""
 SHARPEST_AT = 200
-"""Values at which an interval that may be looked at all the time is narrowest."""
+"""Number of values at which an always-valid interval is narrowest."""
 PSEUDO_SPREAD = 1.0 / 16.0
 """Spread added to that of the free score: the slope shrinks when little is judged."""
 
@@ -97,7 +97,7 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
 
 
 def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float:
-    """Return the half width of an interval, of 95 % by default, that may be looked at after every value.
+    """Return the half width of an always-valid interval, of 95 % by default.
 
     For people who watch one number and decide when to stop: an ordinary interval that is looked at often
     enough misses the truth at some time nearly always. About half as wide again, narrowest near 200 values;

@@ -1,4 +1,4 @@
-"""A mean of quality with the interval that the truth lies in: `Estimate`, and how people are shown one or many.
+"""A mean of quality with its confidence interval: `Estimate`, and the display of one or many.
 
 `RagMeter.quality()` returns them; the formulas stand in `estimate`.  A prompt shows a table of text, a notebook
 one of HTML, and `to_pandas` gives a frame.

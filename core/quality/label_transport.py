@@ -1,4 +1,4 @@
-"""What people would say now, from labels of another time: `transport_share`.
+"""Estimate the current share of good requests from labels of another time: `transport_share`.
 
 Labels correct a judge by regression only where they come from the traffic that the estimate is of: what a
 verdict means changes with the share of good requests, and after a fall such an interval misses the truth
@@ -22,7 +22,7 @@ from .agreement import Confusion
 __all__ = ["TransportedShare", "transport_share"]
 
 LEAST_LABELS = 100
-"""Labels below which nothing is said,"""
+"""Least number of labels for an estimate,"""
 LEAST_OF_EACH = 30
 """of good and of bad requests so many each."""
 LEAST_YOUDEN = 0.1

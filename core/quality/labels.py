@@ -1,9 +1,9 @@
-"""What people said of requests: `Label`, the file that labels are kept in, and their sums.
+"""Labels of requests by people: `Label`, their file, and their sums.
 
 `ragmeter label` and the page write labels, `ragmeter agreement` and estimates read them.  A label enters an
-estimate only if its request was drawn with a known probability; one that somebody volunteered, for a
-request picked by hand or a thumb, is kept apart: such requests are worse than the others, and by how much
-no one knows.  A file of labels has no texts in it: ids, numbers, names of raters.
+estimate only if its request was drawn with a known probability; a voluntary one, for a request picked by hand
+or a thumb, is kept separate: such requests are worse than others, by an unknown amount.  A file of labels has
+no texts in it: ids, numbers, names of raters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LabelScale = Literal["1-5", "yes-no"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What one person said of one request."""
+    """The label of one request by one person."""
 
     request: str
     """Names the request: its trace id, its run id, or the hash of the row it stands in."""
@@ -46,7 +46,7 @@ class Label:
     value: float | None
     """0 to 1, as the score's; None: the person could not say."""
     rater: str
-    """Who said it."""
+    """The rater."""
     at: str
     """When, as ISO 8601 in UTC."""
     scale: LabelScale = "1-5"
@@ -142,13 +142,13 @@ def _label(given: Mapping[str, Any]) -> Label:
 
 
 class LabelledRequest(NamedTuple):
-    """What all raters said of one request."""
+    """The labels of one request by all raters."""
 
     request: str
     values: tuple[float, ...]
     """One of each rater who could say."""
     judged: float | None
-    """What the judge said; None: nothing."""
+    """The judge's score; None: none."""
     probability: float | None
     """That it was drawn to be labelled among all requests, judged or not; None: it was picked."""
     verdict: str = ""

@@ -1,4 +1,4 @@
-"""A look at what was retrieved before the answer is written: what the user's labels say of requests like it.
+"""Check retrieved contexts before the answer is generated, with the rate of bad requests like it from labels.
 
 Words alone: it sees whether question and chunks share words, and errs as `lexical_context_relevance` does.
 How often requests of a band go badly is known from the user's own labels, or not at all.  It is no gate.

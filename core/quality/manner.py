@@ -1,4 +1,4 @@
-"""Manner or truth? Of what kinds of words a fall of `lexical_groundedness` consists.
+"""Split a fall of `lexical_groundedness` by kinds of words: manner of writing, or invented facts.
 
 Another model's manner ("Based on the provided passages, here is …") lowers the share of an answer's words that
 chunks have as an invented sentence does.  So the parts of what it lacks are counted beside it, as the shares of

@@ -1,8 +1,8 @@
-"""What names a measurement: a score, the formula or prompt that makes it, and the model that judges.
+"""Name a measurement: a score, its formula or prompt, and the judging model.
 
-Two judges, or two formulas, measure two quantities under one name: their values have no common mean, a fall
-from the one to the other is none, and each has a usual of its own.  Sums, detectors and the server's store tell
-them apart by `measurement_of` alone.
+Two judges, or two formulas, measure two quantities under one name: their values have no common mean, a
+difference between them is not a fall, and each has its own baseline. Sums, detectors and the server's store
+distinguish them by `measurement_of` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was counted here and in other processes, put together for one watch over all of it: `merge_sums`.
+"""Merge the sums of this and other processes for one watch: `merge_sums`.
 
 A process that receives what others scored counts both kinds: sums of the same score, of the same part of the
 same service, add up.  Where its own judge is another than theirs, the two are two quantities, and stay apart.

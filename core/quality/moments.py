@@ -6,7 +6,7 @@ up.  They are all that an estimate needs (`ragmeter.quality.estimate`): no reque
 
 Letters: *x* is what is known of a request for free, *y* what the judge says, both from 0 to 1; *d* is 1
 when there is a *y* and 0 when there is none; *w* is the inverse of the probability with which the
-request was chosen to be judged, a probability that was known before the request was looked at.
+request was chosen to be judged, a probability that does not depend on the request.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class JudgedMoments(Moments):
 
         Args:
             x: What `add_request` was given for it.
-            probability: That it was chosen; known before it was looked at, 1.0 for one kept for being bad.
+            probability: Of being selected; independent of the request, 1.0 for one selected as bad.
             y: What the judge said, 0 to 1; None: it gave no value.
             lower: Without a value: the lowest that is possible.
             upper: The highest, likewise.

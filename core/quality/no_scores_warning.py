@@ -1,4 +1,4 @@
-"""Says in the log, once, when a score has no value for many requests: `UnscoredWarning`.
+"""Warn once if a score has no value for many requests: `UnscoredWarning`.
 
 A judge that answers nothing makes no mean worse, it leaves one that rests on the few it answered.  The
 meter looks here when its counters are read, as a metrics exporter does every minute: no thread, no timer.
@@ -39,7 +39,7 @@ class UnscoredWarning:
         self._estimates = estimates
         self._clock = clock
         self._next = clock() + SLOT_S
-        self._said: set[QualityKey] = set()
+        self._warned: set[QualityKey] = set()
 
     def check(self) -> None:
         """Look, at most once in five minutes."""
@@ -51,9 +51,9 @@ class UnscoredWarning:
             if key.segment or found.n_judged < LEAST_MEASURED:
                 continue
             if found.unscored <= UNSCORED_SHARE:
-                self._said.discard(key)
-            elif key not in self._said:
-                self._said.add(key)
+                self._warned.discard(key)
+            elif key not in self._warned:
+                self._warned.add(key)
                 _log.warning(
                     "ragmeter: %s of %s has no value for %.0f %% of the %d requests that were measured in the "
                     "last hour: errors, timeouts, or no budget. Its mean speaks for the others alone",

@@ -1,4 +1,4 @@
-"""How good a score is to be, and for how large a share of requests: `Objective`, and its one text form.
+"""Objectives: the target of a score and the share of requests to reach it, with their text form.
 
 ``shop_qa:faithfulness>=0.8 for 95%`` says the same to `ragmeter.RagMeter`, to ``RAGMETER_OBJECTIVES``, to
 ``ragmeter serve --objective`` and to ``ragmeter dashboards --objective``.  The sums count the requests on

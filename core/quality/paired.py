@@ -1,4 +1,4 @@
-"""The difference of two scores of the same requests, with an interval that may be looked at at any time."""
+"""The mean difference of two scores of the same requests, with an always-valid interval."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _STEPS = 25
 class PairedSums:
     """Sums of the differences d of two scores from 0 to 1, each of one request; those of processes add up.
 
-    The interval is a confidence sequence: of all streams, at most `alpha` are ever outside it, however often it
-    is looked at, whatever the distribution of d in [-1, 1].
+    The interval is a confidence sequence: of all streams, at most `alpha` are ever outside it, at any number
+    of looks, whatever the distribution of d in [-1, 1].
 
     Source: Waudby-Smith, Ramdas, *Estimating means of bounded random variables by betting* (2024), with the
     lower bound of log(1 + x) of Fan, Grama, Liu (2015), by which three sums are enough.

@@ -1,4 +1,4 @@
-"""Which judged scores a request is a case of, judged or not, and which free score stands in for each.
+"""Select the judged scores that apply to a request, judged or not, and the free proxy of each.
 
 An estimate corrects what is known of judged requests to all requests that could have been judged: those
 that had the inputs of the score.  This module says of a request which scores those are, before
@@ -115,7 +115,7 @@ def proxy_value(name: str, scores: Mapping[str, Score | CountedShare]) -> float:
     for proxy in PROXIES.get(name, ()):
         score = scores.get(proxy)
         if score is not None and (value := score.value) is not None:
-            # An application's own score may bear the name of one of ours.
+            # An application's own score may have the name of a built-in one.
             return value if 0.0 <= value <= 1.0 else UNKNOWN_PROXY
     return UNKNOWN_PROXY
 

@@ -1,4 +1,4 @@
-"""Where a request's retriever scores stand among those that its own stream gave lately.
+"""Position of a request's retriever scores among the recent ones of its stream.
 
 What a store calls a score has a scale of its own: .8 is good here and bad there.  Its position among the
 last values of the same workflow, retriever and k has not: its mean is .5 as long as nothing changes, on
@@ -91,9 +91,9 @@ class StreamPositions:
         position = recent.mid_rank(value) if count >= self._warm_up else None
         recent.add(value)
         if position is None:
-            said = f"not known before {self._warm_up} requests of this stream; {count} so far"
+            note = f"not known before {self._warm_up} requests of this stream; {count} so far"
         else:
-            said = (
+            note = (
                 f"{score.name} is above {100 * position:.0f} % of the last {count} of this stream"
             )
         return Score(
@@ -104,8 +104,8 @@ class StreamPositions:
             definition="position-1",
             target=score.target,
             label=score.label,
-            explanation=said,
-            summary=said,
+            explanation=note,
+            summary=note,
             direction="none",
         )
 

@@ -1,4 +1,4 @@
-"""The last values of one score, sorted: where a new one stands among them.
+"""The recent values of one score, sorted, for positions and quantiles.
 
 Stream positions and the choice of the worst requests are built on it.  Not locked: its owner's lock, or
 its owner's only thread, covers it.

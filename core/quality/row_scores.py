@@ -1,4 +1,4 @@
-"""The scores of a run's rows by question, on disk: what two runs are compared by, however long they are."""
+"""Store the scores of a run's rows by question on disk, to compare runs of any length."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RowScore(NamedTuple):
 
 
 class RowScores:
-    """Takes the scores of rows, and returns those of one name by question. In a file that no one else sees."""
+    """Takes the scores of rows, and returns those of one name by question. In a private file."""
 
     def __init__(self) -> None:
         self._database = scratch_database(self)

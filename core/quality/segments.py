@@ -1,8 +1,7 @@
-"""Which part of a workflow's requests a request belongs to: `Segments`.
+"""Assign requests to segments of their workflow: `Segments`.
 
-A segment is a name that was set and a short value that is looked up in what is known of the request; the sums
-of quality are kept for each of its segments, too.  Nothing here counts, and no value is made of what users
-write: of a question only the language is named.
+A segment is a configured name with a short value from the request; sums of quality are also kept per segment.
+No value comes from users' texts, except the language of a question.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ragmeter.metrics.text.languages import language_of
 __all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
 
 OTHER = "other"
-"""The value of what is not kept separate."""
+"""The value of requests without their own segment."""
 UNKNOWN = "unknown"
 """The value of requests that have none."""
 MAX_NAMES = 8
@@ -107,9 +106,9 @@ def _reader(name: str) -> Callable[[RagRun], object]:
 
 
 def _language(run: RagRun) -> object:
-    told = _in_metadata(run, "language")
-    if isinstance(told, str) and told:
-        return told
+    language = _in_metadata(run, "language")
+    if isinstance(language, str) and language:
+        return language
     sample = run.sample
     text = sample.question or sample.search_query or sample.answer
     return language_of(text) if text else None

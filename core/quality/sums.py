@@ -1,4 +1,4 @@
-"""The sums of every score, by workflow and segment, of all time and of the last day: `QualityTable`.
+"""Keep the sums of every score, by workflow and segment, in total and for the last day: `QualityTable`.
 
 The pipeline counts each request here once when it was scored for free, and each judged one once more
 when its verdicts have come; the meter reads estimates off it, exporters the sums.  Never called on a

@@ -1,4 +1,4 @@
-"""Conversations turn by turn: what `ragmeter.RagMeter.conversations` lists, and the exporter that keeps it.
+"""Conversations turn by turn for `ragmeter.RagMeter.conversations`, and the exporter that stores them.
 
 A mean hides where a conversation went wrong.  Here are its turns in order with their verdicts, the first bad
 one, those that ask the one before again, where that is looked for, and a verdict of the whole.

@@ -1,6 +1,6 @@
-"""What a verdict's word is worth here: of the requests that have it, how many do people call bad?
+"""The share of requests with a verdict that people label bad.
 
-From labels that `ragmeter label` drew; requests that somebody picked are worse than others of their word, and
+From labels drawn by `ragmeter label`; requests picked by hand are worse than others with their verdict, and
 do not count.  Read by `ragmeter label` and `agreement`, by the meter and by the server's page.
 """
 

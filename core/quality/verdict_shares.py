@@ -1,4 +1,4 @@
-"""The shares of requests that are *bad*, and that are not *good*, as scores with means: what people look at.
+"""The shares of *bad*, and of not *good*, requests as scores with means.
 
 A fault that breaks one request in twenty hardly moves a mean of support, and doubles the share of bad ones.
 Both rest on the free scores, which every request has, so no choice of the judge's bends them.  They are counted
@@ -21,7 +21,7 @@ VERDICT_NOT_GOOD = "verdict_not_good"
 
 
 class CountedShare(NamedTuple):
-    """What is counted of a request as its scores are; a `Score` of it would be made for no one to see."""
+    """What is counted of a request as its scores are; a `Score` would never be shown."""
 
     name: str
     value: float

@@ -1,1 +1,1 @@
-"""The corpus as traffic sees it: chunks that serve bad answers, are never used, contradict others, are old."""
+"""Find chunks that lead to bad answers, are unused, contradict others, or are stale, from traffic."""

@@ -1,4 +1,4 @@
-"""How often each chunk was retrieved, led a request that went badly, and was used: the most frequent are exact.
+"""Count how often each chunk was retrieved, ranked first in a bad request, and was used; frequent ones exactly.
 
 Space-Saving (Metwally, Agrawal, El Abbadi 2005; merged as in Agarwal et al. 2012): a bounded table in which the
 least frequent chunk makes room.  What returns later begins at the largest count that was dropped, which is its

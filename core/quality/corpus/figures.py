@@ -1,4 +1,4 @@
-"""The numbers and months of a chunk's sentences, so that two chunks that say the same with others are found.
+"""Extract the numbers and months of a chunk's sentences, to find contradictions between chunks.
 
 A sentence is kept as the hashes of its words without its figures, and its figures in order.  Numbers are
 compared by value: ``1,000`` is ``1000``, ``3,50`` is ``3.5``, ``三十`` is ``30``; numbers written as words in

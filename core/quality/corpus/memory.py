@@ -1,7 +1,7 @@
-"""What a meter or a server keeps to list chunks: counts of the most retrieved, and what the user says.
+"""Store what the lists of chunks need: counts of the most retrieved, and the user's data on the corpus.
 
 The chunks' words are those that `ragmeter.quality.gaps.memory` keeps.  Bounded: 5,000 chunks, some 3 MB.
-Locked: scores come on one thread, people look on another.
+Thread-safe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The corpus as traffic sees it: the lists that `ragmeter.RagMeter.chunks` and ``/api/chunks`` show.
+"""The lists of chunks that `ragmeter.RagMeter.chunks` and ``/api/chunks`` show.
 
 What they cannot see: contradictions in other words, negations and names; use that has no words in common with
 the answer; the age of chunks whose store gives no date.  A chunk on the bad list may be innocent: it stood

@@ -1,1 +1,1 @@
-"""Knowledge gaps: what the questions that went badly have in common, found by words and counts alone."""
+"""Find knowledge gaps: topics that bad requests have in common, by words and counts alone."""

@@ -21,7 +21,7 @@ _MOST_KNOWN = 200
 
 
 class GapExporter(UnbufferedExporter):
-    """Keeps what scored requests tell of knowledge gaps, in this process; nothing leaves it.
+    """Collects data on knowledge gaps from scored requests, in this process only.
 
     Args:
         clock: Seconds that never go back.
@@ -46,11 +46,11 @@ class GapExporter(UnbufferedExporter):
         self._callbacks.append(callback)
 
     def chunks(self) -> ChunkReport:
-        """Return what is known of the chunks that requests got."""
+        """Return the report on retrieved chunks."""
         return self.corpus_memory.view(self.gap_memory.chunks())
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Keep what these requests tell."""
+        """Record these requests."""
         for scored in batch:
             bad = self.gap_memory.add_run(scored)
             if not scored.late:

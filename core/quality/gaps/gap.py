@@ -31,7 +31,7 @@ Diagnosis = Literal["missing_from_corpus", "retriever_misses", "refuses_although
 
 TOO_MANY = 0.4
 """Share of bad requests from which on no topic stands out from the rest: then nothing is listed."""
-MOST_LOOKED_AT = 3_000
+MOST_EXAMINED = 3_000
 """Requests of each kind that a list is made of."""
 _LEAST_MEMBERS = 5
 """Bad requests from which on a group has a diagnosis."""
@@ -101,7 +101,7 @@ class GapList(NamedTuple):
     gaps: tuple[Gap, ...]
     """Most bad requests first."""
     n_bad: int
-    """Bad requests that were looked at, and those that they stand for."""
+    """Examined bad requests, and those that they represent."""
     n_requests: int
     """All requests, likewise."""
     without_topic: int = 0

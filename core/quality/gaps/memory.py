@@ -1,4 +1,4 @@
-"""What a meter or a server keeps to list knowledge gaps: two samples of requests a day, and one of chunks.
+"""Store what the list of knowledge gaps needs: two samples of requests a day, and one of chunks.
 
 Bounded: `DAYS` days of `REQUESTS` bad requests and as many others, and `CHUNKS` chunks; 10 to 12 MB.
 Two memories merge into the one of all their requests, so processes, servers and days give one list.  Locked:
@@ -17,7 +17,7 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics.text.languages import language_of
 
 from .chunks import ChunkTerms, read_chunk, topic_hashes
-from .gap import MOST_LOOKED_AT, GapList, list_gaps
+from .gap import MOST_EXAMINED, GapList, list_gaps
 from .sample import Asked, Sample, rank_of
 
 __all__ = ["READ", "GapMemory", "asked_of", "is_bad", "read_values"]
@@ -134,7 +134,7 @@ class GapMemory:
                 self._chunks.add(chunk)
 
     def add_run(self, scored: ScoredRun) -> bool | None:
-        """Keep what a scored request tells; return whether it counts as bad, None: nothing is known of it."""
+        """Record a scored request; return whether it counts as bad, None: unknown."""
         run, sample = scored.run, scored.sample
         asked, bad = asked_of(
             run.run_id,
@@ -186,7 +186,7 @@ class GapMemory:
         with self._lock:
             days = list(self._days.values())
             bad, good = (
-                Sample.union((day[side] for day in days), MOST_LOOKED_AT, is_counted)
+                Sample.union((day[side] for day in days), MOST_EXAMINED, is_counted)
                 for side in (0, 1)
             )
             return list_gaps(bad, good, self._chunks)

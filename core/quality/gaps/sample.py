@@ -1,4 +1,4 @@
-"""A bounded sample of requests that does not depend on the order in which they came.
+"""A bounded sample of requests, independent of their order.
 
 Kept are the requests with the smallest hashes of their ids, so two samples merge into the one of all their
 requests: those of threads, processes, servers and days.  `ragmeter.quality.gaps.memory` holds one of the bad
