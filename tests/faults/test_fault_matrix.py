@@ -190,27 +190,6 @@ def test_the_clock_jumps_back(monkeypatch):
             assert retrieval.ended_ns >= retrieval.started_ns
 
 
-def test_ten_times_more_than_can_be_scored():
-    asked = threading.Event()
-
-    @metric
-    def slow(sample):
-        asked.wait(60)
-        return 1.0
-
-    memory = InMemoryExporter()
-    meter = RagMeter(metrics=[slow], exporters=[memory], limits=Limits(queue_size=20))
-
-    answers = _ask(meter, 300)
-    asked.set()
-    stats = _check(meter, answers)
-
-    assert (
-        stats.dropped["queue_full"] >= 300 - 2 * 64 - 20
-    )  # what had been taken out, and what waits
-    assert len(memory.results) == stats.exported
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_the_worker_thread_is_killed():
     others = set(threading.enumerate())
