@@ -1,4 +1,4 @@
-"""Entry point of the command ``ragmeter``: says what to install when a package it needs is absent."""
+"""Entry point of the command ``ragmeter``: names the package to install if one is missing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run() -> None:
         sys.stderr.write("interrupted\n")
         os._exit(EXIT_INTERRUPTED)
     except SystemExit as ending:
-        if ending.code == EXIT_INTERRUPTED:  # threads that wait for others hold nothing up
+        if ending.code == EXIT_INTERRUPTED:  # waiting threads block nothing
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()

@@ -1,8 +1,8 @@
 """The folder that `ragmeter evaluate --out DIR` fills with parts of scores and lists of rows.
 
-Parts are the checkpoint.  A file has another name until it is whole, on disk and closed: half a part is
-never seen, and nothing is ever rewritten.  ``part-…`` holds scores (`ragmeter.fleet.tables`), ``rows-…``
-which rows a shard of the data set has, in order, and which of them could not be read.
+Parts are the checkpoint.  A file gets its name only when it is complete, on disk and closed, and is never
+rewritten.  ``part-…`` holds scores (`ragmeter.fleet.tables`), ``rows-…`` the rows of a shard in order, with
+those that could not be read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Shard(NamedTuple):
         return f"{self.number}-of-{self.of}"
 
     def has(self, digest: bytes) -> bool:
-        """Return whether a row belongs to it; equal rows belong to the same."""
+        """Return whether a row belongs to the shard; equal rows belong to the same one."""
         return int.from_bytes(digest[:8], "big") % self.of == self.number
 
 
@@ -71,7 +71,7 @@ def shard_of(text: str) -> Shard:
     """Read ``i/n``.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: It has another form.
     """
     found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
     if found is not None and int(found[1]) < int(found[2]) <= 100_000:
@@ -83,8 +83,8 @@ class Folder:
     """The folder, held by one run of a shard.
 
     Args:
-        path: The folder; made if there is none, readable by its owner only.
-        shard: Whose parts are written; None: nothing is, it is read.
+        path: The folder; created if missing, readable by its owner only.
+        shard: The shard to write; None: only read.
 
     Raises:
         ConfigurationError: It cannot be written to, holds something else, or another run has it.
@@ -132,7 +132,7 @@ class Folder:
         return [at for _, _, at in sorted(found)]
 
     def lists(self) -> dict[Shard, Path]:
-        """Return the list of rows of each shard that has come to an end."""
+        """Return the list of rows of each finished shard."""
         return {Shard(int(named[1]), int(named[2])): at for at, named in self._files_named(ROWS)}
 
     def write_part(self, table: pa.Table, about: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ class Folder:
             self.finish(half, f"part-{self._own.name}-{self._last:020d}.parquet")
 
     def half(self, kind: str) -> Path:
-        """Return the name of a file of this run that is not whole yet."""
+        """Return the temporary name of a file of this run."""
         return self.path / f".tmp-{self._own.name}-{os.getpid()}-{kind}"
 
     def finish(self, half: Path, name: str) -> None:
@@ -165,7 +165,7 @@ class Folder:
 
     @contextmanager
     def writing(self, half: Path) -> Iterator[None]:
-        """Tell what a full disk means, and leave no half file behind."""
+        """Explain a full disk, and delete the incomplete file."""
         try:
             yield
         except BaseException as error:
@@ -247,7 +247,7 @@ class ListWriter:
             self._write()
 
     def finish(self) -> None:
-        """Write what is left, and give the list its name."""
+        """Write the remaining rows, and give the list its name."""
         self._write()
         with self._folder.writing(self._half):
             self._writer.close()
@@ -278,7 +278,7 @@ def segment_column(name: str) -> str:
 
 
 def description_of(schema: pa.Schema) -> dict[str, Any] | None:
-    """Return what a file says of itself; None: it is not ours, or of a later format."""
+    """Return the description in a file's metadata; None: the file is foreign, or of a later format."""
     found: Any = (schema.metadata or {}).get(_ABOUT)
     try:
         about = json.loads(found)

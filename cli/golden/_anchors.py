@@ -1,10 +1,10 @@
-"""Where the text of a golden label stands in the chunks of an index: the rule by which labels are sorted.
+"""Finds the texts of golden labels in the chunks of an index, and classifies the labels.
 
-Texts are compared as words in a row, Chinese character by character, without case, punctuation and
-layout, so that a text that was only cut or wrapped again is found.  It is sure of a label when 90 % of its
-words and all its numbers and names stand in one chunk alone; Chinese names are not distinguished beyond the
-90 %.  All else is left to a person, and makes scores by id ``undefined``: a recall over the labels that remain
-would be of another question.  It reads and writes no files.
+Texts are compared as sequences of words, Chinese character by character, ignoring case, punctuation and
+layout, so that a text that was only split or wrapped differently is found.  A match is certain if exactly one
+chunk has 90 % of the label's words and all its numbers and names; Chinese names are not checked beyond the
+90 %.  Other labels are left to a person, and make scores by id ``undefined``: a recall over the remaining
+labels would answer another question.  It reads and writes no files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GoldenLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelOutcome:
-    """What became of a label."""
+    """The outcome of a label."""
 
     kind: Kind
     ids: tuple[str, ...]
@@ -71,18 +71,18 @@ _NAME = re.compile(r"(?<=[^\W\d_]\s|[,;:]\s|\d\s)[^\W\d_]\w*")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a text in a form in which they are compared."""
+    """Return the words of a text, normalised for comparison."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return tuple(re.findall(r"[^\W_]+", _HAN.sub(r" \1 ", folded)))
 
 
 class Index:
-    """What of an index has to do with the labels: its ids, and the chunks that share words in a row.
+    """The part of an index that matters for the labels: its ids, and the chunks that share runs of words.
 
-    Several chunks may have one id, as where labels name documents.
+    Several chunks may have one id, e.g. where labels name documents.
 
     Args:
-        labels: All labels that will be looked for.
+        labels: All labels to find.
         chunks: All chunks; one is in memory at a time.
     """
 
@@ -108,7 +108,7 @@ class Index:
                 self._chunks.append((chunk.id, words))
 
     def find(self, label: GoldenLabel) -> LabelOutcome:
-        """Say what became of a label."""
+        """Return the outcome of a label."""
         words = words_of(label.text or "")
         if not words:
             return self._by_id(label)
@@ -132,7 +132,7 @@ class Index:
         return LabelOutcome("orphaned", (), 0.0, False, reason)
 
     def _match_whole(self, holders: list[_Match]) -> LabelOutcome:
-        """Return what became of a label whose text stands whole in at least one chunk."""
+        """Return the outcome of a label whose whole text stands in at least one chunk."""
         whole = [match for match in holders if match.share == 1.0] or holders
         alone = [match for match in whole if match.is_same] or whole
         names = tuple(dict.fromkeys(match.id for match in alone))
@@ -154,7 +154,7 @@ class Index:
     def _in_parts(
         self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]
     ) -> LabelOutcome:
-        """Return what became of a label whose text no chunk holds whole."""
+        """Return the outcome of a label whose whole text stands in no chunk."""
         open_places, parts, sure = set(range(len(words))), [], True
         least = max(1.0, _LEAST_PART * len(words))
         left = list(matches)
@@ -233,7 +233,7 @@ class _Match:
 
 
 def _distinctive_words(text: str, words: tuple[str, ...]) -> Counter[str]:
-    """Return the words by which texts differ that are made after one pattern: numbers and names."""
+    """Return the words that differ between texts of one pattern: numbers and names."""
     names = {word for name in _NAME.findall(text) if name[0].isupper() for word in words_of(name)}
     return Counter(word for word in words if _is_number(word) or word in names)
 

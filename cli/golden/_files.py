@@ -1,7 +1,4 @@
-"""Golden sets and chunks as files: which columns hold labels and their texts, and the repaired set.
-
-A row keeps everything that is not repaired, as it was.
-"""
+"""Reads golden sets and chunks from files, and repairs rows; fields that need no repair stay as they are."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
 
     Args:
         path: The file.
-        texts: Texts by the ids that labels had when they were given: of the old index.
+        texts: Texts of the old index, by id.
 
     Raises:
         ConfigurationError: A row cannot be read; names file and line.
@@ -71,11 +68,11 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
 def repair_row(
     row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the row with the ids that its labels have now.
+    """Return the row with the current ids of its labels.
 
     Args:
         row: The row.
-        outcomes: What became of each of its labels.
+        outcomes: The outcome of each of its labels.
         texts: Texts of the chunks that hold parts of a split label.
     """
     fields = {key: value for key, value in row.fields.items() if value is not None}

@@ -1,6 +1,6 @@
-"""``ragmeter golden check``: what became of the labels of a golden set when the index was cut again.
+"""``ragmeter golden check``: checks the labels of a golden set after the index was split differently.
 
-Nothing is guessed: a label whose text is not surely found keeps its old id among ``orphaned_ids``, and
+Nothing is guessed: a label whose text is not found with certainty keeps its old id in ``orphaned_ids``, and
 scores by id of its question are then `undefined` instead of too low.
 """
 
@@ -39,7 +39,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What is checked against what."""
+    """The golden set and the chunks to check it against."""
 
     references: Path
     against: Path
@@ -49,7 +49,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class GoldenCheck:
-    """What became of every label."""
+    """The outcome of every label."""
 
     outcomes: tuple[tuple[GoldenRow, tuple[LabelOutcome, ...]], ...]
     chunks: int
@@ -77,7 +77,7 @@ class GoldenCheck:
         return sum(not one.sure for _, _, one in self.found)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON can say it, without any text of the set."""
+        """Return the result as JSON-ready fields, without any text of the set."""
         counts = Counter(one.kind for _, _, one in self.found)
         return {
             "labels": len(self.found),
@@ -96,7 +96,7 @@ class GoldenCheck:
 
 
 def check_labels(options: CheckOptions) -> GoldenCheck:
-    """Sort the labels, and write the repaired set where that was asked for.
+    """Classify the labels, and write the repaired set if asked to.
 
     Raises:
         ConfigurationError: A file cannot be read or written, or there is nothing to check.

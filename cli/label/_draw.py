@@ -1,7 +1,7 @@
-"""Which requests a person is shown: drawn with a known probability, or the worst.
+"""Chooses requests to label: drawn with a known probability, or the worst.
 
-Drawing goes by a hash of the request's id, so that everyone who labels the same file is shown the same
-requests in the same order, and who comes back, or wants more, goes on where the last drawing ended.
+Drawing uses a hash of the request's id, so that all raters of a file see the same requests in the same order,
+and a later session, or a larger one, continues where the last drawing ended.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) 
 
     Args:
         results: The requests.
-        score: What is to be labelled.
-        count: How many are wanted.
-        at_least: The probability that an earlier drawing from the same file had. What was added to the
-            file since then is drawn with it, too, so there may be more than `count`.
+        score: The score to label.
+        count: Number of requests wanted.
+        at_least: The probability of an earlier drawing from the same file. Requests added to the file since
+            are drawn with it, too, so there may be more than `count`.
 
     Raises:
         ConfigurationError: There is nothing to draw from.

@@ -1,4 +1,4 @@
-"""What judged metrics share: asking, chunks, units, and scores from verdicts that may be unknown.
+"""The base of judged metrics: asking, chunks, units, and scores from verdicts that may be unknown.
 
 Every metric that asks the judge is built from these parts.  Nothing here knows a
 particular metric, a client library or a prompt's words.
@@ -79,7 +79,7 @@ class Inquiry:
 
 
 class JudgedMetric(Metric):
-    """A metric that asks the judge. What the judge fails at becomes a status, never an exception.
+    """A metric that asks the judge. A failure of the judge becomes a status, never an exception.
 
     The cost of a measurement stands on its first score, so that sums over scores are right.
     """
@@ -134,9 +134,9 @@ class JudgedMetric(Metric):
             value: The value, if there is one.
             status: Whether there is one, and if not, why.
             items: The evidence.
-            bounds: Least and greatest value, whatever unknown verdicts turn out to be.
+            bounds: Least and greatest value over all outcomes of the unknown verdicts.
             said: The score in words, without any text of the request: the summary.
-            why: What the judge said to it; for the explanation.
+            why: The judge's words about it, for the explanation.
             named: Items whose false ones are named in both; None: `items`.
             label: The word for the value.
         """
@@ -260,7 +260,7 @@ def is_blank(text: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Chunks:
-    """Retrieved chunks as the judge sees them: blank ones left out, identical ones once."""
+    """Retrieved chunks as the judge gets them: without blank ones, identical ones once."""
 
     texts: Mapping[str, str]
     """Distinct texts by id; ``c3`` is the chunk at rank 3, counted from 1."""

@@ -1,8 +1,8 @@
-"""Numbers and names that an answer states and no chunk has.
+"""Finds numbers and names in an answer that no chunk has.
 
-`_claims` calls this for the metrics of support.  Only what a person can check in a second counts: a number
+`_claims` calls this for the metrics of support.  Only facts that a person can check in a second count: a number
 with its unit, a date, a name in the middle of a sentence.  Numbers that only count (`framing`), that the
-question gave, that are written as words on either side, that round or plainly add up what the chunks say,
+question gave, that are written as words on either side, or that round or plainly add up the chunks' numbers,
 are no conflict: a false alarm costs more trust than a missed number.
 """
 
@@ -187,7 +187,7 @@ _UNIT_AFTER = re.compile(
 
 
 class _Sources:
-    """What chunks and question have, read when first asked for."""
+    """The numbers and dates of chunks and question, read on first use."""
 
     def __init__(self, contexts: Sequence[Analysis], question: Analysis) -> None:
         self.texts = [*contexts, question]
@@ -199,7 +199,7 @@ class _Sources:
 
     @lazy_attribute
     def _bare(self) -> str:
-        """The same without what parts the digits of a number."""
+        """The same without separators between digits."""
         return _INSIDE_NUMBER.sub(r"\1", self.low)
 
     @lazy_attribute
@@ -213,7 +213,7 @@ class _Sources:
         """
         seen = False
         if not self._surely_lacks(values):
-            # Nearly all that are there are there in figures, and to read words takes a hundred times as long.
+            # Nearly all are written in figures, and reading number words takes a hundred times as long.
             for numbers in (_figures, _values):
                 for text in self.texts:
                     there = text.memoize(numbers)
@@ -251,7 +251,7 @@ class _Sources:
         return False
 
     def _surely_lacks(self, values: Sequence[str]) -> bool:
-        """Return whether no text can have one of `values`; no is no answer, and yes costs next to nothing."""
+        """Return whether surely no text has one of `values`: cheap, but False proves nothing."""
         for value in values:
             digits = value.replace(".", "").strip("0")
             # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.
@@ -302,7 +302,7 @@ def _count_of_list(said: str) -> int:
 
 
 def _rounds(exact: float, said: float) -> bool:
-    """Return whether a number that is called rough is the other, cut or rounded to its digits."""
+    """Return whether a number stated as approximate is the other, cut or rounded to its digits."""
     digits = f"{said:.10g}".replace(".", "").strip("0")
     return bool(exact) and abs(exact - said) <= abs(exact) * (0.5 if len(digits) < _ROUND else 0.1)
 
@@ -346,7 +346,7 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
 
 
 def _as_said(written: str, text: str) -> str:
-    """Return what `flat` made of a part of a text as that text has it."""
+    """Return the original spelling of a part of a text that `flat` changed."""
     small = text.lower()
     place = small.find(written)
     if place < 0 or len(small) != len(text):

@@ -105,7 +105,7 @@ def _without_emphasis(unit: str) -> str:
 
 
 def _is_spaced_evenly(text: str) -> bool:
-    """Return whether a text without line breaks has single spaces only; no is no answer."""
+    """Return whether a text without line breaks surely has single spaces only; False proves nothing."""
     return (
         text.isascii()
         and "  " not in text
@@ -115,7 +115,7 @@ def _is_spaced_evenly(text: str) -> bool:
 
 
 def exact_key(text: str) -> str:
-    """Return what two texts share if and only if they are equal but for their layout.
+    """Return a key that two texts share if and only if they are equal but for their layout.
 
     Spaces beside Han and kana do not count either: wrapping makes and loses them.
     """
@@ -147,7 +147,7 @@ def _units(text: str) -> Iterator[str]:
 
 
 class _Habits:
-    """How a text spells what its line breaks hide; each is looked up when first asked for."""
+    """The text's own spelling of words that its line breaks split; looked up on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text

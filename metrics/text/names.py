@@ -1,8 +1,8 @@
-"""Look names up in a text: word by word, with case where it matters, in one pass of C code.
+"""Looks names up in a text: word by word, with case where it matters, in one pass of C code.
 
-`entities` calls this.  A text is written as one character per word, and a name as one class of
-such characters per word of its own; so a regular expression finds a name of any length in time
-linear in the text.  What a word's case, symbols and position say is decided once per distinct word.
+`entities` calls this.  A text is encoded as one character per word, and a name as one class of such characters
+per word; so a regular expression finds a name of any length in time linear in the text.  A word's case,
+symbols and position are evaluated once per distinct word.
 Chinese names are looked up by `han_names` instead.
 """
 

@@ -1,8 +1,8 @@
-"""Find the sentences of an answer that refuse it, and those that claim something.
+"""Classifies the sentences of an answer: those that refuse, and those that claim something.
 
 `refusal`, `lexical_context_utilization` and the citation scores call this; the wordings are in
-`words/refusals.txt`.  A sentence refuses only by a wording that a rule knows: some refusals are missed,
-and few answers are taken for one.
+`words/refusals.txt`.  Only known wordings count as refusals: some refusals are missed, and few answers are
+taken for one.
 """
 
 import re
