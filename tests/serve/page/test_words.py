@@ -57,6 +57,7 @@ def test_every_word_is_used():
         "facet_",
         "heard_",
         "setup_",
+        "shadow_",
         "step_",
         "support_",
         "relevance_",
