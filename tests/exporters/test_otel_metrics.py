@@ -354,11 +354,11 @@ def test_metrics_can_be_switched_off(sdk, make):
     assert sdk.all_spans()
 
 
-def test_ten_thousand_of_everything_add_no_series_beyond_the_bound(sdk, make):
+def test_thousands_of_everything_add_no_series_beyond_the_bound(sdk, make):
     """Questions, users, documents, conversations and run ids never become series; names are capped."""
     exporter = OpenTelemetryExporter(**sdk.providers, span_mode="off", events="off")
     run = make.scored_run()
-    for n in range(10_000):
+    for n in range(2_000):
         exporter.export(
             [
                 make.scored_run(
@@ -383,7 +383,7 @@ def test_ten_thousand_of_everything_add_no_series_beyond_the_bound(sdk, make):
     assert len(points["ragmeter.results"]) == 4 * (MAX_DISTINCT + 1)
     assert len(points["gen_ai.evaluation.score"]) == 2 * (MAX_DISTINCT + 1)
     assert len(points["ragmeter.retrieval.context_count"]) == MAX_DISTINCT + 1
-    assert sum(point.value for point in points["ragmeter.requests"]) == 10_000
+    assert sum(point.value for point in points["ragmeter.requests"]) == 2_000
     del run
 
 

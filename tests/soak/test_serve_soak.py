@@ -1,6 +1,6 @@
 """`ragmeter serve` under one random fault after another, while senders keep account: what was acknowledged is found, once.
 
-In the normal suite each fault once; ``RAGMETER_SOAK_S=600 pytest -s tests/soak`` goes on for so many seconds and prints its figures.
+Marked slow: each fault once; ``RAGMETER_SOAK_S=600 make soak`` goes on for so many seconds and prints its figures.
 """
 
 import os
@@ -73,6 +73,7 @@ class Sender(threading.Thread):
             return {trace} if answer.code() is grpc.StatusCode.OK else set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LASTS_S + 600)
 def test_what_was_acknowledged_is_found_once_whatever_goes_wrong(tmp_path):
     chance, faults = Random(27), Counter()

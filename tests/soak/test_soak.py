@@ -21,7 +21,7 @@ from rag_chain import ANSWER, DOCUMENTS, QUESTION, ListRetriever, rag_chain
 from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
-COUNT = int(os.environ.get("RAGMETER_SOAK") or 1_000)
+COUNT = int(os.environ.get("RAGMETER_SOAK") or 400)
 THREADS = 4
 
 
