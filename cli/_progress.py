@@ -50,7 +50,7 @@ def progress(label: str, total: int, console: Console | None = None) -> Iterator
     """Show progress over `total` steps; yield the function that marks one step as done.
 
     Args:
-        label: What is being done, e.g. ``asking``.
+        label: The activity, e.g. ``asking``.
         total: Number of steps.
         console: Where to show it; default: the error stream.
     """

@@ -26,7 +26,7 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["STARTUP", "become_program", "program_command"]
 
 STARTUP = "RAGMETER_STARTUP"
-"""Variable with what is begun, functions separated by commas."""
+"""Variable with the functions to call, separated by commas."""
 _FOLDER = Path(__file__).parent / "startup"
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CALL = """\

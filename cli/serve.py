@@ -26,7 +26,7 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
     """Serve until SIGTERM or SIGINT, then drain; a second signal ends the process at once.
 
     Args:
-        server: What is to run.
+        server: The server to run.
         say: Prints a line.
 
     Returns:

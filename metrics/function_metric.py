@@ -74,7 +74,7 @@ class FunctionMetric(ComputedMetric):
 
 
 def _object_at(module: str, path: str) -> Any:
-    """Return what is called `path` in `module`; None where there is no such thing."""
+    """Return the object at `path` in `module`; None if there is none."""
     found: Any = import_module(module)
     for name in path.split("."):
         found = getattr(found, name, None)

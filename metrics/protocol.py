@@ -227,7 +227,7 @@ class ComputedMetric(Metric):
 
 @dataclass(frozen=True)
 class _Wrapping:
-    """What is changed about `metric`; the same for computed and judged metrics."""
+    """The changes to `metric`, the same for computed and judged metrics."""
 
     metric: Metric
     """The metric that measures."""

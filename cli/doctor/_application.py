@@ -82,7 +82,7 @@ _WHY: Mapping[str, tuple[str, str]] = {
 def report(
     *, is_asked_about: bool, is_fork: bool, said: Mapping[tuple[str, str], tuple[int, str]]
 ) -> None:
-    """Print what is found in this process to standard error.
+    """Print the findings about this process to standard error.
 
     Args:
         is_asked_about: Whether it is the process to examine; others report only if they saw requests.

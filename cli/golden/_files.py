@@ -99,7 +99,7 @@ def repair_row(
     if isinstance(nested, str):
         nested = {"answer": nested}
     if isinstance(nested, Mapping) or _COLUMN in fields:
-        # A column beside wins over what is nested: there is one place for them afterwards.
+        # A column of its own wins over a nested field; the result has only one of them.
         fields.pop(_COLUMN, None)
         kept = {key: value for key, value in (nested or {}).items() if key != "orphaned_ids"}
         fields["reference"] = {**kept, **given}

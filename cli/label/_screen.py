@@ -43,7 +43,7 @@ class Screen:
     Args:
         console: Where to.
         wording: In which language.
-        score: What is asked about.
+        score: The score to label.
         scale: How it may be answered.
     """
 
@@ -54,7 +54,7 @@ class Screen:
         self._scale = scale
 
     def show(self, sample: RagSample, place: str, *, whole: bool) -> None:
-        """Show a request, and what is asked of it.
+        """Show a request and its question.
 
         Args:
             sample: The request.

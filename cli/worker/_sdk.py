@@ -74,7 +74,7 @@ class WorkerTelemetry:
         return sum(one.lost for one in self._watched)
 
     def shutdown(self, timeout_s: float) -> None:
-        """Send what is left, within about `timeout_s` seconds."""
+        """Flush within about `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         for provider in self._providers:
             provider.force_flush(max(1, int((deadline - time.monotonic()) * 1000)))

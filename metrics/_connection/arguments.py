@@ -93,7 +93,7 @@ def extra_fields(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy of `extra_body`, which the caller cannot change later.
 
     Raises:
-        ConfigurationError: It holds what is written otherwise, or what JSON cannot say.
+        ConfigurationError: It has a field that another argument sets, or a value that is not JSON.
     """
     if not extra_body:
         return {}

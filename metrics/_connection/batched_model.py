@@ -175,7 +175,7 @@ class BatchedModel(ABC, Generic[I, R]):
         return [found[key] for key, _ in items]
 
     async def aclose(self) -> None:
-        """End what is under way on the running event loop. The model can be used again."""
+        """Cancel open calls of the running event loop. The model can be used again."""
         here = self._loops.take()
         if here is None:
             return
@@ -268,7 +268,7 @@ class BatchedModel(ABC, Generic[I, R]):
     ) -> tuple[Sequence[R | JudgeError], FailedCall | None]:
         """Make a call; and where one of the items may be why it failed, one for each half of them.
 
-        The items are those of several requests: what is wrong with one must not cost the others.
+        The items belong to several requests: a fault of one must not cost the others.
         """
         self._count(calls=1)
         try:

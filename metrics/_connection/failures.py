@@ -111,7 +111,7 @@ _SPEAKING = frozenset({
     "status", "innererror", "reason", "title", "error_code", "error_msg", "error_message",
     "error_type",
 })  # fmt: skip
-"""Keys under which servers say what is wrong."""
+"""Keys of a server's error messages."""
 _NAMING = frozenset({"param", "loc"})
 """Keys under which they name the option that is wrong."""
 _CODES = frozenset({"code", "error_code"})

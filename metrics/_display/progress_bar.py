@@ -22,7 +22,7 @@ WIDTH = 24
 
 
 class ProgressBar:
-    """Counts what is done, and shows it.
+    """Counts finished items, and shows the progress.
 
     Args:
         total: How many there are.

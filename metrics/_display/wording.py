@@ -41,7 +41,7 @@ _MOST_SHOWN = 5
 
 
 def percent(share: float) -> str:
-    """Return ``62 %``; what is neither nothing nor all does not read so."""
+    """Return ``62 %``; only exactly 0 and 1 give ``0 %`` and ``100 %``."""
     whole = round(share * 100)
     if 0 < share < 1:
         whole = min(max(whole, 1), 99)

@@ -16,7 +16,7 @@ __all__ = ["Element", "read_array"]
 
 CHUNK = 1 << 16
 LONGEST = 256 * 1024 * 1024
-"""Characters of one element, at most: what is longer is no row."""
+"""The most characters of one element: a longer one is not a row."""
 _SPACE = " \t\n\r"
 
 
@@ -115,7 +115,7 @@ class _Text:
             return found
 
     def _more(self, count: int) -> bool:
-        """Read on, and forget what is behind; return whether there was more."""
+        """Read on, and drop the text already parsed; return whether there was more."""
         if self._ended:
             return False
         if len(self._held) - self._at > LONGEST:

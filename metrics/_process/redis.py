@@ -194,7 +194,7 @@ class RedisLine:
         """Do as `ask`, without holding up the event loop.
 
         Args:
-            commands: What is sent.
+            commands: The commands to send.
             unwanted: Called on the thread with answers that come after the caller gave up.
         """
         answer = self.send(commands)

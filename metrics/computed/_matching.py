@@ -189,7 +189,7 @@ class Matcher:
     def components(
         self, retrieved: Sequence[str], golden: Sequence[str]
     ) -> tuple[Components, Components]:
-        """Cut texts into what is compared; a text without sentences gives none.
+        """Split texts into components; a text without sentences gives none.
 
         Returns:
             The components of all retrieved and those of all golden texts.

@@ -88,7 +88,7 @@ class HttpSpanDetector(SpanDetector):
         return f"HttpSpanDetector(name={self.name!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without key, headers and what is secret in the address."""
+        """Pickle the settings without key, headers and secrets of the address."""
         return made_again, (HttpSpanDetector, {**self._settings, "url": self._stored_url})
 
     @property

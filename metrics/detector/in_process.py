@@ -50,7 +50,7 @@ class InProcessSpanDetector(SpanDetector):
         return f"InProcessSpanDetector(name={self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the function and the options; what is remembered stays here."""
+        """Pickle the function and the options, but not the cache."""
         return partial(InProcessSpanDetector, self._function, self.name, **self._options), ()
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
@@ -64,7 +64,7 @@ class InProcessSpanDetector(SpanDetector):
         return [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
 
     async def aclose(self) -> None:
-        """End what is under way; a call that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; a call that hangs is left to its thread, which does not delay the exit."""
         await super().aclose()
         self._thread.finish()
 

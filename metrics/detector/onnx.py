@@ -145,7 +145,7 @@ class OnnxSpanDetector(SpanDetector):
         return spans
 
     async def aclose(self) -> None:
-        """End what is under way; a run that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; a run that hangs is left to its thread, which does not delay the exit."""
         await super().aclose()
         self._thread.finish()
 

@@ -63,7 +63,7 @@ class InProcessEmbedder(Embedder):
         return f"InProcessEmbedder(name={self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the model and the options; what is remembered stays here."""
+        """Pickle the model and the options, but not the cache."""
         return partial(InProcessEmbedder, self._source, self.name, **self._options), ()
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
@@ -72,7 +72,7 @@ class InProcessEmbedder(Embedder):
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
 
     async def aclose(self) -> None:
-        """End what is under way; a call that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; a call that hangs is left to its thread, which does not delay the exit."""
         await super().aclose()
         self._thread.finish()
 

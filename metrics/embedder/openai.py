@@ -98,7 +98,7 @@ class OpenAIEmbedder(Embedder):
         return f"OpenAIEmbedder(model={self.name!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without key, headers and what is secret in the address."""
+        """Pickle the settings without key, headers and secrets of the address."""
         settings = {**self._settings, "base_url": self._caller.stored_url}
         return made_again, (OpenAIEmbedder, settings)
 

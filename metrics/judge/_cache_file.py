@@ -163,7 +163,7 @@ class AnswerFile:
         return connection
 
     def _make_private(self) -> None:
-        """Make the file if it is not there; let only its owner read it and what is beside it.
+        """Create the file if it is missing; make it and SQLite's files beside it readable for its owner only.
 
         Raises:
             OSError: It is no file, or another user's and not private.

@@ -205,7 +205,7 @@ class JudgeBudget:
     ) -> Reservation | float:
         """Take room for one call, or return the seconds until it is worth trying again.
 
-        What is in flight counts at its estimate until it is settled.
+        Calls in flight count at their estimate until they are settled.
 
         Args:
             estimated_tokens: Prompt tokens expected.
@@ -304,7 +304,7 @@ class JudgeBudget:
         above = self._above()
         more_tokens = above * (self._open_tokens + tokens)
         more_cost = above * (self._open_estimates + cost)
-        # What is spent for good is spent for good: there the most careful guess counts.
+        # `max_cost` never recovers, so it takes the most careful estimate.
         most_cost = max(_FAR, above + 1.0) * (self._open_estimates + cost)
         return (
             (self.max_cost is None or self._cost + most_cost <= self.max_cost)

@@ -171,7 +171,7 @@ class JudgeCache:
         self._clerk.do(write)
 
     def close(self) -> None:
-        """Write what is waiting, for two seconds at most, and close the file; the next use opens it."""
+        """Write waiting answers for at most two seconds, and close the file; the next use opens it."""
         if self._file is None:
             return
         self._clerk.finish(_CLOSING_S)

@@ -76,7 +76,7 @@ class ChatEndpoint:
     """Sends chat completions. Safe on several event loops.
 
     Args:
-        form: What is the same in every request.
+        form: The parts that every request has.
         timeout_s: Seconds for one call, all its retries included.
         max_retries: Attempts after the first.
         budget: Limits; None: no limits.

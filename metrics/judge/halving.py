@@ -24,7 +24,7 @@ class Halving:
         self.cut_off = 0
         """Replies to halves that were cut off."""
         self.turn = asyncio.Lock()
-        """One ask after the other is divided, so that what is cut off is known before more is asked."""
+        """Serialises divided asks, so that each knows the cut-off replies before it."""
 
     @property
     def is_over(self) -> bool:

@@ -168,7 +168,7 @@ class OpenAIJudge(CountingJudge):
 
     @property
     def learned(self) -> dict[str, str]:
-        """What is known of the endpoint by now: what it takes, and what it says.
+        """The learned facts about the endpoint: the options it supports, and the facts it reports.
 
         The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``,
         ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where that is not known yet.

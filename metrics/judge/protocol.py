@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 AnswerKind = Literal["verdict", "choice", "text", "texts", "pairs"]
-"""What is asked about an item.
+"""The kind of question about an item.
 
 ``verdict``: true or false. ``choice``: one of some words. ``text``: a short text, or null: "cannot
 be answered". ``texts``: a list of texts. ``pairs``: a list of (question, answer or null).
@@ -84,7 +84,7 @@ class Group:
     items: tuple[Item, ...]
     """The items, in order."""
     kind: AnswerKind = "verdict"
-    """What is asked about each of them."""
+    """The kind of question about each item."""
     choices: tuple[str, ...] = ()
     """The words allowed when `kind` is ``choice``."""
     reasons: bool = True

@@ -40,7 +40,7 @@ _SCRIPT = Script(Path(__file__).with_suffix(".lua").read_text(encoding="utf-8"))
 _REMEMBERED_S = 61.0
 """For which a process keeps its own books, in case Redis forgets."""
 _MOST_FAR = 16.0
-"""How many times its estimate a call may take, for what is spent for good."""
+"""How many times its estimate a call may take, against `max_cost`."""
 _CAME = 3
 """Place of the number of requests in the books."""
 _POLL_MS = 20
@@ -170,7 +170,7 @@ class SharedBudget(JudgeBudget):
         return JudgeBudget(**{**self.limits, **limits})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without what is secret in the URL, which the environment holds."""
+        """Pickle the settings without the secrets of the URL, which the environment holds."""
         settings = {**self.limits, "name": self.name, "share": self.share}
         return partial(_made_again, self._line.address, settings), ()
 

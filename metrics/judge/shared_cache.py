@@ -20,7 +20,7 @@ from .shared_budget import SHARED_URL
 __all__ = ["SharedCache"]
 
 _PREFIX = b"ragmeter:judge-answer:1:"
-"""With the version of what is kept under it: another version finds other keys."""
+"""With the version of the stored values: another version uses other keys."""
 _CLOSING_S = 2.0
 
 
@@ -53,7 +53,7 @@ class SharedCache(JudgeCache):
         self._file = self._answers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without what is secret in the URL, which the environment holds."""
+        """Pickle the settings without the secrets of the URL, which the environment holds."""
         settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
         return partial(_made_again, self._answers.line.address, settings), ()
 

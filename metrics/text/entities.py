@@ -187,7 +187,7 @@ def _index(known: Analysis) -> NameIndex:
 def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
     """Return whether `name` stands in `text` as written, between spaces or the like.
 
-    No is no answer: what is less plain the words decide.
+    False proves nothing: the comparison of words decides then.
 
     Args:
         text: Composed.
@@ -241,7 +241,7 @@ class EntityFinder:
 
 
 def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
-    """Return the tightest tier by which one text mentions what is wanted."""
+    """Return the tightest tier by which one text mentions the entity."""
     if wanted.keys:
         return _tier_of_number(wanted, known)
     if wanted.han:
