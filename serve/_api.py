@@ -130,6 +130,11 @@ def _bound(said: str) -> tuple[str, str, float]:
     return name, sign, float(value)
 
 
+def _json(kind: TypeAdapter[Any], value: object) -> Response:
+    # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
+    return Response(kind.dump_json(value), media_type="application/json", headers=_HEADERS)
+
+
 def api_routes(
     reader: Reader,
     changes: Callable[..., Sequence[Change]],
@@ -198,8 +203,7 @@ def api_routes(
             cursor=asked.get("cursor"),
             grouped=_yes(asked, "grouped"),
         )
-        # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
-        return Response(_PAGE.dump_json(page), media_type="application/json", headers=_HEADERS)
+        return _json(_PAGE, page)
 
     def request(asked: QueryParams, key: str) -> Any:
         span_id = asked.get("span_id")
@@ -226,15 +230,10 @@ def api_routes(
             conversation_id=asked.get("conversation_id"),
             asked_again=_yes(asked, "asked_again"),
         )
-        return Response(
-            _CONVERSATIONS.dump_json(page), media_type="application/json", headers=_HEADERS
-        )
+        return _json(_CONVERSATIONS, page)
 
     def gaps(asked: QueryParams, _: str) -> Any:
-        wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
-        return Response(
-            _GAPS.dump_json(reader.gaps(wanted)), media_type="application/json", headers=_HEADERS
-        )
+        return _json(_GAPS, reader.gaps(filters_of({"range": str(GAPS_RANGE_S), **asked})))
 
     def endpoint(
         path: str, answer: Callable[[QueryParams, str], Any]
@@ -266,12 +265,7 @@ def api_routes(
         return JSONResponse(description(), headers=_HEADERS)
 
     def chunks(asked: QueryParams, _: str) -> Any:
-        wanted = filters_of({"range": str(GAPS_RANGE_S), **asked})
-        return Response(
-            _CHUNKS.dump_json(reader.chunks(wanted)),
-            media_type="application/json",
-            headers=_HEADERS,
-        )
+        return _json(_CHUNKS, reader.chunks(filters_of({"range": str(GAPS_RANGE_S), **asked})))
 
     handlers = [overview, requests, request, facets, conversations, gaps, chunks]
     return [
