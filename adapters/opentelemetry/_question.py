@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, question_in
@@ -58,7 +59,7 @@ class RequestQuestion:
                 if asked is not None and is_hidden(asked):
                     return cls(None, hidden=True)
                 if asked is not None:
-                    if any(text and text in asked for text in texts):
+                    if any(text and letters_of(text) in letters_of(asked) for text in texts):
                         break
                     return cls(asked)
         asked = asked_in(sorted(calls, key=lambda call: call.started_ns), texts)

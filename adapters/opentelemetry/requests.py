@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.answer import is_long
+from ragmeter.adapters.reading.calls import last_reply
 from ragmeter.adapters.reading.prompt_documents import (
     PromptTemplates,
     carried_in,
@@ -249,7 +249,7 @@ class _Finder:
         failed = self._is_failure(request, members, first)
         calls = [call_of(read, self._cut) for read in models]
         asked = RequestQuestion.of(steps, seen, models, calls)
-        answer, answer_hidden = self._answer(request, models)
+        answer, answer_hidden = self._answer(request, models, calls)
         own = None if request is None else self._reads.get(request.span_id)
         refused = (
             refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
@@ -357,7 +357,7 @@ class _Finder:
         return not any(_is_model_of(span) for span in self._tree.spans.values())
 
     def _answer(
-        self, request: SpanRecord | None, models: Sequence[Read]
+        self, request: SpanRecord | None, models: Sequence[Read], calls: Sequence[Step]
     ) -> tuple[str | None, bool]:
         """Return the answer, and whether the user had it hidden."""
         read = None if request is None else self._reads[request.span_id]
@@ -367,15 +367,9 @@ class _Finder:
             answer = read.reader.answer(read.span)
             if answer is not None:
                 return answer, False
-        by_end = sorted(models, key=lambda item: (item.span.ended_ns, -item.span.started_ns))
-        words: list[str] = []
-        for model in reversed(by_end):
-            if model.reader.hides(model.span, "output"):
-                return None, True
-            said = model.reader.said(model.span)
-            words.append(said if said is not None and said.strip() else "")
-        # What a critic says last is a word or a grade.
-        return next(filter(is_long, words), None) or next(filter(None, words), None), False
+        if any(model.reader.hides(model.span, "output") for model in models):
+            return None, True
+        return last_reply(sorted(calls, key=lambda one: (one.ended_ns, -one.started_ns))), False
 
     def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
         """Return the request with what can be scored of it, and why no more."""
@@ -474,7 +468,7 @@ class _Finder:
         if is_evaluation(first) or is_evaluation(top):
             self.unheard.append(evaluation_of(first))
             return None
-        answer, answer_hidden = self._answer(span, models)
+        answer, answer_hidden = self._answer(span, models, calls)
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         hidden = answer_hidden or asked.hidden
         name = f"{first.resource.get('service.name', '')} {first.name}"

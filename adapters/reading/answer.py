@@ -26,6 +26,7 @@ __all__ = [
     "heard",
     "is_label",
     "is_long",
+    "only_asks",
     "texts_that_said",
 ]
 
@@ -258,7 +259,7 @@ class _Call:
         self.bare = _bare(self.spoken)
         self.forms = {self.bare, _bare(text), _bare(inner), *_values(inner.strip())}
         self.words: Counter[str] | None = None
-        self.only_asks = _only_asks(self.spoken)
+        self.only_asks = only_asks(self.spoken)
 
 
 def _values(text: str) -> list[str]:
@@ -272,7 +273,7 @@ def _values(text: str) -> list[str]:
     return [_bare(item.text) for item in strings_in(parsed)]
 
 
-def _only_asks(text: str) -> bool:
+def only_asks(text: str) -> bool:
     """Return whether a text consists of questions."""
     marks = {mark for words, mark in _SENTENCE.findall(text) if _LETTER.search(words)}
     return bool(marks) and marks <= {"?", "？"}

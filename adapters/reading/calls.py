@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from .answer import is_label, is_long, texts_that_said
+from .answer import is_label, is_long, only_asks, texts_that_said
 from .letters import letters_of, weight_of
 from .step import Step, Unknown
 
 __all__ = [
     "MAX_CALLS", "UNFINISHED", "UNHEARD", "authors_of", "brief_replies_in", "drafts_for", "is_grade",
-    "last_call", "refusal_before", "response_id_of", "speakers_of",
+    "last_call", "last_reply", "refusal_before", "response_id_of", "speakers_of",
 ]  # fmt: skip
 
 MAX_CALLS = 100
@@ -84,6 +84,28 @@ def is_grade(words: str) -> bool:
     """Return whether a reply is a judge's: a label, a number, or a form with fields."""
     plain = words.strip()
     return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
+
+
+def last_reply(calls: Sequence[Step]) -> str | None:
+    """Return the last reply that may be the answer: graders say a word, and follow-up questions quote it.
+
+    Args:
+        calls: The request's calls of models, by their end.
+    """
+    speaking = [call for call in calls if call.words.strip()]
+    for place in range(len(speaking) - 1, -1, -1):
+        call = speaking[place]
+        if is_long(call.words) and not (
+            only_asks(call.words) and _quotes_a_reply(call, speaking[:place])
+        ):
+            return call.words
+    return speaking[-1].words if speaking else None
+
+
+def _quotes_a_reply(call: Step, earlier: Iterable[Step]) -> bool:
+    sent = [letters_of(message.text) for message in call.sent]
+    replies = [letters_of(one.words) for one in earlier if is_long(one.words)]
+    return any(reply in text for reply in replies for text in sent)
 
 
 def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:

@@ -5,8 +5,9 @@ Shape only: no framework, no convention and no tool is known here.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .letters import letters_of, weight_of
@@ -40,18 +41,33 @@ _INNER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+_ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+_ONE = (
+    r"document|doc|result|source|passage|chunk|context|hit|excerpt|snippet|article|extract|page|section|quelle|"
+    r"dokument|seite|документ|источник|фрагмент|отрывок|контекст|страница|文档|资料|来源|片段|段落|文献|上下文"
+)
 _HEADING = re.compile(
-    r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
-    r"(?:(?:document|doc|result|source|passage|chunk|context|hit)[ \t]*\#?\d+[ \t]*"
-    r"(?:[=#*-]{2,}[ \t]*$|[:.)][ \t]*|$)"
-    r"|\[\d+\][ \t:]*|\(?\d{1,3}[.)][ \t]+)",
+    r"^[ \t]*(?:[=#*-]{1,}[ \t]*)?"
+    rf"(?:(?:{_ONE})[ \t]*[\#№]?[ \t]*\d+[ \t]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
+    r"(?:[=#*-]{2,}[ \t]*$|[:：.)][ \t]*|$)"
+    r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+)",
     re.IGNORECASE | re.MULTILINE,
 )
+_FIRST = (
+    rf"[ \t]*(?:[=#*-]+[ \t]*)?(?:\[1\]|【1】|(?:{_ONE})[ \t]*[\#№]?[ \t]*1\b"
+    r"|\(?(?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)"
+)
+"""How the first of several numbered passages begins; lists of instructions begin otherwise."""
 _SOURCE = re.compile(
     r"^[ \t]*(?:source|title|url|doc(?:ument)?|file|quelle|источник|来源)[ \t]*[:：]([^\n]*)\n+"
     r"[ \t]*(?:content|text|snippet|passage|inhalt|текст|内容)[ \t]*[:：][ \t]*",
     re.IGNORECASE | re.MULTILINE,
+)
+_FILE_LINE = re.compile(r"^[ \t]*([^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE)
+"""A line that begins with the name of its file."""
+_QUOTED = re.compile(
+    r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
@@ -90,6 +106,16 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
             if body:
                 yield Piece(body, named[1] if named else None)
         return
+    if _FILE_LINE.match(text):
+        names = list(_FILE_LINE.finditer(text))
+        ends = [*(name.start() for name in names[1:]), len(text)]
+        for name, end in zip(names, ends, strict=True):
+            yield Piece(text[name.end() : end].strip(), name[1])
+        return
+    quoted = [match[2].strip() for match in _QUOTED.finditer(text)]
+    if 2 * sum(map(len, quoted)) > len(text):
+        yield from map(_labelled, filter(None, quoted))
+        return
     for rule in (_RULE, _HEADING, _BLANK):
         if rule.search(text):
             yield from map(_labelled, filter(str.strip, _split(rule, text)))
@@ -125,13 +151,15 @@ def _labelled(text: str) -> Piece:
 
 _NAMES = (
     r"contexts?|documents?|docs|sources?|passages?|excerpts?|snippets?|knowledge(?:[ -]base)?|information|"
-    r"references?|search results|retrieved (?:text|chunks|content)|chunks|facts|kontext|dokumente|quellen|"
-    r"контекст|документы|источники|фрагменты|выдержки|информация|материалы|"
-    r"上下文|参考资料|参考信息|资料|文档|背景知识|背景信息|已知信息|检索结果"
+    r"references?|search results|retrieved (?:text|chunks|content)|chunks|facts|articles|extracts|evidence|"
+    r"контекст|документы|источники|фрагменты|выдержки|отрывки|сведения|база знаний|информация|материалы|"
+    r"上下文|参考资料|参考信息|参考内容|参考材料|资料|文档|知识库|背景知识|背景信息|已知信息|检索结果|检索内容|"
+    r"kontext|dokumente|quellen|contexte|sources|documentos|fuentes|contexto|contesto|documenti|fonti|"
+    r"コンテキスト|文書|参考情報|문맥|컨텍스트|문서|السياق|المستندات|المصادر|الوثائق"
 )
 _PLURALS = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", _NAMES)
 """Of which one may stand before a passage of its own: ``Source: a.md``."""
-_NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*)"
+_NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*|фрагмент\w*|источник\w*|отрывк\w*|выдержк\w*|материал\w*)"
 _WRAPPED = re.compile(
     r"<((?:\w+[_-])?(?:context|documents|docs|sources|passages|excerpts|knowledge|references|search_results)"
     r"(?:[_-]\w+)?)\b[^>]*>\n?(.+?)</\1>",
@@ -141,13 +169,13 @@ _LABEL_LINE = re.compile(
     r"^[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
     rf"reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
     r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
-    rf"[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n",
+    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that names the context and says no more."""
 _LEADING = re.compile(
-    r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|context|retriev|sources|"
-    r"контекст|документ|следующ|[\u4e00-\u9fff]))"
+    r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
+    r"retriev|sources|контекст|документ|следующ|[\u4e00-\u9fff]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
     re.IGNORECASE | re.MULTILINE,
@@ -163,26 +191,38 @@ _BEFORE_FENCE = re.compile(
     rf"\A[^\n]{{0,400}}(?:{_NAMES})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
     re.IGNORECASE,
 )
+_BEFORE_NUMBERED = re.compile(
+    rf"^[^\n]{{0,600}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,600}}\n\s*(?={_FIRST})",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that names passages, before the first of those that are numbered."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
 _ASKS = (
-    r"(?:the |my |user'?s? |current |original |actual )*"
-    r"(?:question|query|user input|input|request|frage|вопрос|запрос|问题是?|提问|用户问题)"
+    r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"
+    r"(?:question|query|user input|input|request|frage|вопрос|запрос|问题是?|提问|用户问题|"
+    r"pregunta|pergunta|domanda|質問|질문|السؤال)(?: is| пользователя)?"
 )
-_ANSWERS = r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案"
+_ANSWERS = (
+    r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案|"
+    r"antwort|réponse|respuesta|resposta|risposta|답변|الإجابة|الجواب"
+)
 _ASKED = re.compile(
-    rf"^[ \t#*<\[]*{_ASKS}[ \t*>\]]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?:^|(?<=。))[ \t#*<\[]*{_ASKS}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
     rf"(?=\n[ \t#*<]*(?:{_ANSWERS}|{_NAMES}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
+_FIELD = re.compile(rf"(?:retrieved |relevant )?{_NAMED}", re.IGNORECASE)
+_ASKING_FIELD = re.compile(_ASKS, re.IGNORECASE)
 _CLOSING = re.compile(
-    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS}|instructions?|инструкции|指令)[ \t*>\]]*(?:[:：]|$)|"
+    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS}|instructions?|инструкции|指令)[ \t*>\]#]*(?:[:：]|$)|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 """What ends it."""
 _META = re.compile(
-    r"(?:[ \t]*(?:[a-z]+(?:_[a-z]+)+|source|title|url|author|date|page|file|id|score|section|category|language)"
+    r"(?:[ \t(]*(?:[a-z]+(?:_[a-z]+)+|source|title|url|author|date|page|file|id|score|section|category|"
+    r"language)"
     r"[ \t]*[:=][^\n]{0,200}(?:\n|\Z))+",
     re.IGNORECASE,
 )
@@ -190,6 +230,8 @@ _META = re.compile(
 _LEAST = 20
 """Letters of a passage at least."""
 _MOST_ASKED = 2_000
+_MOST_ALONE = 300
+"""Characters of a question that follows passages without a word before it."""
 
 
 def place_in(
@@ -207,10 +249,13 @@ def place_in(
     for role, text in messages:
         if role not in ("system", "user", "developer", ""):
             continue
-        body = _context_of(text, (question or "").strip())
-        if body is None:
+        fields = _fields_of(text)
+        if role == "user" and not any(map(_is_asking, fields)):
+            fields = {}
+        body = None if fields else _context_of(text, (question or "").strip())
+        place = _field_place(fields) if body is None else divided(body, count)
+        if place is None:
             continue
-        place = divided(body, count)
         weight = sum(len(piece.text) for piece in place.pieces)
         if weight > size:
             best, size = place, weight
@@ -223,6 +268,9 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     if not asked:
         return None
     text = asked[-1]
+    for name, value in _fields_of(text).items():
+        if isinstance(value, str) and _is_asking(name):
+            return _short(value)
     end = max(len(text) - _MOST_ASKED, 0)
     found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
     span = _span_of(text)
@@ -230,12 +278,55 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         return _short(found[1])
     if span is None:
         return _short(text)
-    sides = (text[: span[0]].strip(), re.sub(r"\A\s*</\w+>", "", text[span[2] :]).strip())
+    sides = (
+        text[: span[0]].strip(),
+        re.sub(r"\A\s*</\w+>", "", text[span[2] :]).strip(),
+        _last_question(text[span[1] : span[2]]),
+    )
     return next((_short(side) for side in sides if side and not _BLANK.search(side)), None)
 
 
+def _last_question(body: str) -> str:
+    """Return the last paragraph if it is a question; empty: it is a passage."""
+    last = _BLANK.split(body.strip())[-1].strip()
+    return (
+        last if last[-1:] in ("?", "？") and "\n" not in last and len(last) <= _MOST_ALONE else ""
+    )
+
+
+def _fields_of(text: str) -> Mapping[str, object]:
+    """Return the fields of a prompt that is one JSON object; none: it is another text."""
+    plain = text.strip()
+    if plain[:1] != "{" or plain[-1:] != "}":
+        return {}
+    try:
+        fields = json.loads(plain, strict=False)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_asking(name: str) -> bool:
+    return _ASKING_FIELD.fullmatch(name.replace("_", " ")) is not None
+
+
+def _field_place(fields: Mapping[str, object]) -> PromptPlace | None:
+    """Return the passages under a field that is named as a context; of an object its longest text."""
+    for name, value in fields.items():
+        if _FIELD.fullmatch(name.replace("_", " ")):
+            pieces: list[Piece] = []
+            for item in value if isinstance(value, list) else [value]:
+                texts = item.values() if isinstance(item, dict) else [item]
+                text = max((one for one in texts if isinstance(one, str)), key=len, default="")
+                pieces += [Piece(text.strip())] if text.strip() else []
+            if pieces:
+                return PromptPlace(tuple(pieces), is_divided=isinstance(value, list))
+    return None
+
+
 def _short(text: str) -> str | None:
-    plain = text.strip().strip('"').strip()
+    element = _ELEMENT_ALONE.fullmatch(text.strip())
+    plain = (element[2] if element else text).strip().strip('"').strip()
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 
@@ -245,11 +336,14 @@ def _span_of(text: str) -> tuple[int, int, int] | None:
     is_closed = 0 < text.count("<") <= 4 * text.count("</") + 8
     wrapped = _WRAPPED.search(text) if is_closed else None
     if wrapped is not None:
-        return wrapped.start(), wrapped.start(2), wrapped.end(2)
+        # Instructions may name the element, opened and closed, before it comes.
+        opened = wrapped[2].lower().rfind(f"<{wrapped[1].lower()}>") + len(wrapped[1]) + 2
+        start = wrapped.start(2) + (opened if opened > len(wrapped[1]) + 1 else 0)
+        return wrapped.start(), start, wrapped.end(2)
     elements = list(_ELEMENT.finditer(text)) if is_closed else []
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE):
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED):
         head = rule.search(text)
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
