@@ -199,7 +199,7 @@ _NOTES = (
     (re.compile(r"environment (.+)"), "note_environment"),
     (re.compile(r"in (.+)"), "note_in"),
     (re.compile(r"segments unchanged: (.+)"), "note_mix"),
-    (re.compile(r"people know of it already, (.+)"), "note_again"),
+    (re.compile(r"still ongoing, (.+)"), "note_again"),
     (re.compile(r"if a model or prompt is new, (.+)"), "note_manner"),
 )
 
