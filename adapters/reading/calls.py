@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from .answer import is_label, is_long, only_asks, texts_that_said
-from .letters import letters_of, weight_of
+from .layout import place_in
+from .letters import letters_of, tokens_in, weight_of
 from .step import Step, Unknown
 
 __all__ = [
@@ -87,7 +88,7 @@ def is_grade(words: str) -> bool:
 
 
 def last_reply(calls: Sequence[Step]) -> str | None:
-    """Return the last reply that may be the answer: graders say a word, and follow-up questions quote it.
+    """Return the last reply that may be the answer: graders say a word, and titles are given to it later.
 
     Args:
         calls: The request's calls of models, by their end.
@@ -95,17 +96,37 @@ def last_reply(calls: Sequence[Step]) -> str | None:
     speaking = [call for call in calls if call.words.strip()]
     for place in range(len(speaking) - 1, -1, -1):
         call = speaking[place]
-        if is_long(call.words) and not (
-            only_asks(call.words) and _quotes_a_reply(call, speaking[:place])
-        ):
+        if is_long(call.words) and not _is_aside(call, speaking[:place]):
             return call.words
     return speaking[-1].words if speaking else None
 
 
-def _quotes_a_reply(call: Step, earlier: Iterable[Step]) -> bool:
-    sent = [letters_of(message.text) for message in call.sent]
-    replies = [letters_of(one.words) for one in earlier if is_long(one.words)]
-    return any(reply in text for reply in replies for text in sent)
+_ASIDE = re.compile(
+    r"\b(?:tit(?:le|el|re)|headline|tags|keywords|sentiment|memory|memories|harmful|safe|unsafe|toxic|moderate|"
+    r"summari[sz]e (?:the|this|our) (?:chat|conversation|dialog\w*)|"
+    r"título|заголовок)\b|标题|タイトル",
+    re.IGNORECASE,
+)
+"""What a call is told first that writes about an answer that was given."""
+
+
+def _is_aside(call: Step, earlier: Iterable[Step]) -> bool:
+    """Return whether a reply is about an earlier one: questions that follow, a title, a note, a check of it."""
+    asks = only_asks(call.words)
+    own = set(tokens_in(call.words))
+    # In an agent's conversation the model's own replies stand as such.
+    sent = [text for role, text in call.sent if asks or role != "assistant"]
+    if not asks and (
+        not any(_ASIDE.search(text.lstrip().partition("\n")[0]) for text in sent)
+        or place_in(call.sent) is not None
+    ):
+        return False
+    letters = [letters_of(text) for text in sent]
+    return any(
+        asks or 2 * len(own.intersection(tokens_in(one.words))) < len(own)
+        for one in earlier
+        if is_long(one.words) and any(letters_of(one.words) in text for text in letters)
+    )
 
 
 def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:

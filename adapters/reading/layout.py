@@ -44,8 +44,9 @@ _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", r
 _ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
 _ONE = (
-    r"document|doc|result|source|passage|chunk|context|hit|excerpt|snippet|article|extract|page|section|quelle|"
-    r"dokument|seite|документ|источник|фрагмент|отрывок|контекст|страница|文档|资料|来源|片段|段落|文献|上下文"
+    r"do[ck]umento?|doc|result|source|passage|chunk|context|hit|excerpt|snippet|article|extract|page|section|"
+    r"quelle|auszug|seite|extrait|fragmento|fuente|fonte|trecho|"
+    r"документ|источник|фрагмент|отрывок|контекст|страница|文档|资料|来源|片段|段落|文献|上下文"
 )
 _HEADING = re.compile(
     r"^[ \t]*(?:[=#*-]{1,}[ \t]*)?"
@@ -155,14 +156,15 @@ _NAMES = (
     r"контекст|документы|источники|фрагменты|выдержки|отрывки|сведения|база знаний|информация|материалы|"
     r"上下文|参考资料|参考信息|参考内容|参考材料|资料|文档|知识库|背景知识|背景信息|已知信息|检索结果|检索内容|"
     r"kontext|dokumente|quellen|contexte|sources|documentos|fuentes|contexto|contesto|documenti|fonti|"
-    r"コンテキスト|文書|参考情報|문맥|컨텍스트|문서|السياق|المستندات|المصادر|الوثائق"
+    r"auszüge|textstellen|fragmentos|extraits|trechos|"
+    r"コンテキスト|文脈|文書|参考情報|문맥|컨텍스트|문서|السياق|المستندات|المصادر|الوثائق"
 )
 _PLURALS = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", _NAMES)
 """Of which one may stand before a passage of its own: ``Source: a.md``."""
 _NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*|фрагмент\w*|источник\w*|отрывк\w*|выдержк\w*|материал\w*)"
 _WRAPPED = re.compile(
-    r"<((?:\w+[_-])?(?:context|documents|docs|sources|passages|excerpts|knowledge|references|search_results)"
-    r"(?:[_-]\w+)?)\b[^>]*>\n?(.+?)</\1>",
+    r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
+    r"knowledge|references|search_results)(?:[_-]\w+)?)\b[^>]*>\n?(.+?)</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 _LABEL_LINE = re.compile(

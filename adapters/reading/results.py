@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -200,8 +200,8 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
                 return cut(value[key], tool)
         if all(item in (None, "", [], {}) for item in value.values()):
             return ()
-        lists = [item for item in value.values() if isinstance(item, list) and item]
-        value = lists[0] if len(lists) == 1 else value
+        lists = [item for item in _lists_in(value) if item]
+        value = max(lists, key=lambda rows: len(str(rows)), default=value)
     return () if value is None else _rows(value, tool)
 
 
@@ -210,6 +210,23 @@ _SCORES_OF_ROWS = ("score", "_score", "similarity", "relevance", "distance")
 
 
 _ROW_DEPTH = 6
+
+
+def _lists_in(value: Mapping[str, Any], depth: int = 0) -> Iterator[list[Any]]:
+    """Yield the lists that a mapping holds, at any level of mappings."""
+    for item in value.values():
+        if isinstance(item, list):
+            yield item
+        elif isinstance(item, dict) and depth < _ROW_DEPTH:
+            yield from _lists_in(item, depth + 1)
+
+
+def _flat(row: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record, with those of the records within it, the outer ones last."""
+    for item in row.values():
+        if isinstance(item, dict) and depth < _ROW_DEPTH:
+            yield from _flat(item, depth + 1)
+    yield from ((key, item) for key, item in row.items() if not isinstance(item, dict))
 
 
 def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
@@ -222,9 +239,7 @@ def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ..
         return _rows(records, tool)
     if isinstance(value, str) and value:
         return None if any(pieces_of(value)) else ()
-    held = (
-        [one for one in value.values() if isinstance(one, list)] if isinstance(value, dict) else []
-    )
+    held = [*_lists_in(value)] if isinstance(value, dict) else []
     return () if value in (None, "", [], {}) or (held and not any(held)) else None
 
 
@@ -255,11 +270,10 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         return None
     found: list[Document] = []
     for row in value:
-        texts = (
-            {key: item for key, item in row.items() if isinstance(item, str) and item.strip()}
-            if isinstance(row, dict)
-            else {}
-        )
+        fields = dict(_flat(row)) if isinstance(row, dict) else {}
+        texts = {
+            key: item for key, item in fields.items() if isinstance(item, str) and item.strip()
+        }
         if tool.text is not None and isinstance(said := _field(row, tool.text), str):
             texts = {tool.text: said}
         if not texts or any(map(is_hidden, texts.values())):
@@ -268,13 +282,20 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         if is_repr(texts[key]):
             return None
         ids = [tool.id] if tool.id else [name for name in _NAMES_OF_ROWS if name != key]
-        scores = [_field(row, name) for name in ([tool.score] if tool.score else _SCORES_OF_ROWS)]
+        scores = (
+            [_field(row, tool.score)]
+            if tool.score
+            else [_field(fields, name) for name in _SCORES_OF_ROWS]
+        )
         found.append(
             Document(
                 texts[key],
-                next((str(one) for name in ids if (one := _field(row, name))), None),
+                next(
+                    (str(one) for name in ids if (one := fields.get(name) or _field(row, name))),
+                    None,
+                ),
                 next((float(one) for one in scores if type(one) in (int, float)), None),
-                {name: item for name, item in row.items() if name != key},
+                {name: item for name, item in fields.items() if name != key},
             )
         )
     return tuple(found)

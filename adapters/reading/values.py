@@ -121,6 +121,7 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
     if depth > MAX_DEPTH:
         return None
     if isinstance(found, (list, tuple)):
+        found = [item for item in found if item is not None] or found
         documents = tuple(filter(None, (_document(item, depth + 1) for item in found)))
         if len(documents) == len(found):
             return documents
@@ -325,7 +326,7 @@ def _text_of(content: Any) -> str:
     for part in content:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict) and part.get("type") not in _TOLD_TWICE:
+        elif isinstance(part, dict) and part.get("type") not in (*_TOLD_TWICE, "blob"):
             text = part.get("text", part.get("content", refusal_part(part)))
             if isinstance(text, dict):
                 text = text.get("value", text.get("text"))

@@ -1,7 +1,9 @@
 """What of the retrieved documents reached the model, as the prompts on spans show it."""
 
+import json
+
 import pytest
-from otlp_spans import documents, found, only, openinference
+from otlp_spans import documents, found, only, openinference, span
 
 from ragmeter.adapters.opentelemetry.build import sample_of
 
@@ -167,6 +169,44 @@ def test_other_tools_do_not_retrieve(result, prompt, more):
     assert _with_tool(result, prompt, **more) == []
 
 
+RETURNED, ISSUED = {"body": RETURNS}, {"body": VOUCHERS}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"hits": {"total": {"value": 2}, "hits": [{"_id": "a", "_source": RETURNED}, {"_id": "b", "_source": ISSUED}]}},
+        {"matches": [{"id": "a", "values": [], "metadata": RETURNED}, {"id": "b", "values": [], "metadata": ISSUED}]},
+        {"result": {"points": [{"id": "a", "version": 3, "payload": RETURNED}, {"id": "b", "payload": ISSUED}]}},
+        {"data": {"Get": {"Terms": [{**RETURNED, "_more": {"id": "a"}}, {**ISSUED, "_more": {"id": "b"}}]}}},
+        [{**RETURNED, "id": "a"}, None, {**ISSUED, "id": "b"}],
+    ],
+)  # fmt: skip
+def test_what_a_store_answered_is_read_as_it_came(result):
+    (asked,) = _with_tool(result, f"Tool: {RETURNS} {VOUCHERS}")
+
+    assert [(item.text, item.id) for item in asked.contexts] == [(RETURNS, "a"), (VOUCHERS, "b")]
+
+
+def test_bytes_among_the_parts_of_a_message_are_no_text():
+    parts = [
+        {"type": "text", "content": f"Context:\n[1] {RETURNS}\n[2] {VOUCHERS}"},
+        {"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="},
+        {"type": "text", "content": "Question: Are sale items refunded?"},
+    ]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
+    call = span(
+        1,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps([{"role": "user", "parts": parts}]),
+            "gen_ai.output.messages": json.dumps(said),
+        },
+    )
+
+    assert _shown(only(call)) == ("prompt", [RETURNS, VOUCHERS])
+
+
 def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
     inner = openinference(3, 2, "LLM", **{"llm.output_messages.0.message.content": RETURNS})
 
@@ -193,3 +233,25 @@ def test_a_chain_of_replies_too_long_to_follow_leaves_it_to_the_retrieval():
 
     assert shown(8) == ("prompt", passages[:8])
     assert shown(12) == ("runs", passages)
+
+
+CHAT = f"User: Are sale items refunded?\nAssistant: {ANSWER}"
+
+
+@pytest.mark.parametrize(
+    ("sent", "said", "answers"),
+    [
+        (f"Give this chat a title:\n\n{CHAT}", "What becomes of goods on sale", False),
+        (f"Summarise this conversation:\n\n{CHAT}", "They asked whether goods on sale are paid back.", False),
+        (f"Is this reply harmful? Say why.\n\n{ANSWER}", "Nothing in the text can hurt people.", False),
+        (f"Write a title and then the reply again:\n\n{ANSWER}", f"Sale items: {ANSWER}", True),
+        (f"Translate into German:\n\n{ANSWER}", "Nein, es gibt einen Gutschein statt Geld.", True),
+    ],
+)  # fmt: skip
+def test_what_a_model_says_about_an_answer_is_not_the_answer(sent, said, answers):
+    root = openinference(1, None, "CHAIN", "qa", input="Are sale items refunded?", end=60)
+    asked = only(
+        root, _retriever(RETURNS), _call(3, f"Context: {RETURNS}", ANSWER), _call(4, sent, said)
+    )
+
+    assert asked.answer == (said if answers else ANSWER)

@@ -30,6 +30,9 @@ SHOWN = {
     "Chinese numbers": f"资料：\n【1】{ONE}\n【2】{TWO}\n\n问题：{QUESTION}",
     "Chinese headings": f"已知信息：\n文档1：{ONE}\n文档2：{TWO}\n\n根据上述信息回答用户的问题。问题是：{QUESTION}",
     "Spanish": f"Contexto:\n{ONE}\n\n{TWO}\n\nPregunta: {QUESTION}",
+    "German headings": f"Antworte nur anhand der folgenden Auszüge.\n\nAuszug 1:\n{ONE}\n\nAuszug 2:\n{TWO}\n\nFrage: {QUESTION}",
+    "Portuguese element": f"<contexto>\n{ONE}\n---\n{TWO}\n</contexto>\n\nPergunta: {QUESTION}",
+    "Japanese numbers": f"文脈:\n[1] {ONE}\n\n[2] {TWO}\n\n質問: {QUESTION}",
     "Arabic": f"السياق:\n{ONE}\n\n{TWO}\n\nالسؤال: {QUESTION}",
     "Japanese": f"コンテキスト:\n{ONE}\n\n{TWO}\n\n質問: {QUESTION}",
 }  # fmt: skip
