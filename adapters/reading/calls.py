@@ -104,29 +104,43 @@ def last_reply(calls: Sequence[Step]) -> str | None:
 _ASIDE = re.compile(
     r"\b(?:tit(?:le|el|re)|headline|tags|keywords|sentiment|memory|memories|harmful|safe|unsafe|toxic|moderate|"
     r"summari[sz]e (?:the|this|our) (?:chat|conversation|dialog\w*)|"
-    r"título|заголовок)\b|标题|タイトル",
+    r"título|заголовок)\b|标题|タイトル|"
+    r"\b(?P<check>check|verify|evaluate|assess|judge|rate|grade)\b[^.\n]{0,60}\b(?:answer|response|reply)\b",
     re.IGNORECASE,
 )
 """What a call is told first that writes about an answer that was given."""
+_INSTRUCTION = 200
+"""So many characters of a message are read for it."""
 
 
 def _is_aside(call: Step, earlier: Iterable[Step]) -> bool:
-    """Return whether a reply is about an earlier one: questions that follow, a title, a note, a check of it."""
+    """Return whether a reply is about an earlier one: questions that follow, a title, a note, a check of it.
+
+    It quotes that one, or was written beside it, and says other words.
+    """
     asks = only_asks(call.words)
-    own = set(tokens_in(call.words))
-    # In an agent's conversation the model's own replies stand as such.
-    sent = [text for role, text in call.sent if asks or role != "assistant"]
-    if not asks and (
-        not any(_ASIDE.search(text.lstrip().partition("\n")[0]) for text in sent)
-        or place_in(call.sent) is not None
-    ):
+    lines = [
+        (line, match.lastgroup)
+        for role, text in call.sent
+        if role != "assistant"
+        for line in text[:_INSTRUCTION].splitlines()
+        if (match := _ASIDE.search(line)) is not None
+    ]
+    is_check = any(group for _, group in lines)
+    if not asks and not (lines and (is_check or place_in(call.sent) is None)):
         return False
-    letters = [letters_of(text) for text in sent]
-    return any(
-        asks or 2 * len(own.intersection(tokens_in(one.words))) < len(own)
-        for one in earlier
-        if is_long(one.words) and any(letters_of(one.words) in text for text in letters)
-    )
+    sent = [letters_of(text) for _, text in call.sent]
+    about: set[str] = set()
+    for one in filter(lambda one: is_long(one.words), earlier):
+        is_quoted = any(letters_of(one.words) in text for text in sent)
+        if asks and is_quoted:
+            return True
+        if (is_quoted or one.ended_ns > call.started_ns) and not any(
+            line in text for line, _ in lines for _, text in one.sent
+        ):
+            about.update(tokens_in(one.words))
+    own = set(tokens_in(call.words))
+    return bool(about) and not asks and 2 * len(own & about) < len(own)
 
 
 def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:

@@ -93,6 +93,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if not text.strip() or _is_nothing(text.strip()):
         return
     heads = list(_SOURCE.finditer(text))
+    if not heads and _FILE_LINE.match(text):
+        heads = list(_FILE_LINE.finditer(text))
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
@@ -107,19 +109,18 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
             if body:
                 yield Piece(body, named[1] if named else None)
         return
-    if _FILE_LINE.match(text):
-        names = list(_FILE_LINE.finditer(text))
-        ends = [*(name.start() for name in names[1:]), len(text)]
-        for name, end in zip(names, ends, strict=True):
-            yield Piece(text[name.end() : end].strip(), name[1])
-        return
     quoted = [match[2].strip() for match in _QUOTED.finditer(text)]
     if 2 * sum(map(len, quoted)) > len(text):
         yield from map(_labelled, filter(None, quoted))
         return
     for rule in (_RULE, _HEADING, _BLANK):
         if rule.search(text):
-            yield from map(_labelled, filter(str.strip, _split(rule, text)))
+            parts = [part for part in _split(rule, text) if part.strip()]
+            # "Found 2 results:" is none of them.
+            leads = (
+                len(parts) > 1 and len(parts[0]) < 100 and parts[0].rstrip().endswith((":", "："))
+            )
+            yield from map(_labelled, parts[1:] if leads else parts)
             return
     yield _labelled(text)
 

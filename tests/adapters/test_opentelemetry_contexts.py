@@ -145,6 +145,7 @@ def _with_tool(result, prompt, *inside, **more):
     "result",
     [
         f"{RETURNS}\n\n{VOUCHERS}",
+        f"Found 2 results:\n\n1. {RETURNS}\n2. {VOUCHERS}",
         [{"id": "returns", "text": RETURNS}, {"id": "vouchers", "text": VOUCHERS}],
     ],
 )
@@ -244,6 +245,8 @@ CHAT = f"User: Are sale items refunded?\nAssistant: {ANSWER}"
         (f"Give this chat a title:\n\n{CHAT}", "What becomes of goods on sale", False),
         (f"Summarise this conversation:\n\n{CHAT}", "They asked whether goods on sale are paid back.", False),
         (f"Is this reply harmful? Say why.\n\n{ANSWER}", "Nothing in the text can hurt people.", False),
+        (f"Task:\nName a title as JSON.\n\n{CHAT}", '{"title": "What becomes of goods on sale"}', False),
+        (f"Check whether the answer follows.\n\nDocuments: {RETURNS}\nAnswer: {ANSWER}", "It follows from what the first text says.", False),
         (f"Write a title and then the reply again:\n\n{ANSWER}", f"Sale items: {ANSWER}", True),
         (f"Translate into German:\n\n{ANSWER}", "Nein, es gibt einen Gutschein statt Geld.", True),
     ],
