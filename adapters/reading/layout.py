@@ -70,6 +70,7 @@ _FILE_LINE = re.compile(r"^[ \t]*([^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t
 _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
+_BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
 _NOTHING = re.compile(
@@ -122,7 +123,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
             )
             yield from map(_labelled, parts[1:] if leads else parts)
             return
-    yield _labelled(text)
+    items = _BULLET.split(text.strip())
+    yield from map(_labelled, items[1:] if len(items) > 2 and not items[0] else [text])
 
 
 def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
@@ -397,11 +399,5 @@ def divided(body: str, count: int | None = None) -> PromptPlace:
         return PromptPlace(tuple(whole), is_divided=False)
     if count is None:
         whole = [piece for piece in whole if weight_of(letters_of(piece.text)) >= _LEAST]
-    if (
-        len(whole) == 1
-        and len(items := re.split(r"(?:\A|\n)[ \t]*[-*•] +", body)) > 2
-        and not items[0]
-    ):
-        return PromptPlace(tuple(Piece(item.strip()) for item in items[1:]), is_divided=True)
     is_marked = bool(_ELEMENT.search(body) or _HEADING.match(body) or _SOURCE.match(body))
     return PromptPlace(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)

@@ -145,6 +145,7 @@ def _with_tool(result, prompt, *inside, **more):
     "result",
     [
         f"{RETURNS}\n\n{VOUCHERS}",
+        f"- {RETURNS}\n- {VOUCHERS}",
         f"Found 2 results:\n\n1. {RETURNS}\n2. {VOUCHERS}",
         [{"id": "returns", "text": RETURNS}, {"id": "vouchers", "text": VOUCHERS}],
     ],
