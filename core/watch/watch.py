@@ -42,7 +42,7 @@ RECENT_S = 1800.0
 """Seconds that count as now, if the end of a fall has no known time."""
 MIX_SHARE = 0.75
 """Least share of a fall due to changed shares of segments to call it a change of the mix."""
-BESIDE = {"fact_conflict": "absent numbers, names", "empty_retrieval": "empty retrievals"}
+BESIDE = {"fact_conflict": "absent numbers and names", "empty_retrieval": "empty retrievals"}
 """Scores that do not depend on an answer's manner, quoted with a fall of those that do."""
 MAX_SERIES = 3_000
 """Most watched series: scores × workflows × segments × services."""
@@ -508,7 +508,7 @@ def _related_scores(
         if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
             before, now = (one.estimate(half).mean for half in one.history.split(since))
             if before is not None and now is not None:
-                notes.append(f"{BESIDE[key.score]} {percent(before)} then, {percent(now)} now")
+                notes.append(f"{BESIDE[key.score]} {percent(before)} → {percent(now)}")
     if notes:
         yield ", ".join(sorted(notes))
     if (consists := parts_said(*parts)) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
@@ -202,6 +203,28 @@ _NOTES = (
     (re.compile(r"still ongoing, (.+)"), "note_again"),
     (re.compile(r"if a model or prompt is new, (.+)"), "note_manner"),
 )
+_PHRASES = {
+    "note_fall": r"of groundedness' fall of (?P<v>[\d.]+)",
+    "note_mostly_manner": "mostly manner, not truth",
+    "note_mostly_invented": "mostly what no chunk says",
+    "note_framing": "framing words",
+    "note_facts": "absent numbers and names",
+    "note_sentences": "unsupported sentences",
+    "note_chunks": "nothing retrieved",
+    "note_other": "other words",
+    "note_empty": "empty retrievals",
+    "note_bad": "bad answers",
+    "note_harsher": r"harsher by (?P<v>[\d.]+)",
+    "note_kinder": r"kinder by (?P<v>[\d.]+)",
+    "note_same": r"on the same (?P<v>\d+) requests",
+    "note_difference": r"95 % interval of the difference (?P<v>\S+) to (?P<w>\S+)",
+}
+"""What stands between the numbers of a note."""
+_PHRASE = {re.compile(rf"(?<!\w){pattern}(?!\w)"): key for key, pattern in _PHRASES.items()}
+
+
+def _phrase_words(words: Words, key: str, match: re.Match[str]) -> str:
+    return words(key, **match.groupdict())
 
 
 def note_words(note: str, words: Words) -> str:
@@ -210,6 +233,10 @@ def note_words(note: str, words: Words) -> str:
     def worded(part: str) -> str:
         found = ((key, match[1]) for known, key in _NOTES if (match := known.fullmatch(part)))
         key, value = next(found, ("", ""))
-        return words(key, v=value) if key else part
+        if key:
+            return words(key, v=value)
+        for phrase, name in _PHRASE.items():
+            part = phrase.sub(partial(_phrase_words, words, name), part)
+        return part
 
     return "; ".join(worded(part) for part in note.split("; ") if part)

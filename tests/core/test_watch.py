@@ -396,7 +396,7 @@ def test_a_fall_by_words_says_whether_facts_and_retrieval_fell_with_it() -> None
     changes = _changes(Watch().take(_slots(*kinds, last=FALL + 0.5 * DAY)))
     (change,) = (one for one in changes if one.score == "lexical_groundedness")
     assert change.note == (
-        "absent numbers, names 2 % then, 21 % now, empty retrievals 0 % then, 0 % now; "
+        "absent numbers and names 2 % → 21 %, empty retrievals 0 % → 0 %; "
         "if a model or prompt is new, it may be manner"
     )
 
