@@ -55,6 +55,8 @@ _MODEL_CALLS = (
     "astream_complete",
     "stream_chat",
     "astream_chat",
+    "predict",
+    "apredict",
     "structured_predict",
     "astructured_predict",
 )

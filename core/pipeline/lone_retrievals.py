@@ -16,6 +16,7 @@ from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters
 from ragmeter._runtime.threads import Bell
 from ragmeter.metrics._process import fork
+from ragmeter.requests.lone_retrieval import LoneRetrieval
 
 from .scoring import Offer
 
@@ -25,7 +26,7 @@ MOST = 256
 """Retrievals that wait."""
 MOST_BYTES = 4 * 1024 * 1024
 LOOK_S = 1.0
-"""Seconds between two looks whether the calls that follow one have ended."""
+"""Seconds between two looks whether one has waited long enough."""
 
 
 class LoneRetrievals:
@@ -43,18 +44,17 @@ class LoneRetrievals:
         fork.forget(self._fresh)  # in a child: they are the parent's
 
     def _fresh(self) -> None:
-        self._held: deque[Offer] = deque()
+        self._held: deque[tuple[LoneRetrieval, Offer]] = deque()
         self._is_called = False
 
     def hold(self, offer: Offer) -> bool:
         """Take a request if it is a lone retrieval; return whether it is."""
-        alone = offer.alone
-        if alone is None:
+        if offer.alone is None:
             return False
-        alone.wait(offer.build)
-        self._held.append(offer)
-        while len(self._held) > MOST or sum(one.size_bytes for one in self._held) > MOST_BYTES:
-            self._end(self._held.popleft())
+        offer.alone.wait(offer.build)
+        self._held.append((offer.alone, offer))
+        while len(self._held) > MOST or sum(one.size_bytes for _, one in self._held) > MOST_BYTES:
+            self._end(*self._held.popleft())
         return True
 
     def look(self, queue: WorkerQueue[Any]) -> float | None:
@@ -62,26 +62,22 @@ class LoneRetrievals:
 
         Not at once, but behind what has come by now: a call that has ended meanwhile is among that.
         """
-        now = time.monotonic()
-        left = [one.alone.left_s(now) for one in self._held if one.alone is not None]
-        if not left:
+        if not self._held:
             return None
-        if min(left) > 0.0:
-            followed = any(one.alone is not None and one.alone.is_followed for one in self._held)
-            return min(*left, LOOK_S) if followed else min(left)
-        if not self._is_called:
+        now = time.monotonic()
+        if not self._is_called and not all(alone.left_s(now) for alone, _ in self._held):
             self._is_called = queue.errand(self._end_due) is not None
-        return None
+        return LOOK_S
 
     def _end_due(self) -> None:
         self._is_called = False
         now = time.monotonic()
         for _ in range(len(self._held)):
-            one = self._held.popleft()
-            if one.alone is not None and one.alone.left_s(now) > 0.0:
-                self._held.append(one)
+            alone, offer = self._held.popleft()
+            if alone.left_s(now):
+                self._held.append((alone, offer))
             else:
-                self._end(one)
+                self._end(alone, offer)
 
     def end_all(self, queue: WorkerQueue[Any], deadline: float) -> bool:
         """Have all scored that wait, until `deadline` (monotonic); return whether that came true."""
@@ -92,7 +88,7 @@ class LoneRetrievals:
         def end_all() -> None:
             try:
                 while self._held:
-                    self._end(self._held.popleft())
+                    self._end(*self._held.popleft())
             finally:
                 through.ring()
 
@@ -103,11 +99,11 @@ class LoneRetrievals:
     def drop_all(self) -> None:
         """Count as dropped what there was no time to score."""
         while self._held:
-            offer = self._held.popleft()
+            _, offer = self._held.popleft()
             self._counters.count_drop("shutdown", capture=offer.capture, once=offer.leave)
 
-    def _end(self, offer: Offer) -> None:
-        if offer.alone is None or offer.alone.is_taken:
+    def _end(self, alone: LoneRetrieval, offer: Offer) -> None:
+        if alone.is_taken:
             self._counters.withdraw()
         else:
-            self._score([offer._replace(build=offer.alone.take)])
+            self._score([offer._replace(build=alone.take)])

@@ -127,11 +127,6 @@ class LoneRetrieval:
         return self.ended_s != math.inf
 
     @property
-    def is_followed(self) -> bool:
-        """Whether a call that may have been given what it found is under way."""
-        return bool(self._followers)
-
-    @property
     def is_taken(self) -> bool:
         """Whether it does not wait any more."""
         return self._build is None

@@ -57,7 +57,7 @@ WorkflowBase = library("Workflow", module="workflows.workflow")
         ("BaseRetriever", "query", None),
         ("BaseLLM", "astream_chat", "llm"),
         ("BaseLLM", "predict_and_call", "call"),
-        ("BaseLLM", "predict", None),
+        ("BaseLLM", "predict", "llm"),
         ("TransformComponent", "__call__", "transform"),
     ],
 )

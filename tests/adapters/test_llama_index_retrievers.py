@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from llama_index.core import QueryBundle, VectorStoreIndex
+from llama_index.core import PromptTemplate, QueryBundle, VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import (
@@ -97,6 +97,27 @@ def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_be
     assert (sample.question, sample.answer, sample.status) == (QUESTION, "It is Paris.", "ok")
     assert (ids(answered), sample.contexts_by) == (["paris", "rome"], "prompt")
     assert retrieved_ids(answered) == ["paris", "rome"]
+
+
+@both_ways
+def test_a_model_that_fills_a_template_by_itself_is_a_call_like_any_other(is_async: bool) -> None:
+    retriever, model = index().as_retriever(similarity_top_k=2), llm("It is Paris.")
+    template = PromptTemplate("Context:\n{context}\n\nQuestion: {question}\nAnswer:")
+
+    async def ask() -> None:
+        found = "\n\n".join(item.get_content() for item in retriever.retrieve(QUESTION))
+        if is_async:
+            await model.apredict(template, context=found, question=QUESTION)
+        else:
+            model.predict(template, context=found, question=QUESTION)
+
+    with captured() as capture:
+        asyncio.run(ask())
+        answered = capture.only
+
+    sample = answered.sample
+    assert (sample.question, sample.answer, sample.status) == (QUESTION, "It is Paris.", "ok")
+    assert (ids(answered), retrieved_ids(answered)) == (["paris", "rome"], ["paris", "rome"])
 
 
 @both_ways
