@@ -66,7 +66,7 @@ class Digest:
         self._claims = claims
         self._waiting: str | None = None
         self._due = 0.0
-        self._told = self._number()
+        self._last_number = self._number()
 
     def look(self) -> bool:
         """Print and post it if it is time; return False: there is never more to do at once.
@@ -75,12 +75,12 @@ class Digest:
             DeliveryError: It was refused for good.
         """
         number = self._number()
-        if number > self._told:
+        if number > self._last_number:
             end = number * self._length_s + _MONDAY_S
             text = digest_of(
                 self._reader, self._heard(), self._changes(), end - self._length_s, end
             )
-            self._told = number
+            self._last_number = number
             self._say(text)
             self._waiting, self._due = (text if self._is_mine(end) else None), 0.0
         if self._post is not None and self._waiting is not None and self._clock() >= self._due:

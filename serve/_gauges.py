@@ -64,7 +64,7 @@ class QualityGauges:
         self._lock = threading.Lock()
         self._known: set[CellKey] = set()
         self._now: Mapping[CellKey, Mean] = {}
-        self._told: set[str] = set()
+        self._observed: set[str] = set()
 
     def publish(self, provider: MeterProvider) -> None:
         """Register the instruments with a provider."""
@@ -87,10 +87,10 @@ class QualityGauges:
     def _moment(self, name: str) -> Mapping[CellKey, Mean]:
         """Return the estimates of the present collection: a new one begins when an instrument asks again."""
         with self._lock:
-            if name in self._told or not self._told:
-                self._told = set()
+            if name in self._observed or not self._observed:
+                self._observed = set()
                 self._now = self._read()
-            self._told.add(name)
+            self._observed.add(name)
             return self._now
 
     def _read(self) -> Mapping[CellKey, Mean]:

@@ -20,7 +20,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 class Offsets:
-    """What was read of the partitions that are ours. Thread-safe."""
+    """Reading and commit positions of the partitions assigned to this consumer. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class Offsets:
         self._open: dict[Partition, dict[int, int]] = {}
         """By partition, the offsets of what is not done, by position and in the order of reading."""
         self._next: dict[Partition, int] = {}
-        self._told: dict[Partition, int] = {}
+        self._committed: dict[Partition, int] = {}
 
     def read(self, partition: Partition, offset: int) -> int:
         """Note that a message was read; return its position, a number of its own."""
@@ -49,7 +49,7 @@ class Offsets:
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
     ) -> bool:
-        """Note which messages are done. Of parts of others nothing can be said to a broker.
+        """Note which messages are done. A broker cannot record parts of messages.
 
         Returns:
             True: what is in memory can be noted at any time.
@@ -69,18 +69,20 @@ class Offsets:
                 partition: next(iter(self._open[partition].values()), following)
                 for partition, following in self._next.items()
             }
-            return {key: offset for key, offset in found.items() if self._told.get(key) != offset}
+            return {
+                key: offset for key, offset in found.items() if self._committed.get(key) != offset
+            }
 
     def note_committed(self, offsets: Mapping[Partition, int]) -> None:
         """Note what was committed to the broker."""
         with self._lock:
-            self._told.update(offsets)
+            self._committed.update(offsets)
 
     def note_refused(self, partitions: Iterable[Partition]) -> None:
         """Note that the broker refused a commit of these."""
         with self._lock:
             for partition in partitions:
-                self._told.pop(partition, None)
+                self._committed.pop(partition, None)
 
     def behind(self, partition: Partition) -> int | None:
         """Return the offset of the oldest message that is not done; None: none was read."""
@@ -94,7 +96,7 @@ class Offsets:
             for partition in partitions:
                 lost.update(self._open.pop(partition, {}))
                 self._next.pop(partition, None)
-                self._told.pop(partition, None)
+                self._committed.pop(partition, None)
             for position in lost:
                 self._where.pop(position, None)
             return lost

@@ -28,7 +28,7 @@ _LONGEST_PAUSE_S = 15.0
 _LAST_PAUSE_S = 0.5
 """The longest pause between attempts when the server ends."""
 _QUIET_S = 60.0
-"""Seconds between two complaints."""
+"""Least seconds between two error lines in the log."""
 _MOST_NAMES = 200
 """Traces that one line of the log names."""
 _ENCODERS: dict[Signal, Callable[[Any], Any]] = {"traces": encode_spans, "logs": encode_logs}
@@ -63,7 +63,7 @@ class Outbox:
         self._lost = 0
         self._deadline: float | None = None
         self._ending = threading.Event()
-        self._told = -_QUIET_S
+        self._last_error_at = -_QUIET_S
 
     @property
     def waiting(self) -> int:
@@ -94,7 +94,7 @@ class Outbox:
                 self._sent += len(batch) - lost
                 self._lost += lost
             if lost:
-                self._tell(batch, lost, answer)
+                self._report_loss(batch, lost, answer)
         return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
 
     def end(self, deadline: float) -> None:
@@ -119,7 +119,7 @@ class Outbox:
         time.sleep(max(0.0, min(seconds, _LAST_PAUSE_S, left_s)))
         return left_s > 0
 
-    def _tell(self, batch: Sequence[Any], lost: int, answer: Answer) -> None:
+    def _report_loss(self, batch: Sequence[Any], lost: int, answer: Answer) -> None:
         _log.warning(
             "ragmeter serve: not sent (%s), and not tried again: %sthe scores of %s",
             self._signal,
@@ -127,8 +127,8 @@ class Outbox:
             names_of(map(_trace_of, batch)),
         )
         now = time.monotonic()
-        if now - self._told >= _QUIET_S:
-            self._told = now
+        if now - self._last_error_at >= _QUIET_S:
+            self._last_error_at = now
             _log.error(
                 "ragmeter serve: %d scored items (%s) were not sent: %s; counted in "
                 "ragmeter.serve.unsent. Does the endpoint take %s? --signal says what it is sent.",

@@ -40,7 +40,7 @@ _log = logging.getLogger("ragmeter")
 _FILE = "spool.db"
 _VERSION = 1
 _APPLICATION = 0x52414753
-"""What says of the file whose it is."""
+"""SQLite application id: marks the file as a spool of ragmeter."""
 _SCHEMA = """
 CREATE TABLE entries (
     position INTEGER PRIMARY KEY AUTOINCREMENT, signal TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL
@@ -49,8 +49,8 @@ CREATE TABLE settled (
     position INTEGER NOT NULL, part TEXT NOT NULL, PRIMARY KEY (position, part)
 ) WITHOUT ROWID;
 """
-_TOLD_APART_S = 10.0
-"""Seconds within which entries count as having come together."""
+_SAME_ARRIVAL_S = 10.0
+"""Entries that arrive within so many seconds share one arrival time."""
 _ENTRY_BYTES = 512
 """What an entry takes up beside its body, at most: so that many small ones are bounded, too."""
 _SPARE_PAGES = 4096
@@ -142,7 +142,7 @@ class Spool:
         self._max_bytes = max_bytes
         self._damaged = 0
         self._finished = 0
-        self._is_said = False
+        self._has_reported_finished = False
         self.trouble: str | None = None
         """What was in the way of the last write, until one succeeds; None: nothing."""
         self._refused: Counter[str] = Counter()
@@ -245,7 +245,7 @@ class Spool:
                 ).fetchone()
             except sqlite3.Error as error:
                 self._roll_back()
-                self.trouble = _said_of(error)
+                self.trouble = _write_problem(error)
                 _log.warning(
                     "spool: what is done could not be noted (%s); tried again", loggable(error)
                 )
@@ -258,7 +258,7 @@ class Spool:
                     self._came.popleft()
                 self._bytes -= sum(freed) + _ENTRY_BYTES * len(freed)
             self._give_back()
-            self._say_finished()
+            self._report_finished()
         return True
 
     def try_again(self) -> None:
@@ -333,7 +333,7 @@ class Spool:
         parts: dict[int, frozenset[str]] = {}
         moved: list[int] = []
         with closing(other):
-            other._is_said = True  # they are not finished by that
+            other._has_reported_finished = True  # they are not finished by that
             for entry in other.replay():
                 try:
                     parts[self.append(entry.signal, entry.body)] = entry.settled
@@ -364,7 +364,7 @@ class Spool:
             kept = True
             self.trouble = None
         except sqlite3.Error as error:
-            self.trouble = _said_of(error)
+            self.trouble = _write_problem(error)
             raise SpoolFullError(self.trouble, "disk") from error
         finally:
             if not kept:
@@ -377,17 +377,17 @@ class Spool:
                     now = time.monotonic()
                     if not self._entries:
                         self._came.clear()
-                    if not self._came or now - self._came[-1][1] >= _TOLD_APART_S:
+                    if not self._came or now - self._came[-1][1] >= _SAME_ARRIVAL_S:
                         self._came.append((positions[0], now))
                     self._entries += len(pieces)
                 else:
                     self._refused["disk"] += len(pieces)
         return positions
 
-    def _say_finished(self) -> None:
+    def _report_finished(self) -> None:
         left = self._found - self._finished - self._damaged
-        if self._found and left <= 0 and not self._is_said:
-            self._is_said = True
+        if self._found and left <= 0 and not self._has_reported_finished:
+            self._has_reported_finished = True
             _log.warning(
                 "spool: of %d export requests found at the start %d are finished, %d damaged and lost",
                 self._found,
@@ -517,5 +517,5 @@ class Spool:
         return fresh
 
 
-def _said_of(error: sqlite3.Error) -> str:
+def _write_problem(error: sqlite3.Error) -> str:
     return f"the spool cannot be written to: {error}"

@@ -99,8 +99,8 @@ class Server:
         self._state = "starting"
         self._telemetry: Telemetry | None = None
         self._kafka: KafkaSource | None = None
-        token, self._tells_token = token_of(self.options)
-        view_token, self._tells_view_token = token_of(self.options, looks=True)
+        token, self._may_print_token = token_of(self.options)
+        view_token, self._may_print_view_token = token_of(self.options, looks=True)
         self.access = Access(self.options.host, token, view_token)
         self._certificate = certificate_of(self.options)
         self.store: Store | None = None
@@ -376,7 +376,7 @@ class Server:
     @property
     def url(self) -> str:
         """The page's address, with the token if that may be printed: not for logs that others read."""
-        query = f"?token={self.access.token}" if self.access.token and self._tells_token else ""
+        query = f"?token={self.access.token}" if self.access.token and self._may_print_token else ""
         return f"{self._addresses()[0]}/{query}"
 
     @property
@@ -384,7 +384,9 @@ class Server:
         """The address for viewers; None: there is no viewers' token, or it was printed before."""
         token = self.access.view_token
         return (
-            f"{self._addresses()[0]}/?token={token}" if token and self._tells_view_token else None
+            f"{self._addresses()[0]}/?token={token}"
+            if token and self._may_print_view_token
+            else None
         )
 
     def _addresses(self) -> tuple[str, str]:

@@ -99,8 +99,8 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
 def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float:
     """Return the half width of an always-valid interval, of 95 % by default.
 
-    For people who watch one number and decide when to stop: an ordinary interval that is looked at often
-    enough misses the truth at some time nearly always. About half as wide again, narrowest near 200 values;
+    For people who watch one number and decide when to stop: an ordinary interval that is checked often
+    enough almost surely misses the truth at some time. About half as wide again, narrowest near 200 values;
     for few values the variance that was seen is too small now and then, so mind them from 30 on.
 
     The asymptotic confidence sequence of Waudby-Smith and others, *Time-uniform central limit theory
@@ -185,7 +185,7 @@ def _correct_mean(
 ) -> _CorrectedMean | None:
     """Return the regression estimate of the mean of y over all requests for which it is defined.
 
-    Which unjudged requests are undefined no one knows, so the judged mean is a ratio, Σ w d y / Σ w d, and the
+    Which unjudged requests are undefined is unknown, so the judged mean is a ratio, Σ w d y / Σ w d, and the
     residuals are those of a ratio.
 
     Args:

@@ -51,7 +51,7 @@ class Snapshots:
                 now = self._clock()
                 self._kept[key] = (revision, now, made)
                 self._kept.move_to_end(key)
-                # In the order in which they were made; no one that is too old is shown.
+                # The oldest come first, so those that expired are dropped from the front.
                 while (
                     len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S
                 ):

@@ -96,7 +96,7 @@ class ServiceHealth:
         from_ms, until_ms = bounds
         if filters.until_ms is None:
             until_ms = max(from_ms + 1, min(until_ms, int(self._clock() * 1000)))
-        looked_at = self._effects.compare(
+        compared = self._effects.compare(
             database,
             [
                 one
@@ -104,8 +104,8 @@ class ServiceHealth:
                 if filters.service in (None, one.service) and from_ms <= one.at_ms < bounds[1]
             ][-MOST_COMPARISONS:],
         )
-        looked_at.sort(key=lambda one: worst_first(one.whole))
-        first = looked_at[0] if looked_at else None
+        compared.sort(key=lambda one: worst_first(one.whole))
+        first = compared[0] if compared else None
         lead = first if first is not None and effect(first.whole) == "worse" else None
         step = next(
             (s for s in _STEPS_S if (until_ms - from_ms) / 1000 / s <= MOST_BINS), _STEPS_S[-1]
@@ -122,7 +122,7 @@ class ServiceHealth:
         cells = between(*bounds)
         counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
         deployed: dict[str, list[int]] = defaultdict(list)
-        for one in looked_at:
+        for one in compared:
             deployed[one.whole.service].append(one.whole.at_ms)
         versions = _versions(database)
         lanes = [
@@ -142,7 +142,7 @@ class ServiceHealth:
             bin_ms=step * 1000,
             bins_from_ms=start,
             lanes=tuple(lanes),
-            deployments=tuple(one.whole for one in looked_at),
+            deployments=tuple(one.whole for one in compared),
             lead=None if lead is None else lead.whole,
             parts=parts_of(newest(database, filters, bounds)) if lead is None else lead.parts,
             questions=tuple(_questions(database, about, since)),
