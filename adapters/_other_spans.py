@@ -152,7 +152,7 @@ class SeenSpan(NamedTuple):
     """Its context; always valid."""
     parent: SpanContext | None
     """Its parent; None: it has none, or it is not known."""
-    tells_parent: bool
+    knows_parent: bool
     """Whether it is a recorded span of this process, which knows its parent."""
     library: str
     """Name of the instrumentation that made it."""
@@ -176,12 +176,12 @@ def seen_span() -> SeenSpan | None:
     if span is None:
         return None
     parent = attribute_of(span, "parent", _UNKNOWN)
-    tells_parent = parent is None or isinstance(parent, SpanContext)
+    knows_parent = parent is None or isinstance(parent, SpanContext)
     library = attribute_of(attribute_of(span, "instrumentation_scope"), "name")
     return SeenSpan(
         span.get_span_context(),
-        parent if tells_parent else None,
-        tells_parent,
+        parent if knows_parent else None,
+        knows_parent,
         library if isinstance(library, str) else "",
         "workflow" if is_workflow(span) else "retrieval" if is_retrieval(span) else None,
     )
@@ -208,7 +208,7 @@ def choose_spans(
 
 
 def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
-    if own is None or not own.tells_parent:
+    if own is None or not own.knows_parent:
         return False
     if around is None:
         return own.parent is None

@@ -161,8 +161,8 @@ def shaped_documents(
         found = (documents_of(result, ANY_TOOL) if is_read else None) or ()
         head = (reads_as_retrieved(found) or "")[:_HEAD]  # type: ignore[arg-type]  # they have its fields
         is_sent = head and any(began >= order and head in sent for began, sent, _ in pages)
-        is_said = any(began < order and head in said for began, _, said in pages)
-        shaped.append(found if is_sent and not is_said else ())
+        is_reply = any(began < order and head in said for began, _, said in pages)
+        shaped.append(found if is_sent and not is_reply else ())
     return shaped
 
 

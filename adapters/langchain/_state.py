@@ -75,7 +75,7 @@ found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
 """The calls of this context that may be lone retrievals: the next may be sent what they found."""
 
 _LONGEST_PAUSE_S = 24 * 3600.0
-_NOBODY = UUID(int=0)
+_NO_ID = UUID(int=0)
 
 
 class Family:
@@ -333,7 +333,7 @@ class OpenRequest:
         self.root = _NO_RUN
 
 
-_NO_RUN = Run(_NOBODY, "chain", None, OpenRequest(Options()), None, 0)
+_NO_RUN = Run(_NO_ID, "chain", None, OpenRequest(Options()), None, 0)
 
 
 class RunTracker:
@@ -398,7 +398,7 @@ class RunTracker:
             hidden = request.hidden = OpenRequest(request.options)
             hidden.ignored = True
             hidden.family = request.family  # its runs are forgotten with the request's
-            hidden.root = Run(_NOBODY, "chain", None, hidden, None, 0)
+            hidden.root = Run(_NO_ID, "chain", None, hidden, None, 0)
         self.alias(run_id, hidden.root)
 
     def close_request(self, request: OpenRequest) -> int | None:

@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 REMEDIES: Mapping[str, str] = {
-    "no_retrieval_seen": "no span tells a retrieval: trace it, or name the tool or span that retrieves: {}",
+    "no_retrieval_seen": "no span reports a retrieval: trace it, or name the tool or span that retrieves: {}",
     "tool_not_shown": "if a tool of these retrieves, name it: {}",
     "prompt_not_divided": "trace the retrieval, or put --- between the documents in the prompt",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
@@ -35,7 +35,7 @@ REMEDIES: Mapping[str, str] = {
     "indexing": "nothing to add: it fills a store",
     "evaluation": "nothing to add: by its name it judges other requests",
     "captured": "nothing to add: the application scored it itself",
-    "convention_has_no_text": "the convention tells ids only; use an instrumentation that tells texts",
+    "convention_has_no_text": "the convention records ids only; use an instrumentation that records texts",
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
     "no_retrieval_span": "the instrumentation does not trace retrievals",
     "unreadable_result": "what it returns holds no known document: say where its records have their text: {}",

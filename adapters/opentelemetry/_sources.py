@@ -9,7 +9,7 @@ from typing import Any
 
 from ragmeter.adapters.reading.values import mapping_of
 
-__all__ = ["source_in", "store_in", "tells_source"]
+__all__ = ["names_source", "source_in", "store_in"]
 
 _CONVENTIONAL = ("gen_ai.data_source.id", "db.collection.name")
 _OTHERS = re.compile(r"db\.(?:.*[._])?(?:collection|index|table)(?:[._]name)?")
@@ -19,14 +19,14 @@ _MAX_NAME = 200
 
 
 @lru_cache(maxsize=4096)
-def tells_source(key: str) -> bool:
+def names_source(key: str) -> bool:
     """Return whether an attribute of this name holds a collection, an index or a data source."""
     return key in _CONVENTIONAL or _OTHERS.fullmatch(key) is not None
 
 
 def source_in(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of the data source, collection or index among a span's attributes."""
-    for key in (*_CONVENTIONAL, *filter(tells_source, attributes)):
+    for key in (*_CONVENTIONAL, *filter(names_source, attributes)):
         name = _name(attributes.get(key))
         if name is not None:
             return name

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics._process import fork
 
-from ._sources import tells_source
+from ._sources import names_source
 from ._tree import SpanTree
-from .conventions import reading, tells_content
+from .conventions import holds_content, reading
 from .record import LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE, holds_messages
 
@@ -427,7 +427,7 @@ def _slim(span: SpanRecord) -> SpanRecord:
         if (
             "exception.type" in event.attributes
             if event.name == "exception"
-            else is_read and tells_content(event.name)
+            else is_read and holds_content(event.name)
         )
     )
     if is_read:
@@ -435,6 +435,6 @@ def _slim(span: SpanRecord) -> SpanRecord:
     attributes = {
         key: value
         for key, value in span.attributes.items()
-        if key in _KEPT or key.startswith(_REFERENCE) or tells_source(key)
+        if key in _KEPT or key.startswith(_REFERENCE) or names_source(key)
     }
     return replace(span, events=events, attributes=attributes)

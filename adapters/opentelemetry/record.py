@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
 
 UNREAD = object()
-"""No one has asked yet what a span is about."""
+"""The convention of a span was not determined yet."""
 
 _BESIDE_TEXTS = 700
 """Bytes that a record takes beside its texts, about."""

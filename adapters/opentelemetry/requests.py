@@ -34,7 +34,7 @@ from ._sources import source_in
 from ._steps import call_of, reached_model, response_id_of
 from ._times import RequestTimes
 from ._tree import SpanTree
-from .conventions import READERS, AnySpan, is_indexing, tells_content
+from .conventions import READERS, AnySpan, holds_content, is_indexing
 from .record import LogNote, SpanNote, SpanRecord
 
 __all__ = [
@@ -106,7 +106,7 @@ def read_trace(
 
 def holds_messages(note: LogNote) -> bool:
     """Return whether a log record holds what a model was sent or replied."""
-    return tells_content(_event_of(note)) or any(
+    return holds_content(_event_of(note)) or any(
         _value_in(note, key) is not None
         for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )

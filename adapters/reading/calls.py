@@ -108,7 +108,7 @@ _ASIDE = re.compile(
     r"\b(?P<check>check|verify|evaluate|assess|judge|rate|grade)\b[^.\n]{0,60}\b(?:answer|response|reply)\b",
     re.IGNORECASE,
 )
-"""What a call is told first that writes about an answer that was given."""
+"""Instructions of a call that writes about an answer that was given."""
 _INSTRUCTION = 200
 """So many characters of a message are read for it."""
 

@@ -238,7 +238,7 @@ ROLES: Mapping[str, str] = {
     "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
 }  # fmt: skip
 """Roles of messages by what frameworks call them."""
-_TOLD_TWICE = frozenset(
+_REPEATED = frozenset(
     """tool tool_call tool-call tool_call_response tool-result tool_result thinking reasoning""".split()
 )
 
@@ -297,7 +297,7 @@ def _results_in(content: Any) -> Iterator[str]:
     for part in content if isinstance(content, (list, tuple)) else [content]:
         if not isinstance(part, dict):
             continue
-        if part.get("type") in _TOLD_TWICE:
+        if part.get("type") in _REPEATED:
             names: Sequence[str] = ("response", "result", "output", "content")
             value = next((part[name] for name in names if part.get(name) is not None), None)
         else:
@@ -326,7 +326,7 @@ def _text_of(content: Any) -> str:
     for part in content:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict) and part.get("type") not in (*_TOLD_TWICE, "blob"):
+        elif isinstance(part, dict) and part.get("type") not in (*_REPEATED, "blob"):
             text = part.get("text", part.get("content", refusal_part(part)))
             if isinstance(text, dict):
                 text = text.get("value", text.get("text"))

@@ -10,7 +10,7 @@ from ._any import AnySpan, is_indexing, is_writing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
 from ._kinds import KindReader
-from ._messages import tells_content
+from ._messages import holds_content
 from ._openinference import OpenInference
 from ._openllmetry import OpenLLMetry
 from ._reader import Documents, Missing, Reader, Role
@@ -23,10 +23,10 @@ __all__ = [
     "Missing",
     "Reader",
     "Role",
+    "holds_content",
     "is_indexing",
     "is_writing",
     "reading",
-    "tells_content",
 ]
 
 ANY_SPAN = AnySpan()

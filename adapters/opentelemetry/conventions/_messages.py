@@ -12,7 +12,7 @@ from typing import Any
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
-__all__ = ["said_in", "sent_in", "tells_content"]
+__all__ = ["holds_content", "said_in", "sent_in"]
 
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
@@ -25,7 +25,7 @@ _LISTS = ("events", "all_messages_events")
 _PREFIX = re.compile(r"(system|user|assistant|human|tool): ")
 
 
-def tells_content(name: str) -> bool:
+def holds_content(name: str) -> bool:
     """Return whether an event of this name may hold messages of a model's call, or a document."""
     return name.startswith("gen_ai.") or name.endswith("query.result")
 
