@@ -86,7 +86,7 @@ class Sender:
     Attributes:
         acknowledged: The numbers of those that were.
         under_way: The number of the one that may have come and may not; None: there is none.
-        refused: How often it was told to come again.
+        refused: How often it was asked to come again.
     """
 
     def __init__(self, way, body, numbers):

@@ -65,7 +65,7 @@ def test_who_joins_goes_on_with_open_requests_and_each_is_scored_once_and_whole(
     assert counted["empty"] == 1
     log = one.log.read_text() + two.log.read_text()
     for partition, offset in places[:2]:
-        assert f"offset {offset} of partition {partition} is passed over: malformed" in log
+        assert f"offset {offset} of partition {partition} is skipped: malformed" in log
     assert "no spans" not in log
     assert [one.drain(), two.drain()] == [0, 0]
 

@@ -64,7 +64,7 @@ def overloaded(folder, seconds, before=0):
         assert health["exports"]["busy"] == refused
         assert sum(one["refused"] for one in health["overloads"]) == refused
         page = httpx.get(f"{server.http}/?lang=en", timeout=PATIENCE_S).text
-        assert f"{refused:,} exports were told to come again" in page
+        assert f"{refused:,} exports were asked to come again" in page
         slow.unlink()
         assert server.end() == "True"
     finally:
