@@ -23,7 +23,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
-from ragmeter.requests.lone_retrieval import UNKNOWN_SURROUNDINGS, taken, with_retrievals
+from ragmeter.requests.lone_retrieval import UNKNOWN_SURROUNDINGS, take_shown, with_retrievals
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import RequestScope
 
@@ -126,7 +126,7 @@ def _run_of(
         contexts = _in_prompts(request, (), request.handed, question, answer) or None
         rule = "prompt"
         if contexts is not None:
-            began_with = taken(
+            began_with = take_shown(
                 request.before,
                 UNKNOWN_SURROUNDINGS if request.alone is None else request.alone.around,
                 shown=lambda one: [

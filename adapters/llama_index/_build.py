@@ -22,7 +22,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
-from ragmeter.requests.lone_retrieval import LoneRetrieval, taken, with_retrievals
+from ragmeter.requests.lone_retrieval import LoneRetrieval, take_shown, with_retrievals
 from ragmeter.requests.scope import RequestScope
 
 from ._calls import steps_of
@@ -108,15 +108,15 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         framework_metadata=ended.tags,
         error_type=ended.error_type,
     )
-    return with_retrievals(run, _taken(ended, calls, run.sample, nodes or ()))
+    return with_retrievals(run, _take_before(ended, calls, run.sample, nodes or ()))
 
 
-def _taken(
+def _take_before(
     ended: Notes, calls: Sequence[Step], sample: RagSample, nodes: Sequence[NodeSnapshot]
 ) -> list[RagRun]:
     """Return the runs of the retrievals before it whose nodes it was given."""
     ids = {item.id for item in nodes}
-    return taken(
+    return take_shown(
         () if ended.retrievals else ended.before,
         ended.around,
         shown=lambda alone: ids.intersection(item.id for item in alone.documents),

@@ -342,9 +342,9 @@ def _span_of(text: str) -> tuple[int, int, int] | None:
     wrapped = _WRAPPED.search(text) if is_closed else None
     if wrapped is not None:
         # Instructions may name the element, opened and closed, before it comes.
-        opened = wrapped[2].lower().rfind(f"<{wrapped[1].lower()}>") + len(wrapped[1]) + 2
-        start = wrapped.start(2) + (opened if opened > len(wrapped[1]) + 1 else 0)
-        return wrapped.start(), start, wrapped.end(2)
+        opening = f"<{wrapped[1].lower()}>"
+        named, again, _ = wrapped[2].lower().rpartition(opening)
+        return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
     elements = list(_ELEMENT.finditer(text)) if is_closed else []
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()

@@ -74,14 +74,15 @@ class ServerApi:
         return {
             "from": _time(said["from_ms"]),
             "until": _time(said["until_ms"]),
-            **_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
+            **_fields_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
             "scores": [
-                {**_named(one, "name", "direction", "usual"), **_mean(one["estimate"])}
+                {**_fields_named(one, "name", "direction", "usual"), **_mean(one["estimate"])}
                 for one in said["scores"]
                 if one["estimate"] is not None and one["estimate"]["mean"] is not None
             ],
             "workflows": [
-                _named(one, "service", "workflow", "segment", "requests") for one in said["groups"]
+                _fields_named(one, "service", "workflow", "segment", "requests")
+                for one in said["groups"]
             ],
             "changes": said["changes"],
         }
@@ -122,14 +123,14 @@ class ServerApi:
         quoting = ("summary", "explanation", "items") if self._texts else ()
         found = {
             **self._row(said),
-            **_named(said, "verdict_reasons", "missing", "metadata", "verdict_rate"),
+            **_fields_named(said, "verdict_reasons", "missing", "metadata", "verdict_rate"),
             "scores": [
-                _named(one, "name", "value", "status", "direction", "usual", *quoting)
+                _fields_named(one, "name", "value", "status", "direction", "usual", *quoting)
                 for one in said["scores"]
                 if one["value"] is not None or one["status"] not in ("missing_input", "undefined")
             ],
             "contexts": [
-                _named(one, "number", "id", "score", *(("text",) if self._texts else ()))
+                _fields_named(one, "number", "id", "score", *(("text",) if self._texts else ()))
                 for one in said["contexts"] or ()
             ],
         }
@@ -153,12 +154,14 @@ class ServerApi:
         said = self._ask("/api/conversations", filters)
         shown = ("question",) if self._texts else ()
         return {
-            **_named(said, "total", "with_bad", "share", "lower", "upper"),
+            **_fields_named(said, "total", "with_bad", "share", "lower", "upper"),
             "conversations": [
                 {
-                    **_named(one, "conversation_id", "service", "workflow", "verdict", "first_bad"),
+                    **_fields_named(
+                        one, "conversation_id", "service", "workflow", "verdict", "first_bad"
+                    ),
                     "turns": [
-                        _named(turn, "trace_id", "verdict", "status", *shown)
+                        _fields_named(turn, "trace_id", "verdict", "status", *shown)
                         for turn in one["turns"]
                     ],
                 }
@@ -187,7 +190,7 @@ class ServerApi:
         shown = ("question",) if self._texts else ()
         return {
             "at": _time(said["at_ms"]),
-            **_named(
+            **_fields_named(
                 said, "trace_id", "service", "workflow", "status", "duration_ms", "verdict", "verdict_codes",
                 "segments", "times", *shown,
             ),
@@ -221,7 +224,7 @@ def _reason(read: Callable[[], Any]) -> str:
         return "without a reason"
 
 
-def _named(answer: Said, *names: str) -> dict[str, Any]:
+def _fields_named(answer: Said, *names: str) -> dict[str, Any]:
     return {name: answer[name] for name in names if answer.get(name) is not None}
 
 
@@ -235,7 +238,7 @@ def _without(value: Any, hidden: Collection[str]) -> Any:
 
 
 def _mean(estimate: Said) -> dict[str, Any]:
-    return _named(estimate, "mean", "lower", "upper", "n_requests", "n_judged")
+    return _fields_named(estimate, "mean", "lower", "upper", "n_requests", "n_judged")
 
 
 def _time(at_ms: float) -> str:

@@ -30,7 +30,7 @@ __all__ = [
     "RecentRetrievals",
     "Surroundings",
     "recent",
-    "taken",
+    "take_shown",
     "with_retrievals",
 ]
 
@@ -180,7 +180,7 @@ def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
     return found[-MOST_TOGETHER:] or before[-1:]
 
 
-def taken(
+def take_shown(
     before: Sequence[LoneRetrieval],
     around: Surroundings,
     *,

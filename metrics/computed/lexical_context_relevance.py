@@ -79,7 +79,7 @@ class LexicalContextRelevance(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""
-        question, contexts, topic, why = self._asked(sample)
+        question, contexts, topic, why = self._inputs(sample)
         if why is not None:
             return (self.make_score(self.name, None, explanation=why, summary=why),)
         if all(not context.units for context in contexts):
@@ -89,8 +89,8 @@ class LexicalContextRelevance(ComputedMetric):
             context.cut_by_sentence()
             if len(topic) > _FEW_TERMS:
                 _ = context.stems
-        searched = _Searched(topic, contexts)
-        found = list(map(searched.relevance, range(len(contexts))))
+        search = _TopicSearch(topic, contexts)
+        found = list(map(search.relevance, range(len(contexts))))
         best = max(range(len(found)), key=lambda index: found[index][0])
         items = [
             ScoreItem(f"chunk-{rank}", None, context.text, passage or None, None, value)
@@ -98,7 +98,7 @@ class LexicalContextRelevance(ComputedMetric):
                 zip(contexts[:MOST_ITEMS], found, strict=False), start=1
             )
         ]
-        explanation, summary = _explanation(question, topic, searched.vocabularies, best)
+        explanation, summary = _explanation(question, topic, search.vocabularies, best)
         return (
             self.make_score(
                 self.name, found[best][0], items=items, explanation=explanation, summary=summary
@@ -107,18 +107,18 @@ class LexicalContextRelevance(ComputedMetric):
 
     def value_of(self, sample: RagSample) -> float | None:
         """Return the value alone: sentences are cut only in chunks that may be the best."""
-        _, contexts, topic, why = self._asked(sample)
+        _, contexts, topic, why = self._inputs(sample)
         if why is not None:
             return None
-        searched = _Searched(topic, contexts)
+        search = _TopicSearch(topic, contexts)
         best = 0.0
-        for whole, place in sorted(zip(searched.wholes, count()), reverse=True):
+        for whole, place in sorted(zip(search.wholes, count()), reverse=True):
             if whole / len(topic) <= best:  # a chunk's value is at most the share that it has
                 break
-            best = max(best, searched.relevance(place)[0])
+            best = max(best, search.relevance(place)[0])
         return best
 
-    def _asked(
+    def _inputs(
         self, sample: RagSample
     ) -> tuple[Analysis, tuple[Analysis, ...], Sequence[str], str | None]:
         """Return question, chunks and topic words, and why they cannot be compared."""
@@ -135,7 +135,7 @@ class LexicalContextRelevance(ComputedMetric):
         return question, contexts, topic, why
 
 
-class _Searched:
+class _TopicSearch:
     """Chunks, searched for the topic words of a question.
 
     Attributes:

@@ -203,24 +203,26 @@ _NOTES = (
     (re.compile(r"still ongoing, (.+)"), "note_again"),
     (re.compile(r"if a model or prompt is new, (.+)"), "note_manner"),
 )
-_PHRASES = {
-    "note_fall": r"of groundedness' fall of (?P<v>[\d.]+)",
-    "note_mostly_manner": "mostly manner, not truth",
-    "note_mostly_invented": "mostly what no chunk says",
-    "note_framing": "framing words",
-    "note_facts": "absent numbers and names",
-    "note_sentences": "unsupported sentences",
-    "note_chunks": "nothing retrieved",
-    "note_other": "other words",
-    "note_empty": "empty retrievals",
-    "note_bad": "bad answers",
-    "note_harsher": r"harsher by (?P<v>[\d.]+)",
-    "note_kinder": r"kinder by (?P<v>[\d.]+)",
-    "note_same": r"on the same (?P<v>\d+) requests",
-    "note_difference": r"95 % interval of the difference (?P<v>\S+) to (?P<w>\S+)",
-}
+_PHRASES = tuple(
+    (re.compile(rf"(?<!\w)(?:{pattern})(?!\w)"), key)
+    for key, pattern in {
+        "note_fall": r"of groundedness' fall of (?P<v>[\d.]+)",
+        "note_mostly_manner": "mostly manner, not truth",
+        "note_mostly_invented": "mostly what no chunk says",
+        "note_framing": "framing words",
+        "note_facts": "absent numbers and names",
+        "note_sentences": "unsupported sentences",
+        "note_chunks": "nothing retrieved",
+        "note_other": "other words",
+        "note_empty": "empty retrievals",
+        "note_bad": "bad answers",
+        "note_harsher": r"harsher by (?P<v>[\d.]+)",
+        "note_kinder": r"kinder by (?P<v>[\d.]+)",
+        "note_same": r"on the same (?P<v>\d+) requests",
+        "note_difference": r"95 % interval of the difference (?P<v>\S+) to (?P<w>\S+)",
+    }.items()
+)
 """What stands between the numbers of a note."""
-_PHRASE = {re.compile(rf"(?<!\w){pattern}(?!\w)"): key for key, pattern in _PHRASES.items()}
 
 
 def _phrase_words(words: Words, key: str, match: re.Match[str]) -> str:
@@ -235,7 +237,7 @@ def note_words(note: str, words: Words) -> str:
         key, value = next(found, ("", ""))
         if key:
             return words(key, v=value)
-        for phrase, name in _PHRASE.items():
+        for phrase, name in _PHRASES:
             part = phrase.sub(partial(_phrase_words, words, name), part)
         return part
 

@@ -54,7 +54,7 @@ def pasted(documents: list[Document], question: str = QUESTION) -> dict[str, str
     return {"context": joined(documents), "question": question}
 
 
-def told(watch: Watch) -> list[tuple[Any, ...]]:
+def requests_of(watch: Watch) -> list[tuple[Any, ...]]:
     """What each request is: status, question, its contexts' ids, what its retrievals were asked and found."""
     return [
         (
@@ -190,7 +190,7 @@ def test_a_retrieval_and_the_call_that_shows_its_documents_are_one_request(
 ) -> None:
     copy_context().run(application, watch.config)
 
-    assert sorted(map(json.dumps, told(watch))) == sorted(map(json.dumps, requests))
+    assert sorted(map(json.dumps, requests_of(watch))) == sorted(map(json.dumps, requests))
     stats = watch.meter.stats()
     assert (stats.captured, stats.exported, stats.in_flight) == (len(requests), len(requests), 0)
 
@@ -238,7 +238,7 @@ def test_retrievers_of_other_tasks_are_of_the_request_within_the_same_span_or_co
     with tracer.start_as_current_span("POST /ask") if place == "span" else nullcontext():
         asyncio.run(ask())
 
-    (only,) = told(watch)
+    (only,) = requests_of(watch)
     assert (only[:3], sorted(only[3])) == (
         ("ok", QUESTION, BOTH),
         [("fees", ["fee"]), ("refund time", ["card"])],
@@ -258,7 +258,7 @@ def test_what_a_person_picked_is_of_the_request_that_was_interrupted(watch: Watc
     copy_context().run(shop.invoke, {"question": QUESTION}, config)
     copy_context().run(shop.invoke, Command(resume=0), config)
 
-    assert told(watch) == [("ok", QUESTION, ["card"], [(QUESTION, BOTH)])]
+    assert requests_of(watch) == [("ok", QUESTION, ["card"], [(QUESTION, BOTH)])]
 
 
 def test_a_search_is_scored_after_a_moment_and_waits_for_a_call_that_is_under_way(
@@ -290,7 +290,7 @@ def test_a_search_is_scored_after_a_moment_and_waits_for_a_call_that_is_under_wa
     scored = threading.Event()
     copy_context().run(follow)
 
-    assert [row[1] for row in told(watch)] == ["gift cards", QUESTION]
+    assert [row[1] for row in requests_of(watch)] == ["gift cards", QUESTION]
 
 
 def test_too_many_searches_are_scored_at_once_and_none_is_lost(
@@ -304,7 +304,7 @@ def test_too_many_searches_are_scored_at_once_and_none_is_lost(
 
     copy_context().run(search)
 
-    assert [row[1] for row in told(watch)] == [f"query {number}" for number in range(20)]
+    assert [row[1] for row in requests_of(watch)] == [f"query {number}" for number in range(20)]
 
 
 def test_what_waits_at_the_end_is_scored_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +324,7 @@ def test_what_waits_at_the_end_is_scored_or_counted(monkeypatch: pytest.MonkeyPa
 def test_requests_at_once_never_get_each_others_documents(
     order: list[int], documents: list[str]
 ) -> None:
-    """Four tasks and, in the same order, one thread: each user's documents are their own, whoever goes on when."""
+    """Four tasks and, in the same order, one thread: each user gets their own documents in every order of steps."""
     users = [(f"What about {name}?", list(dict.fromkeys([name, "card"]))) for name in documents]
     users.append(("Why so?", ["fee"]))
     turns: list[asyncio.Semaphore] = []
@@ -359,5 +359,5 @@ def test_requests_at_once_never_get_each_others_documents(
     for run in (lambda config: asyncio.run(all_users(config)), one_thread):
         made = Watch()
         copy_context().run(run, made.config)
-        assert sorted(map(json.dumps, told(made))) == expected
+        assert sorted(map(json.dumps, requests_of(made))) == expected
         made.close()

@@ -81,7 +81,6 @@ def test_every_word_is_used():
         "heard_",
         "setup_",
         "shadow_",
-        "note_",
         "step_",
         "support_",
         "relevance_",
