@@ -21,6 +21,7 @@ from ragmeter.metrics import ConfigurationError
 
 from . import assistants, fleet, people, serving
 from ._console import Console, say
+from ._documented import documented
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
 from ._options import (
@@ -87,39 +88,17 @@ def ragmeter(
 
 
 @app.command()
+@documented
 def demo(
-    framework: Annotated[
-        FrameworkName, typer.Option(help="Which framework runs the application.")
-    ] = FrameworkName.LANGCHAIN,
-    otlp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Send everything to this OTLP endpoint, e.g. http://localhost:4318."
-        ),
-    ] = None,
-    protocol: Annotated[
-        ProtocolName | None, typer.Option(help="How to speak to it. (default: grpc on port 4317)")
-    ] = None,
-    signal: Annotated[
-        list[Signal] | None,
-        typer.Option(help="Send only these; repeat for more. (default: all three)"),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Answer locally even if OPENAI_API_KEY is set.")
-    ] = False,
-    judge_model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Run the judged metrics too, with this model."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print results as JSON and nothing else.")
-    ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show each request's scores and what was emitted, too.")
-    ] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Then show the requests on the page of ragmeter serve.")
-    ] = False,
+    framework: FrameworkName = FrameworkName.LANGCHAIN,
+    otlp: str | None = None,
+    protocol: ProtocolName | None = None,
+    signal: list[Signal] | None = None,
+    offline: bool = False,
+    judge_model: str | None = None,
+    as_json: bool = False,
+    everything: bool = False,
+    page: bool = False,
 ) -> None:
     """Score a real RAG application on this machine: no key, no server, a few seconds.
 
@@ -127,6 +106,17 @@ def demo(
     real chain, and shows an answer that was made up, with the sentence at fault, and the verdicts.
     With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint writes the answers (model:
     RAGMETER_DEMO_MODEL).
+
+    Args:
+        framework: Which framework runs the application.
+        otlp (URL): Send everything to this OTLP endpoint, e.g. http://localhost:4318.
+        protocol: How to speak to it. (default: grpc on port 4317)
+        signal: Send only these; repeat for more. (default: all three)
+        offline: Answer locally even if OPENAI_API_KEY is set.
+        judge_model (MODEL): Run the judged metrics too, with this model.
+        as_json (--json): Print results as JSON and nothing else.
+        everything (--all): Show each request's scores and what was emitted, too.
+        page: Then show the requests on the page of ragmeter serve.
     """
     with exit_with_line():
         from .demo._report import outcome_as_json, print_report
@@ -157,136 +147,35 @@ def demo(
 
 
 @app.command()
+@documented
 def evaluate(
-    data: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Data set: .jsonl, .csv, .json, also with .gz, or .parquet; - is standard input.",
-            metavar="DATA...",
-        ),
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            help="live, golden or all, or metrics, or my_metrics.py:short_answer, separated by commas. "
-            "(default: golden for rows with a reference, live for the others)"
-        ),
-    ] = None,
-    judge_model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model that judges, e.g. gpt-4o-mini.")
-    ] = None,
-    judge_base_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Its OpenAI-compatible endpoint. (default: OPENAI_BASE_URL)"
-        ),
-    ] = None,
-    judge_key_variable: Annotated[
-        str,
-        typer.Option("--judge-key-env", metavar="NAME", help="Variable that holds its key."),
-    ] = KEY_VARIABLE,
-    judge_cache: Annotated[
-        Path | None,
-        typer.Option(help="SQLite file that remembers the judge's answers between runs."),
-    ] = None,
-    judge_shared: Annotated[
-        bool,
-        typer.Option(
-            "--judge-shared",
-            help="Wait for room in the budget of RAGMETER_JUDGE_SHARED_URL, and use its cache.",
-        ),
-    ] = False,
-    no_judge_check: Annotated[
-        bool,
-        typer.Option("--no-judge-check", help="Ask the judge nothing before the first row."),
-    ] = False,
-    fused: Annotated[
-        bool,
-        typer.Option("--fused", help="Judge precision, recall and relevancy in one call."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep scores in this folder, as Parquet, or in this .jsonl file, and resume from it."
-        ),
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N", help="Score one of N pieces, I from 0, e.g. 0/4. Needs --out DIR."
-        ),
-    ] = None,
-    merge: Annotated[
-        bool,
-        typer.Option("--merge", help="Report what all shards of --out DIR found; score nothing."),
-    ] = False,
-    with_text: Annotated[
-        bool,
-        typer.Option("--with-text", help="Keep questions and explanations in --out DIR, too."),
-    ] = False,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ray",
-            help="Score in processes of Ray, on this machine or a cluster's. Needs --out DIR.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --engine: how many score. (default: one per core)"),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with histograms and the worst samples.")
-    ] = None,
-    summary_markdown: Annotated[
-        Path | None,
-        typer.Option(help="Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY."),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OURS=COLUMN",
-            help="Which column of the data set holds what, e.g. contexts=docs. Repeatable.",
-        ),
-    ] = None,
-    segments: Annotated[
-        str | None,
-        typer.Option(
-            metavar="a,b",
-            help="Show and decide for each part of the data set, too: language, retriever, columns.",
-        ),
-    ] = None,
-    gaps: Annotated[
-        bool,
-        typer.Option("--gaps", help="Show the topics whose questions go worse than the others."),
-    ] = False,
-    compare: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA", help="Another retriever's results for the same questions: is it worse?"
-        ),
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Calls to the judge under way at once.")
-    ] = 16,
-    limit: Annotated[int | None, typer.Option(min=1, help="Score only the first rows.")] = None,
-    fail_under: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Fail when the whole 95 % interval of this mean is worse, e.g. recall=0.8. Repeatable.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="The --out of an earlier run: fail when means became worse."),
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="By how much they may become worse.")
-    ] = 0.03,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
-    ] = False,
+    data: Annotated[list[Path] | None, typer.Argument()] = None,
+    metrics: str | None = None,
+    judge_model: str | None = None,
+    judge_base_url: str | None = None,
+    judge_key_variable: str = KEY_VARIABLE,
+    judge_cache: Path | None = None,
+    judge_shared: bool = False,
+    no_judge_check: bool = False,
+    fused: bool = False,
+    out: Path | None = None,
+    shard: str | None = None,
+    merge: bool = False,
+    with_text: bool = False,
+    engine: str | None = None,
+    processes: Annotated[int | None, typer.Option(min=1)] = None,
+    html: Path | None = None,
+    summary_markdown: Path | None = None,
+    columns: list[str] | None = None,
+    segments: str | None = None,
+    gaps: bool = False,
+    compare: Path | None = None,
+    concurrency: Annotated[int, typer.Option(min=1)] = 16,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    fail_under: list[str] | None = None,
+    baseline: Path | None = None,
+    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.03,
+    as_json: bool = False,
 ) -> None:
     """Score a data set offline, with the metrics that score live requests.
 
@@ -294,6 +183,37 @@ def evaluate(
     interrupted continues where it stopped. Exit code 1: some rows could not be read, or some scores
     could not be measured. With --fail-under or --baseline the code is the decision: 0 pass, 1 fail,
     4 inconclusive, 5 blocked.
+
+    Args:
+        data (DATA...): Data set: .jsonl, .csv, .json, also with .gz, or .parquet; - is standard input.
+        metrics: live, golden or all, or metrics, or my_metrics.py:short_answer, separated by commas.
+            (default: golden for rows with a reference, live for the others)
+        judge_model (MODEL): Model that judges, e.g. gpt-4o-mini.
+        judge_base_url (URL): Its OpenAI-compatible endpoint. (default: OPENAI_BASE_URL)
+        judge_key_variable (--judge-key-env NAME): Variable that holds its key.
+        judge_cache: SQLite file that remembers the judge's answers between runs.
+        judge_shared: Wait for room in the budget of RAGMETER_JUDGE_SHARED_URL, and use its cache.
+        no_judge_check: Ask the judge nothing before the first row.
+        fused: Judge precision, recall and relevancy in one call.
+        out: Keep scores in this folder, as Parquet, or in this .jsonl file, and resume from it.
+        shard (I/N): Score one of N pieces, I from 0, e.g. 0/4. Needs --out DIR.
+        merge: Report what all shards of --out DIR found; score nothing.
+        with_text: Keep questions and explanations in --out DIR, too.
+        engine (ray): Score in processes of Ray, on this machine or a cluster's. Needs --out DIR.
+        processes: With --engine: how many score. (default: one per core)
+        html: Write a page with histograms and the worst samples.
+        summary_markdown: Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY.
+        columns (OURS=COLUMN): Which column of the data set holds what, e.g. contexts=docs. Repeatable.
+        segments (a,b): Show and decide for each part of the data set, too: language, retriever, columns.
+        gaps: Show the topics whose questions go worse than the others.
+        compare (DATA): Another retriever's results for the same questions: is it worse?
+        concurrency: Calls to the judge under way at once.
+        limit: Score only the first rows.
+        fail_under (NAME=VALUE): Fail when the whole 95 % interval of this mean is worse, e.g. recall=0.8.
+            Repeatable.
+        baseline: The --out of an earlier run: fail when means became worse.
+        tolerance: By how much they may become worse.
+        as_json (--json): Print the summary as JSON and nothing else.
     """
     with exit_with_line(), ExitStack() as stack:
         from ragmeter.metrics._files.columns import columns_of
@@ -419,17 +339,19 @@ def _judge(
 
 
 @app.command()
+@documented
 def metrics(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="A metric, or one of its scores: explain it.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    name: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    as_json: bool = False,
 ) -> None:
     """List every metric: its scores, what it needs, how it works, what it costs. With NAME, explain one.
 
     The page of one metric has its formula, range and source, an example that is scored now, and the
     thresholds of the verdict.
+
+    Args:
+        name: A metric, or one of its scores: explain it.
+        as_json (--json): Print it as JSON.
     """
     with exit_with_line():
         if name is not None:
@@ -450,24 +372,11 @@ def metrics(
 
 
 @app.command()
-def spans(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help="Recorded OTLP: .pb, .json, .jsonl. Several files are one recording, in order.",
-        ),
-    ],
-    score: Annotated[
-        bool, typer.Option("--score", help="Add every score that needs no judge.")
-    ] = False,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Add for each service and instrumentation what was heard and scored, and why not the rest.",
-        ),
-    ] = False,
+@documented
+def spans(  # noqa: D417 -- `_options` describes three of them
+    files: list[Path],
+    score: bool = False,
+    explain: bool = False,
     retrieval_tool: RetrievalToolOption = None,
     retrieval_span: RetrievalSpanOption = None,
     tool_separator: ToolSeparatorOption = None,
@@ -475,6 +384,11 @@ def spans(
     """Print each request that recorded spans hold, one JSON object a line, and why it cannot be scored.
 
     Exit code 1: something could not be read; what could be is printed.
+
+    Args:
+        files (FILE...): Recorded OTLP: .pb, .json, .jsonl. Several files are one recording, in order.
+        score: Add every score that needs no judge.
+        explain: Add for each service and instrumentation what was heard and scored, and why not the rest.
     """
     with exit_with_line():
         from .spans.run import as_row, read_recording
@@ -498,21 +412,20 @@ def spans(
 
 
 @app.command()
+@documented
 def dashboards(
-    out: Annotated[Path, typer.Option(help="Directory to write to.", metavar="DIR")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite files you have edited.")
-    ] = False,
-    objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Alert when it is missed, e.g. 'shop_qa:faithfulness>=0.8 for 95%'; <= where lower is "
-            "better. Repeat it for several. The application counts by the same text.",
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Option()],
+    force: bool = False,
+    objective: list[str] | None = None,
 ) -> None:
-    """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack."""
+    """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack.
+
+    Args:
+        out (DIR): Directory to write to.
+        force: Overwrite files you have edited.
+        objective (TEXT): Alert when it is missed, e.g. 'shop_qa:faithfulness>=0.8 for 95%'; <= where lower is
+            better. Repeat it for several. The application counts by the same text.
+    """
     with exit_with_line():
         from .dashboards.run import print_written, write_dashboards
 
@@ -521,32 +434,13 @@ def dashboards(
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
+@documented
 def doctor(
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[APP.py | module:function | COMMAND] [ARGS]...",
-            help="Run this unchanged, and report at its end what happens to its requests.",
-            show_default=False,
-        ),
-    ] = None,
-    otlp: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Try this OTLP endpoint, not the environment's."),
-    ] = None,
-    no_judge: Annotated[
-        bool,
-        typer.Option("--no-judge", help="Do not ask the configured judge and embedder anything."),
-    ] = False,
-    chunks: Annotated[
-        Path | None,
-        typer.Option(
-            help="The index as it is now, id and text: check the golden labels against it."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print findings as JSON and nothing else.")
-    ] = False,
+    program: Annotated[list[str] | None, typer.Argument(show_default=False)] = None,
+    otlp: str | None = None,
+    no_judge: bool = False,
+    chunks: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Check what is installed, configured and reachable, and send a scored test request through it.
 
@@ -555,6 +449,14 @@ def doctor(
 
     With a program, that very program is examined instead: its output and exit code are its own, and the report
     goes to standard error when it ends. RAGMETER_DOCTOR=1 has any process that imports ragmeter examined.
+
+    Args:
+        program ([APP.py | module:function | COMMAND] [ARGS]...): Run this unchanged, and report at its end
+            what happens to its requests.
+        otlp (URL): Try this OTLP endpoint, not the environment's.
+        no_judge: Do not ask the configured judge and embedder anything.
+        chunks: The index as it is now, id and text: check the golden labels against it.
+        as_json (--json): Print findings as JSON and nothing else.
     """
     if program:
         with exit_with_line():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ragmeter.metrics import ConfigurationError
 
+from ._documented import documented
 from ._ending import exit_with_line
 
 __all__ = ["mcp"]
@@ -17,28 +15,21 @@ __all__ = ["mcp"]
 _TOKENS = ("RAGMETER_SERVE_VIEW_TOKEN", "RAGMETER_SERVE_TOKEN")
 
 
+@documented
 def mcp(
-    url: Annotated[
-        str, typer.Option(metavar="URL", help="The address of `ragmeter serve`.")
-    ] = "http://127.0.0.1:4318",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The token for viewers. (default: RAGMETER_SERVE_VIEW_TOKEN, else RAGMETER_SERVE_TOKEN)",
-        ),
-    ] = None,
-    texts: Annotated[
-        bool,
-        typer.Option(
-            "--texts",
-            help="Tell questions, answers and chunks, too: the assistant sends them to its model.",
-        ),
-    ] = False,
+    url: str = "http://127.0.0.1:4318",
+    token_file: Path | None = None,
+    texts: bool = False,
 ) -> None:
     """Let an assistant ask what is wrong: tools of the Model Context Protocol on standard input and output.
 
     It reads the API of a running `ragmeter serve` and changes nothing. Needs the extra mcp.
+
+    Args:
+        url (URL): The address of `ragmeter serve`.
+        token_file (FILE): The token for viewers. (default: RAGMETER_SERVE_VIEW_TOKEN, else
+            RAGMETER_SERVE_TOKEN)
+        texts: Tell questions, answers and chunks, too: the assistant sends them to its model.
     """
     with exit_with_line():
         from .mcp._reading import ServerApi

@@ -10,37 +10,30 @@ from typing import Annotated
 import typer
 
 from ._console import say
+from ._documented import documented
 from ._ending import EXIT_FAILED, exit_with_line
 
 __all__ = ["worker"]
 
 
+@documented
 def worker(
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where applications publish: spool:///DIR, or a broker's address. Default: "
-            "RAGMETER_QUEUE_URL, which keeps a password out of the list of processes.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=1, max=256, help="How many score; by default as many as cores."),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Score what waits, and end.")] = False,
-    require_export: Annotated[
-        bool,
-        typer.Option(
-            "--require-export",
-            help="Give requests back whose scores could not be sent, rather than count them as lost.",
-        ),
-    ] = False,
+    queue: str | None = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=256)] = None,
+    once: bool = False,
+    require_export: bool = False,
 ) -> None:
     """Score requests that applications publish (RAGMETER_SCORING=queue), until SIGTERM.
 
     Metrics, judge and exporters are set by RAGMETER_* here, as they are for an application that scores by
     itself: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
+
+    Args:
+        queue (URL): Where applications publish: spool:///DIR, or a broker's address. Default:
+            RAGMETER_QUEUE_URL, which keeps a password out of the list of processes.
+        processes: How many score; by default as many as cores.
+        once: Score what waits, and end.
+        require_export: Give requests back whose scores could not be sent, rather than count them as lost.
     """
     with exit_with_line():
         from .worker.run import run

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ._console import Console, say
+from ._documented import documented
 from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
@@ -33,44 +34,34 @@ class ScaleName(str, Enum):
     YES_NO = "yes-no"
 
 
+@documented
 def label(
-    results: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULTS",
-            help="What JsonlExporter wrote with content, a data set, or an --out file with --data.",
-        ),
-    ],
-    score: Annotated[
-        str, typer.Option(metavar="NAME", help="The score to label.")
-    ] = "faithfulness",
-    out: Annotated[
-        Path, typer.Option(help="Append labels to this file, and resume from it.")
-    ] = Path("labels.jsonl"),
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The data set, where RESULTS came from `ragmeter evaluate --out`."),
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many requests to draw.")] = 50,
-    worst: Annotated[
-        bool,
-        typer.Option(
-            "--worst", help="Show the worst instead: finds faults, and enters no estimate."
-        ),
-    ] = False,
-    rater: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who labels. (default: your account)")
-    ] = None,
-    scale: Annotated[ScaleName, typer.Option(help="What you can say.")] = ScaleName.GRADES,
-    language: Annotated[
-        LanguageName | None, typer.Option(help="Of the screen. (default: the terminal's)")
-    ] = None,
+    results: Path,
+    score: str = "faithfulness",
+    out: Path = Path("labels.jsonl"),
+    data: Path | None = None,
+    count: Annotated[int, typer.Option(min=1)] = 50,
+    worst: bool = False,
+    rater: str | None = None,
+    scale: ScaleName = ScaleName.GRADES,
+    language: LanguageName | None = None,
 ) -> None:
     """Say yourself how good requests are, so that estimates can speak of people, not of the judge.
 
     Requests are drawn at random, with a probability that is kept with each label. The same command
     goes on where you stopped; everyone who labels the same file is shown the same requests. Keys: 1
     to 5, or y and n; s cannot say, b back, m more text, q quit. Through a pipe: one key a line.
+
+    Args:
+        results (RESULTS): What JsonlExporter wrote with content, a data set, or an --out file with --data.
+        score (NAME): The score to label.
+        out: Append labels to this file, and resume from it.
+        data: The data set, where RESULTS came from `ragmeter evaluate --out`.
+        count: How many requests to draw.
+        worst: Show the worst instead: finds faults, and enters no estimate.
+        rater (NAME): Who labels. (default: your account)
+        scale: What you can say.
+        language: Of the screen. (default: the terminal's)
     """
     with exit_with_line():
         from .label.run import LabelOptions, run_labelling
@@ -90,35 +81,29 @@ def label(
             run_labelling(options, Console())
 
 
+@documented
 def agreement(
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="What `ragmeter label` wrote.")],
-    results: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[RESULTS]", help="The requests with their scores.", show_default=False
-        ),
-    ] = None,
-    score: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this score. (default: all)")
-    ] = None,
-    good: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="People call a request good from here on.")
-    ] = 0.75,
-    judge_good: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="The judge does, from here on. (default: as --good)"),
-    ] = None,
-    width: Annotated[
-        float, typer.Option(min=0.001, max=1.0, help="How wide the people's interval is to be.")
-    ] = 0.1,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON and nothing else.")
-    ] = False,
+    labels: Path,
+    results: Annotated[Path | None, typer.Argument(show_default=False)] = None,
+    score: str | None = None,
+    good: Annotated[float, typer.Option(min=0.0, max=1.0)] = 0.75,
+    judge_good: Annotated[float | None, typer.Option(min=0.0, max=1.0)] = None,
+    width: Annotated[float, typer.Option(min=0.001, max=1.0)] = 0.1,
+    as_json: bool = False,
 ) -> None:
     """Compare the judge with people, and people with each other; say how many labels are needed.
 
     With RESULTS the labels correct the judge's mean to what people would say. Exit code 1: some
     lines are no labels; the others are used.
+
+    Args:
+        labels (LABELS): What `ragmeter label` wrote.
+        results ([RESULTS]): The requests with their scores.
+        score (NAME): Only this score. (default: all)
+        good: People call a request good from here on.
+        judge_good: The judge does, from here on. (default: as --good)
+        width: How wide the people's interval is to be.
+        as_json (--json): Print everything as JSON and nothing else.
     """
     with exit_with_line():
         from .agreement._report import agreements_as_json, print_agreements

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ragmeter.metrics import ConfigurationError
 
 from ._console import say
+from ._documented import documented
 from ._ending import exit_with_line
 
 __all__ = ["store"]
@@ -23,16 +23,17 @@ def _group() -> None:
 
 
 @store.command()
+@documented
 def backup(
-    to: Annotated[Path, typer.Argument(metavar="PATH", help="Where the copy goes; a new file.")],
-    where: Annotated[
-        str | None,
-        typer.Option(
-            "--store", metavar="FILE", help="Which store. (default: as ragmeter serve has it)"
-        ),
-    ] = None,
+    to: Path,
+    where: str | None = None,
 ) -> None:
-    """Copy the store while its server runs."""
+    """Copy the store while its server runs.
+
+    Args:
+        to (PATH): Where the copy goes; a new file.
+        where (--store FILE): Which store. (default: as ragmeter serve has it)
+    """
     with exit_with_line():
         from ragmeter.serve.store import back_up  # noqa: PLC0415 -- an extra of its own
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragmeter.cli._console import Console
+from ragmeter.cli._documented import documented
 from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["EXIT_UNSURE", "golden"]
@@ -26,45 +27,27 @@ def _group() -> None:
 
 
 @golden.command()
+@documented
 def check(
-    references: Annotated[
-        Path,
-        typer.Argument(
-            metavar="REFERENCES",
-            help="The golden set: .jsonl, .csv, .json or .parquet with context_ids, and contexts or --from.",
-        ),
-    ],
-    against: Annotated[
-        Path,
-        typer.Option(
-            metavar="NEW_CHUNKS",
-            help="The index as it is now, in any of these formats: id and text.",
-        ),
-    ],
-    before: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="OLD_CHUNKS",
-            help="The index as it was when the labels were given, for labels without a text.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REPAIRED", help="Write the set with every sure repair, as .jsonl or .json."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print what became of each label as JSON and nothing else."),
-    ] = False,
+    references: Path,
+    against: Annotated[Path, typer.Option()],
+    before: Path | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Sort golden labels after an index change, by where their text stands now, and repair what is sure.
 
     valid: the label's chunk still holds its text; re-anchorable: another chunk does; merged: one with
     more in it; split: several do; orphaned: none. Exit code 0: every label is valid, or repaired with
     --out; 1: all others can be repaired for sure; 5: some need a person.
+
+    Args:
+        references (REFERENCES): The golden set: .jsonl, .csv, .json or .parquet with context_ids, and
+            contexts or --from.
+        against (NEW_CHUNKS): The index as it is now, in any of these formats: id and text.
+        before (--from OLD_CHUNKS): The index as it was when the labels were given, for labels without a text.
+        out (REPAIRED): Write the set with every sure repair, as .jsonl or .json.
+        as_json (--json): Print what became of each label as JSON and nothing else.
     """
     with exit_with_line():
         from .run import CheckOptions, check_labels, print_checked

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from ragmeter.cli._console import Console
+from ragmeter.cli._documented import documented
 from ragmeter.cli._ending import exit_with_line
 from ragmeter.cli.program import become_program, program_command
 from ragmeter.metrics import ConfigurationError
@@ -22,24 +23,23 @@ __all__ = ["run"]
 _BEGIN = "ragmeter.cli.run.inside:begin"
 
 
+@documented
 def run(
-    program: Annotated[
-        str, typer.Argument(help="A Python file, module:function, or a command such as uvicorn.")
-    ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="What the program is given, options included.")
-    ] = None,
-    phoenix: Annotated[
-        str | None, typer.Option(metavar="URL", help="Show the requests in this Phoenix.")
-    ] = None,
-    otlp: Annotated[
-        str | None, typer.Option(metavar="URL", help="Send them to this OTLP endpoint.")
-    ] = None,
+    program: str,
+    arguments: Annotated[list[str] | None, typer.Argument()] = None,
+    phoenix: str | None = None,
+    otlp: str | None = None,
 ) -> None:
     """Run a program unchanged, and score its RAG requests: LangChain and LlamaIndex, no code needed.
 
     Prints each verdict on standard error, and where to look: the page of ragmeter serve on this machine,
     which is started if it does not run, unless --phoenix or --otlp says otherwise. Ends as the program ends.
+
+    Args:
+        program: A Python file, module:function, or a command such as uvicorn.
+        arguments: What the program is given, options included.
+        phoenix (URL): Show the requests in this Phoenix.
+        otlp (URL): Send them to this OTLP endpoint.
     """
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with exit_with_line():
