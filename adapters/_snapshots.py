@@ -66,7 +66,10 @@ class SizedCopy(Protocol):
 
 def bytes_of(documents: Iterable[SizedCopy]) -> int:
     """Return the bytes that texts and metadata hold, roughly."""
-    return sum([weight_of(item.text) + weight_of(item.metadata) for item in documents])
+    held: list[object] = []
+    for item in documents:
+        held += (item.text, item.metadata)
+    return weight_of(*held)
 
 
 def to_contexts(snapshots: Iterable[ContextSnapshot]) -> tuple[RetrievedContext, ...]:

@@ -22,7 +22,7 @@ from ragmeter.adapters.reading.answer import (
     choose_answer,
     is_label,
 )
-from ragmeter.adapters.reading.fields import OutputString, strings_in
+from ragmeter.adapters.reading.fields import OutputString, strings_in, text_of_string
 from ragmeter.requests.size import weight_of
 
 from ._payloads import closing_text, fields_in
@@ -55,9 +55,7 @@ class OutputNote(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Bytes of the texts that are held."""
-        if self.text is not None:
-            return weight_of(self.text)
-        return sum(weight_of(item.text) for item in self.strings)
+        return weight_of(self.text, *[item.text for item in self.strings])
 
 
 _NOTHING = OutputNote()
@@ -67,8 +65,8 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
     """Note what a root run's output says about the answer; references and plain copies only."""
     if outputs is None:
         return _NOTHING
-    if type(outputs) is str:
-        return OutputNote(outputs or None)
+    if issubclass(type(outputs), str):  # a message's own text is of a class of its own
+        return OutputNote(text_of_string(outputs) or None)
     fields = outputs if type(outputs) is dict else fields_in(outputs)
     if fields and "content" not in fields:
         structured = fields.get(STRUCTURED_KEY)

@@ -12,6 +12,7 @@ from typing import Any
 from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.adapters._stores import source_of
 from ragmeter.adapters._unseen import Lookout
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
@@ -347,7 +348,7 @@ def _retrieval(
         query=note.query if isinstance(note.query, str) else None,
         name=note.run.name,
         data_source_id=first_text(metadata, ("data_source_id",))
-        or note.source
+        or source_of(note.retriever)
         or first_text(metadata, ("ls_vector_store_provider",)),
         top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
         embedding_model=first_text(metadata, ("embedding_model", "ls_embedding_model")),

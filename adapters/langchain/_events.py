@@ -25,7 +25,7 @@ from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.scope import is_suppressed
 
-from ._callers import source_of_caller
+from ._callers import calling_retriever
 from ._calls import tool_arguments
 from ._passages import (
     enclosing_retriever,
@@ -182,7 +182,7 @@ def _retriever_started(
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
     note = RetrievalNote(run, query, event.get("metadata"))
-    note.source = source_of_caller()
+    note.retriever = calling_retriever()
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer
     run.note = note

@@ -165,8 +165,7 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
         taken = copied_lists(document_lists(late_inputs))
     documents = () if not taken else tuple([text for one in taken.values() for _, text in one])
     request.pastes.append(Paste(run, next(request.clock), documents, before, given))
-    for text in given:
-        request.loose_bytes += weight_of(text)
+    request.loose_bytes += weight_of(*given)
 
 
 def strings_of(payload: object) -> tuple[str, ...]:

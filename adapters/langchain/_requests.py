@@ -5,6 +5,7 @@ On the request's own path, called by `_events` under its guards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -122,13 +123,13 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
     request.alone = LoneRetrieval(
         owner=attached.lookout.alone, run_id=run_id, name=name, around=around
     )
-    earlier = found_alone.get()
+    earlier = recent(found_alone.get())
     if request.root.kind in ("chain", "llm"):
         request.before = attached.lookout.alone.before(earlier, around)
         for alone in request.before:
             alone.follow(run_id)
     if request.root.kind != "llm":
-        found_alone.set((*recent(earlier), request.alone))
+        found_alone.set((*earlier, request.alone))
 
 
 def end_request(
@@ -143,7 +144,7 @@ def end_request(
     try:
         _offer_request(attached, request, ended_ns, outputs, error, event)
     finally:
-        if request.alone is not None and not request.alone.is_over:
+        if request.alone is not None and request.alone.ended_s == math.inf:
             request.alone.end(None, ())
         for alone in request.before:
             alone.leave(request.root.run_id)

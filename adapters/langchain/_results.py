@@ -49,7 +49,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
         note.error_type = "tool_error"
     elif not documents:
         note.rule, note.result = run.rule, plain_of(result_in(output, run.taken))
-        size_bytes = sum(weight_of(item.text) for item in strings_in(output))
+        size_bytes = weight_of(*[item.text for item in strings_in(output)])
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
     _note_found(attached, note, documents)
     return True
@@ -98,7 +98,7 @@ def _note_given(request: OpenRequest, run: Run, output: object) -> None:
     texts = tuple(item.text for item in strings_in(held) if len(item.text) >= MIN_LETTERS)
     if texts:
         request.given.append(GaveOut(_who(run), name, texts))
-        request.loose_bytes += sum(map(weight_of, texts))
+        request.loose_bytes += weight_of(*texts)
 
 
 def _who(run: Run) -> Who:

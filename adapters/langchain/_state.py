@@ -208,8 +208,8 @@ class RetrievalNote:
     """By which the documents are read from `result`; None: they are known."""
     result: object = None
     """What a tool or function gave out that the user has named."""
-    source: str | None = None
-    """Name of the collection or index that was searched."""
+    retriever: object = None
+    """LangChain's own object: the worker reads in it what was searched."""
     target: SpanContext | None = None
 
     def note_around(self) -> None:

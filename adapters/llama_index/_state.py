@@ -376,7 +376,7 @@ class LlamaRequest(Notes):
 
     def follow(self, known: RecentRetrievals) -> None:
         """Note the retrievals that were called by themselves before it began."""
-        before = self.before = known.before(found_alone.get(), self.around)
+        before = self.before = known.before(recent(found_alone.get()), self.around)
         for alone in before:
             alone.follow(self.run_id)
             self.hold_nodes(alone.documents)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from ragmeter.requests.size import weight_of as bytes_of
-
 from .align import Shown, align
 from .prompt_page import SMALL
 
@@ -52,7 +50,7 @@ def new_bytes(sent: Sent, known: set[int]) -> int:
         for text in texts:
             if id(text) not in known:
                 known.add(id(text))
-                size += bytes_of(text)
+                size += str.__sizeof__(text)
     return size
 
 

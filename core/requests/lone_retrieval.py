@@ -82,6 +82,7 @@ class LoneRetrieval:
     documents: tuple[Any, ...] = ()
     """What it found, as its framework's adapter notes it."""
     ended_s: float = math.inf
+    """When the call ended; infinite while it is under way."""
     wait_s: float = WAIT_S
     _followers: dict[Any, None] = field(default_factory=dict)
     _build: RunBuilder | None = None
@@ -122,11 +123,6 @@ class LoneRetrieval:
         return max(0.0, self.ended_s + (LONGEST_S if self._followers else self.wait_s) - now)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the call has ended."""
-        return self.ended_s != math.inf
-
-    @property
     def is_taken(self) -> bool:
         """Whether it does not wait any more."""
         return self._build is None
@@ -160,15 +156,14 @@ class RecentRetrievals:
         """Return the retrievals that a call may have been given the documents of.
 
         Args:
-            own: Those of its context, perhaps of other meters or frameworks.
+            own: The recent ones of its context, perhaps of other meters or frameworks.
             around: Where it is made.
         """
-        if not (own or self._by_place):
-            return ()
-        found = {id(one): one for one in recent(own) if one.documents and one.owner is self}
-        for place in around.places:
-            found |= {id(one): one for one in recent(self._by_place.get(place, ()))}
-        return tuple(sorted(found.values(), key=lambda one: one.ended_s)[-MOST_TOGETHER:])
+        found = {one: None for one in own if one.documents and one.owner is self}
+        if self._by_place:
+            for place in around.places:
+                found |= dict.fromkeys(recent(self._by_place.get(place, ())))
+        return tuple(sorted(found, key=lambda one: one.ended_s)[-MOST_TOGETHER:])
 
 
 def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
@@ -176,7 +171,9 @@ def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
     if not before:
         return ()
     since = time.monotonic() - LONGEST_S
-    found = [one for one in before if one.ended_s > since and (one.documents or not one.is_over)]
+    found = [
+        one for one in before if one.ended_s > since and (one.documents or one.ended_s == math.inf)
+    ]
     return found[-MOST_TOGETHER:] or before[-1:]
 
 

@@ -85,14 +85,14 @@ def ends_refused(value: object, depth: int = 0) -> bool:
     if isinstance(value, (list, tuple)):
         return any(ends_refused(item, depth + 1) for item in value[:1])
     # Most fields are missing, and this runs on a request's path: one look-up each.
-    of = _fields(value)
+    of = value.get if type(value) is dict else _fields(value)
     for key in _REASON_KEYS_BELOW if depth else _REASON_KEYS:
         reason = of(key)
         if reason is not None and is_refusal_reason(getattr(reason, "name", reason)):
             return True
     for key in _HOLDERS:
         held = of(key)
-        if held is not None and ends_refused(held, depth + 1):
+        if (held or type(held) is not dict) and ends_refused(held, depth + 1):
             return True
     return False
 
@@ -113,10 +113,7 @@ def refusal_of(message: object, *beside: object) -> str | None:
                 if words:
                     return "".join(words)
         beyond = of("additional_kwargs")
-        for words_or_none in (
-            of("refusal"),
-            None if beyond is None else _fields(beyond)("refusal"),
-        ):
+        for words_or_none in (of("refusal"), beyond and _fields(beyond)("refusal")):
             if isinstance(words_or_none, str) and words_or_none:
                 return words_or_none
     return "" if any(map(ends_refused, (message, *beside))) else None

@@ -92,11 +92,8 @@ _scope: ContextVar[RequestScope | None] = ContextVar("ragmeter_scope", default=N
 _suppressed: ContextVar[bool] = ContextVar("ragmeter_suppressed", default=False)
 
 
-def current_scope() -> RequestScope | None:
-    """Return the scope of requests that start now."""
-    return _scope.get()
-
-
+current_scope: Callable[[], RequestScope | None] = _scope.get
+"""Return the scope of requests that start now; without a Python call."""
 is_suppressed: Callable[[], bool] = _suppressed.get
 """Return whether requests that start now are ignored (see `suppress`); without a Python call."""
 

@@ -7,7 +7,7 @@ classes, and stops early: a list of a thousand numbers is estimated from its fir
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +28,44 @@ SHOWN = 32
 """Items of a container to measure; the others count with their average."""
 
 
-def weight_of(value: object) -> int:
-    """Estimate the bytes of `value`."""
-    if type(value) is str:
-        return getsizeof(value)
-    if value is None:
-        return 0
-    if type(value) is dict and not value:
-        return OBJECT  # most metadata
-    try:
-        return _weight(value, DEPTH)
-    except RuntimeError:  # modified by another thread
-        return OBJECT
+def weight_of(*values: object) -> int:
+    """Estimate the bytes of all `values` together; None holds none."""
+    weight = 0.0
+    waiting: list[tuple[Any, int, float]] = []
+    for value in values:
+        if type(value) is str:
+            weight += getsizeof(value)
+        elif value is not None:
+            waiting.append((value, DEPTH, 1.0))
+    while waiting:
+        value, depth, times = waiting.pop()
+        kind = type(value)  # not `isinstance`, which runs code of the object
+        if kind in _EXACT or kind.__module__ in _MEASURABLE:
+            weight += times * getsizeof(value)
+            continue
+        weight += times * OBJECT
+        if issubclass(kind, str):
+            weight += times * str.__len__(value)
+            continue
+        if kind in _SMALL or not depth:
+            continue
+        try:
+            if kind in _CONTAINERS:
+                number, shown = len(value), list(islice(value, SHOWN))
+            else:
+                is_dict = issubclass(kind, dict)
+                fields = value if is_dict else object.__getattribute__(value, "__dict__")
+                number = dict.__len__(fields)
+                shown = list(chain.from_iterable(islice(dict.items(fields), SHOWN)))
+        except (AttributeError, TypeError, RuntimeError):  # no fields; changed by another thread
+            continue
+        times *= max(1.0, number / SHOWN)
+        for item in shown:
+            if type(item) is str:
+                weight += times * getsizeof(item)
+            else:
+                waiting.append((item, depth - 1, times))
+    return int(weight)
 
 
 def weight_of_sample(sample: RagSample) -> int:
@@ -48,24 +74,27 @@ def weight_of_sample(sample: RagSample) -> int:
 
 
 def _weight_of_sample(sample: RagSample, known: set[int]) -> int:
-    weight = sum(map(weight_of, (sample.question, sample.search_query, sample.answer)))
+    weight = weight_of(sample.question, sample.search_query, sample.answer)
     weight += _weight_of_contexts(sample.support, known)
     for stage in sample.stages or ():
         weight += OBJECT + _weight_of_contexts(stage.contexts or (), known)
     reference = sample.reference
     if reference is not None:
-        weight += weight_of(reference.answer) + sum(
-            [weight_of(text) for text in (*reference.contexts, *reference.alternative_answers)]
+        weight += weight_of(
+            reference.answer,
+            *reference.contexts,
+            *reference.alternative_answers,
+            reference.context_ids,
+            reference.orphaned_ids,
         )
-        weight += weight_of(reference.context_ids) + weight_of(reference.orphaned_ids)
     return weight
 
 
 def weight_of_run(run: RagRun) -> int:
     """Estimate the bytes of a run: sample, metadata and retrievals."""
     known: set[int] = set()
-    weight = _weight_of_sample(run.sample, known) + weight_of(run.metadata) + weight_of(run.tags)
-    weight += weight_of(run.framework_metadata)
+    weight = _weight_of_sample(run.sample, known)
+    weight += weight_of(run.metadata, run.tags, run.framework_metadata)
     for retrieval in run.retrievals:
         weight += OBJECT + weight_of(retrieval.query)
         weight += _weight_of_contexts(retrieval.contexts, known)
@@ -74,59 +103,17 @@ def weight_of_run(run: RagRun) -> int:
 
 def weight_of_scope(scope: RequestScope) -> int:
     """Estimate the bytes of a scope."""
-    weight = weight_of(scope.question) + weight_of(scope.metadata) + weight_of(scope.tags)
-    reference = scope.reference
-    return weight if reference is None else weight + _weight(reference, DEPTH)
+    return weight_of(scope.question, scope.metadata, scope.tags, scope.reference)
 
 
 def _weight_of_contexts(contexts: Iterable[RetrievedContext], known: set[int]) -> int:
     """Estimate the bytes of contexts not yet `known` by identity, and add them there."""
-    weight = 0
+    held: list[object] = []
     for context in contexts:
         if id(context) not in known:
             known.add(id(context))
-            weight += OBJECT + getsizeof(context.text)
-            weight += weight_of(context.metadata) if context.metadata else OBJECT
-    return weight
-
-
-def _weight(value: Any, depth: int) -> int:
-    # By `type`, not `isinstance`, which runs code of the object.
-    kind = type(value)
-    if kind in _EXACT:
-        return getsizeof(value)
-    if issubclass(kind, str):
-        return OBJECT + str.__len__(value)
-    if issubclass(kind, bytes):
-        return OBJECT + bytes.__len__(value)
-    if kind in _SMALL or not depth:
-        return OBJECT
-    if issubclass(kind, dict):
-        weight = 0
-        # Common types of metadata are measured inline, without a call.
-        for key, item in islice(dict.items(value), SHOWN):
-            weight += getsizeof(key) if type(key) is str else OBJECT
-            if type(item) is str:
-                weight += getsizeof(item)
-            else:
-                weight += OBJECT if type(item) in _SMALL else _weight(item, depth - 1)
-        number = dict.__len__(value)
-        return OBJECT + (weight if number <= SHOWN else weight * number // SHOWN)
-    if kind in _CONTAINERS:
-        return _extrapolate(len(value), [_weight(item, depth - 1) for item in islice(value, SHOWN)])
-    if kind.__module__ in _MEASURABLE:
-        return getsizeof(value)
-    try:
-        fields = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return OBJECT
-    return OBJECT + (_weight(fields, depth - 1) if type(fields) is dict else 0)
-
-
-def _extrapolate(number: int, weights: list[int]) -> int:
-    if not weights:
-        return OBJECT
-    return OBJECT + sum(weights) * number // len(weights)
+            held += (context.text, context.metadata)
+    return OBJECT * len(held) // 2 + weight_of(*held)
 
 
 _EXACT = frozenset({str, bytes, bytearray})
