@@ -11,8 +11,6 @@ from rich.text import Text
 
 from ragmeter.metrics._display.printing import visible_text
 
-__all__ = ["Console", "say"]
-
 
 class Console(RichConsole):
     """rich's console, with the same arguments."""

@@ -10,8 +10,6 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-__all__ = ["documented"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ENTRY = re.compile(r"(?m)^    (?=\w+(?: \(.+?\))?: )")

@@ -12,8 +12,6 @@ import logging
 import os
 import sys
 
-__all__ = ["VARIABLE", "begin", "said"]
-
 VARIABLE = "RAGMETER_DOCTOR"
 """``1``, or the id of the process that is asked about: others report only if they saw requests."""
 _MOST = 200

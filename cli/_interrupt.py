@@ -18,8 +18,6 @@ from types import FrameType
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["EXIT_INTERRUPTED", "interrupted_line", "interruptible", "resumable", "whole"]
-
 EXIT_INTERRUPTED = 130
 END_S = 0.7
 """Seconds to close files, connections and child processes."""

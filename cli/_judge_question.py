@@ -12,8 +12,6 @@ from ragmeter.metrics.judge import Judge, OpenAIJudge
 from ragmeter.metrics.judged.context_relevancy import ContextRelevancy
 from ragmeter.metrics.protocol import run_metric
 
-__all__ = ["ask_first", "fix_of", "tiny_sample"]
-
 _FIXES = {
     "authentication": "set {key} to a valid key",
     "permission": "the key may not use this model; ask its owner, or change {model}",

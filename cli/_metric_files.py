@@ -16,8 +16,6 @@ from typing import cast
 
 from ragmeter.metrics import ConfigurationError, Metric, RagSample, metric
 
-__all__ = ["metrics_named"]
-
 
 def metrics_named(text: str | None) -> list[str | Metric]:
     """Return the metrics that ``--metrics`` names: presets, metrics, and objects as ``FILE.py:NAME``.

@@ -27,8 +27,6 @@ from ragmeter.metrics.protocol import compute_metric
 
 from ._console import Console
 
-__all__ = ["EXAMPLE", "MetricPage", "metric_page", "print_metric_page", "thresholds_of"]
-
 _KEPT = (
     RetrievedContext(
         text="The Kolka lighthouse is 21 metres tall. It stands on an island of stone.",

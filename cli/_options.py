@@ -14,15 +14,6 @@ from ragmeter.metrics import ConfigurationError
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
-__all__ = [
-    "ProtocolName",
-    "RetrievalSpanOption",
-    "RetrievalToolOption",
-    "Signal",
-    "ToolSeparatorOption",
-    "retrieval_rules",
-]
-
 
 class ProtocolName(str, Enum):
     """Values of ``--protocol``."""

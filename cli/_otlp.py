@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["SIGNALS", "Protocol", "choose_protocol"]
-
 Protocol = Literal["http/protobuf", "grpc"]
 SIGNALS = ("traces", "logs", "metrics")
 GRPC_PORT = 4317

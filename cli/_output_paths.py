@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["check_output_paths"]
-
 
 def check_output_paths(data: Path, **outputs: Path | None) -> None:
     """Check the output files of a run over `data`, by the names of their options.

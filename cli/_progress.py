@@ -26,8 +26,6 @@ from ragmeter.metrics.judge.protocol import JudgeStats
 
 from ._console import Console
 
-__all__ = ["Advance", "judge_note", "progress", "waiting"]
-
 Advance = Callable[[str], None]
 """Call it once per finished step with a short note, which is shown beside the bar."""
 

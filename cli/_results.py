@@ -17,8 +17,6 @@ from ragmeter.metrics._files.rows import BadRow, GoodRow, read_rows
 from ragmeter.metrics._files.samples import Row, read_samples, row_of
 from ragmeter.pipeline.sampling import place
 
-__all__ = ["JudgedValue", "ResultFile", "ScoredRequest", "place_of", "read_results", "samples_at"]
-
 _SPACE = 1 << 64
 _TEXTS = ("question", "contexts", "answer")
 

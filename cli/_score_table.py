@@ -15,18 +15,6 @@ from ragmeter.metrics import Score
 from ragmeter.metrics._display.summary import ScoreSummary, Standing, standing, valued_first
 from ragmeter.metrics._display.wording import SHORT_STATUSES, STATUS_MEANINGS, value_text
 
-__all__ = [
-    "NARROW",
-    "STANDINGS",
-    "interval_cell",
-    "legend",
-    "new_table",
-    "number_cell",
-    "score_cell",
-    "summary_caption",
-    "summary_table",
-]
-
 
 def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
     """Return an empty table in the style of every report."""

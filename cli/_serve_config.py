@@ -19,8 +19,6 @@ from ragmeter.metrics.errors import install_command
 
 from ._ending import exit_with_line
 
-__all__ = ["configuration_lines", "drop_contradicted", "load_configuration"]
-
 _SETTINGS = "settings"
 _OWN = frozenset({"config", "print_config", "help"})
 _ENDPOINT = "OTEL_EXPORTER_OTLP_{}ENDPOINT"

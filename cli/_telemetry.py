@@ -32,8 +32,6 @@ from ragmeter.exporters._session import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
 
-__all__ = ["CollectedTelemetry", "LocalTelemetry", "SignalDelivery", "send", "sending_providers"]
-
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
 """Seconds a backend may take to accept one signal, retries included."""

@@ -31,15 +31,6 @@ from ._format import (
 )
 from .protocol import ScoredRun
 
-__all__ = [
-    "HEALTH",
-    "Annotation",
-    "chunk_annotations",
-    "chunk_verdicts",
-    "request_annotations",
-    "shown_scores",
-]
-
 HEALTH: Mapping[str, float] = {
     "empty_retrieval": 0.0,
     "duplicate_ratio": 0.0,

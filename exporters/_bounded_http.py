@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MOST_BYTES", "BoundedClient", "HttpReply"]
-
 MOST_BYTES = 4 * 1024 * 1024
 """Most bytes of a response: at most, it lists an error for each score of a batch."""
 

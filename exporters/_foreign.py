@@ -13,8 +13,6 @@ from weakref import ref
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
-__all__ = ["ByIdentity", "attribute_of", "set_attribute_of"]
-
 V = TypeVar("V")
 
 _MOST_KEPT = 100

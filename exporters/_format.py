@@ -23,20 +23,6 @@ from ragmeter.metrics import RagSample, Score, ScoreItem
 from . import semconv
 from .protocol import ScoredRun
 
-__all__ = [
-    "annotator_kind",
-    "bounded_items",
-    "clean",
-    "clean_name",
-    "explanation",
-    "identifier",
-    "items_attribute",
-    "missing_inputs",
-    "outgoing",
-    "score_metadata",
-]
-
-
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut."""
 MAX_NAME_CHARS = 1_024

@@ -23,8 +23,6 @@ from ._bounded_http import BoundedClient
 from .changes import NotTakenError
 from .protocol import RunsLostError, WriteCount
 
-__all__ = ["Delivery", "DeliveryCount", "DeliveryError", "PartlyDeliveredError"]
-
 LONGEST_PAUSE_S = 30.0
 """Longest pause between two attempts in seconds, unless the server limits the rate."""
 LONGEST_ASKED_PAUSE_S = 300.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["FREE_SUMS", "JUDGED_SUMS", "PAIR_SUMS"]
-
 PAIR_SUMS: Final[Mapping[str, str]] = {
     "r": "Values of conversations that had one before.",
     "cn": "Products of the weights of two values of one conversation, each pair both ways round.",

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["own_session", "refuse_redirects"]
-
 _MISDIRECTED = 421
 _PROVIDER = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
 

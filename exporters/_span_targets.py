@@ -26,18 +26,6 @@ from ._annotations import Annotation, chunk_annotations, request_annotations
 from ._http import DeliveryError
 from .protocol import MayLackDestination, RagRun, ScoredRun
 
-__all__ = [
-    "JudgedSpans",
-    "KnowsSpans",
-    "Placement",
-    "SpanDirectory",
-    "SpansAddress",
-    "TargetedAnnotation",
-    "delivers",
-    "recorded_spans",
-]
-
-
 T = TypeVar("T")
 PATIENCE_S = 5.0
 """Seconds to wait for the spans of a run, while earlier waits were successful."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Instrument", "Term"]
-
 Status = Literal["stable", "development", "own"]
 """``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
 

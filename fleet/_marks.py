@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from ragmeter.metrics._process.redis import RedisLine
 
-__all__ = ["DoneMarks"]
-
 _PREFIX = "ragmeter:done:1:"
 """Includes the version of the marks, which have no content."""
 

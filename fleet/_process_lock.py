@@ -17,8 +17,6 @@ except ImportError:  # not on Windows, where no process is known to have ended
 
 from ._spool_file import is_still
 
-__all__ = ["LOCK", "ProcessLock", "is_gone"]
-
 LOCK = ".lock"
 """Suffix of lock files."""
 

@@ -24,8 +24,6 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._process_lock import LOCK, ProcessLock, is_gone
 
-__all__ = ["ADDRESS", "ROWS", "Read", "Score", "cluster", "score_tables"]
-
 ADDRESS = "RAY_ADDRESS"
 """Ray's variable with the cluster to use; without it one is started."""
 ROWS = 256

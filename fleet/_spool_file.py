@@ -18,8 +18,6 @@ from ragmeter.metrics.errors import loggable
 
 from .transport import TransportDownError
 
-__all__ = ["DamagedError", "SpoolFile", "StoredMessage", "is_still", "set_aside"]
-
 _PATIENCE_S = 5.0
 """Longest wait for another writer of the same file, in seconds."""
 _VERSION = 1

@@ -26,8 +26,6 @@ from ._spool_file import DamagedError, SpoolFile, StoredMessage, set_aside
 from .queue import DEAD_TTL_S, MAX_BYTES
 from .transport import TransportDownError
 
-__all__ = ["DEAD", "DEFAULT_BYTES", "MESSAGES", "ClaimedMessage", "SpoolReader", "SpoolSender"]
-
 _log = logging.getLogger("ragmeter")
 
 DEFAULT_BYTES = 256 * 1024 * 1024

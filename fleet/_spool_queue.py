@@ -13,8 +13,6 @@ from ._spool_folder import DEAD, MESSAGES, SpoolSender
 from .queue import DeadLetter, QueueStatus
 from .transport import TransportDownError
 
-__all__ = ["SpoolQueue"]
-
 
 class SpoolQueue:
     """The queue of a spool folder.

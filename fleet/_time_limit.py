@@ -11,8 +11,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["ENDED_BY", "at_most"]
-
 ENDED_BY = signal.SIGALRM
 """The signal that ends such a process."""
 

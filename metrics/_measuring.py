@@ -24,8 +24,6 @@ from .sample import RagSample
 from .score import Score
 from .verdict import VerdictRules
 
-__all__ = ["SampleMeasurement", "measurement_key"]
-
 
 def measurement_key(metric: Metric, judge_model: str | None) -> str:
     """Return the key of a measurement: its formula and, for judged metrics, the judge's model."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["GROUNDEDNESS", "KINDS", "NOTHING_RETRIEVED", "lacking_said", "ungrounded"]
-
 GROUNDEDNESS = "lexical_groundedness"
 KINDS = ("framing", "facts", "sentences", "chunks", "other")
 """Words that claim nothing; numbers and names; words of sentences that the chunks do not carry; all words,

@@ -33,8 +33,6 @@ from ._results import MeterResults
 from ._rows import Given, TestedRow, rows_of
 from ._session import Inconclusive, session
 
-__all__ = ["QualityError", "assert_each", "assert_quality", "write_baseline"]
-
 SHOWN = 5
 """Most of the worst rows in a message."""
 MAX_TEXT = 100

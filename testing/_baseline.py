@@ -18,8 +18,6 @@ from ragmeter.quality.row_scores import RowScore, RowScores
 
 from ._rows import TestedRow
 
-__all__ = ["falls", "read_baseline", "scores_of", "write"]
-
 
 def read_baseline(path: str | os.PathLike[str]) -> RowScores:
     """Return the scores of a baseline.

@@ -13,8 +13,6 @@ from ragmeter.exporters.memory import InMemoryExporter, Results
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.meter import RagMeter
 
-__all__ = ["MeterResults"]
-
 
 class MeterResults:
     """Call it for a meter's results: it waits until all requests so far are scored and judged.

@@ -13,8 +13,6 @@ from ragmeter.metrics.results import SampleScores
 
 from ._results import MeterResults, merge_results
 
-__all__ = ["Given", "TestedRow", "rows_of"]
-
 Given: TypeAlias = "ScoredRun | RagSample | Mapping[str, Score]"
 """The accepted types of a row."""
 

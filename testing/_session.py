@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-__all__ = ["Inconclusive", "Session", "session"]
-
 Inconclusive = Literal["fail", "warn"]
 
 

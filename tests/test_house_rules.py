@@ -35,6 +35,25 @@ def test_no_catch_all_modules():
     assert not [_name(path) for path in SOURCES if path.stem.strip("_") in vague]
 
 
+def test_private_files_list_no_names():
+    """The underscore says it: `__all__` is for what is public, and for names that a file passes on."""
+    passes_on = {
+        "_ending.py",
+        "_metrics.py",
+        "lazy_exports.py",
+    }
+    found = [
+        _name(path)
+        for path in INSTALLED
+        if any(part.startswith("_") for part in path.relative_to(ROOT).parts)
+        and path.name not in ("__init__.py", *passes_on)
+        and re.search(r"^__all__ =", path.read_text("utf-8"), re.MULTILINE)
+        and _name(path).split("/")[0] not in ("adapters", "core", "serve")
+    ]
+
+    assert found == []
+
+
 MAY_CATCH_EXCEPTION = {"core/_runtime/guard.py", "exporters/_foreign.py", "metrics/protocol.py"}
 
 

@@ -15,8 +15,6 @@ from ragmeter.quality.estimates import Estimate
 
 from .run import Agreements, ScoreAgreement, as_json
 
-__all__ = ["agreements_as_json", "print_agreements"]
-
 _STATUS = {
     "few_labels": "not said: it takes 100 labels, with 30 of good and 30 of bad requests",
     "judge_tells_nothing": "not said: the judge separates good from bad hardly better than a coin",

@@ -15,8 +15,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 
-__all__ = ["HashedNgramEmbedding", "features"]
-
 _WORD = re.compile(r"[㐀-鿿]+|[^\W_㐀-鿿]+")
 _HAN = re.compile(r"[㐀-鿿]")
 _NGRAM = 4

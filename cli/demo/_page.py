@@ -9,8 +9,6 @@ from ragmeter.serve.store import StoreOptions
 
 from .run import DemoOutcome
 
-__all__ = ["server_with"]
-
 
 def server_with(outcome: DemoOutcome) -> Server:
     """Return a server on free ports of this machine, not yet started, with the demo's requests.

@@ -24,8 +24,6 @@ from ragmeter.metrics import VerdictRules
 from .corpus import load_chunks
 from .run import DemoOutcome, DemoQuestion, worst_request
 
-__all__ = ["outcome_as_json", "print_report"]
-
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("relev", "lexical_context_relevance"),
     ("ground", "lexical_groundedness"),

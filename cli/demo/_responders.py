@@ -16,16 +16,6 @@ from ragmeter.metrics import MissingDependencyError
 from ._embedding import HashedNgramEmbedding
 from .corpus import load_questions
 
-__all__ = [
-    "INSTRUCTION",
-    "EndpointResponder",
-    "ExtractiveResponder",
-    "Responder",
-    "choose_responder",
-    "format_contexts",
-    "split_sentences",
-]
-
 INSTRUCTION = (
     "Answer the question in one or two sentences, in the language of the question, using only the "
     "numbered texts. If they do not contain the answer, say that you do not know."

@@ -27,8 +27,6 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder, format_contexts
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "attached_chain"]
-
 SNIPPET = """\
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler

@@ -28,8 +28,6 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import INSTRUCTION, Responder
 from .corpus import Chunk
 
-__all__ = ["SNIPPET", "attached_chain"]
-
 SNIPPET = """\
 from ragmeter import RagMeter
 from ragmeter.adapters.llama_index import RagMeterHandler

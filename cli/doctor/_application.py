@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter.adapters.opentelemetry._accounts import Account
 
-__all__ = ["examine_application", "report"]
-
 _FRAMEWORKS: Mapping[str, tuple[str, str]] = {
     "langchain_core": ("LangChain", "langchain"),
     "llama_index.core": ("LlamaIndex", "llama_index"),

@@ -17,8 +17,6 @@ from ragmeter.metrics.errors import install_command
 from ._findings import CONFIGURED, REACHABLE, Finding
 from ._packages import installed_version
 
-__all__ = ["Destination", "check_backends", "find_destinations"]
-
 CONNECT_S = 3.0
 """Seconds to wait for a connection."""
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

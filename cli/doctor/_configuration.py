@@ -19,8 +19,6 @@ from ragmeter.settings.config import PREFIX, Settings, read_settings
 
 from ._findings import CONFIGURED, Finding
 
-__all__ = ["check_configuration", "settings_or_none"]
-
 _OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_DOCTOR", "RAGMETER_STARTUP", "RAGMETER_TEST_")
 """Variables that other parts of ragmeter read."""
 

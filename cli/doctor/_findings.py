@@ -6,19 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "APPLICATION",
-    "CONFIGURED",
-    "INSTALLED",
-    "REACHABLE",
-    "REQUESTS",
-    "TEST_REQUEST",
-    "ExaminationPart",
-    "Finding",
-    "State",
-    "worst",
-]
-
 Area = Literal["installed", "configured", "reachable", "test request", "application", "requests"]
 State = Literal["ok", "skipped", "warning", "failed"]
 _ORDER: tuple[State, ...] = ("ok", "skipped", "warning", "failed")

@@ -17,8 +17,6 @@ from ragmeter.settings.config import Settings
 
 from ._findings import CONFIGURED, Finding
 
-__all__ = ["check_golden"]
-
 _WHAT = "golden labels"
 
 

@@ -13,8 +13,6 @@ from ragmeter.adapters.opentelemetry.conventions import READERS
 
 from ._findings import CONFIGURED, Finding
 
-__all__ = ["check_instrumentations"]
-
 _ON = frozenset({"1", "true", "yes", "on"})
 _DEFAULT = 128
 """The SDK's default limit of attributes per span; beyond it, the oldest are dropped."""

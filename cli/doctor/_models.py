@@ -18,8 +18,6 @@ from ragmeter.settings.from_settings import embedder_of
 
 from ._findings import REACHABLE, Finding
 
-__all__ = ["check_embedder", "check_judge"]
-
 _MOST_TINY_ASKS = 4
 _SETTINGS = (
     "set {prefix}API_KEY or OPENAI_API_KEY, or {prefix}BASE_URL to an endpoint that needs no key; else "

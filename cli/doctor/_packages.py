@@ -14,8 +14,6 @@ from ragmeter.metrics.errors import DISTRIBUTION, install_command
 
 from ._findings import INSTALLED, Finding
 
-__all__ = ["FRAMEWORKS", "check_packages", "installed_version"]
-
 FRAMEWORKS = (
     ("LangChain", "langchain-core", "langchain", "ragmeter.adapters.langchain"),
     ("LlamaIndex", "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"),

@@ -17,8 +17,6 @@ from opentelemetry import _logs, metrics, trace
 from ._backends import Destination, check_backends
 from ._findings import APPLICATION, Finding
 
-__all__ = ["Pipelines", "check_addresses", "check_providers", "is_of_the_api"]
-
 _MAX_VISITED = 2_000
 _PARTS = (
     "process",

@@ -10,8 +10,6 @@ from ragmeter.metrics import RagmeterError
 
 from ._findings import CONFIGURED, REACHABLE, Finding
 
-__all__ = ["check_queue"]
-
 _VARIABLE = "RAGMETER_QUEUE_URL"
 _SCORING = "RAGMETER_SCORING"
 

@@ -14,8 +14,6 @@ from ragmeter.settings.from_settings import budget_and_cache
 
 from ._findings import CONFIGURED, REACHABLE, Finding
 
-__all__ = ["check_shared"]
-
 _BUDGET = "RAGMETER_JUDGE_SHARED_URL"
 _MARKS = "RAGMETER_WORKER_DEDUPE_URL"
 _LATELY_S = 6 * 3600

@@ -16,8 +16,6 @@ from ._findings import Finding, State, worst
 if TYPE_CHECKING:
     from ragmeter.cli._console import Console
 
-__all__ = ["APPLICATION", "NOT_SCORED", "as_json", "print_findings", "write_findings"]
-
 _MARKS: dict[State, tuple[str, str]] = {
     "ok": ("ok", "green"),
     "skipped": ("--", "dim"),

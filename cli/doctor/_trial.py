@@ -28,8 +28,6 @@ from ._backends import Destination
 from ._findings import TEST_REQUEST, Finding
 from ._packages import FRAMEWORKS, installed_version
 
-__all__ = ["try_delivery", "try_requests"]
-
 _MANUAL: Final = "manual"
 """Name of the test request when no framework is installed."""
 FLUSH_S = 90.0

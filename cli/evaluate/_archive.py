@@ -34,8 +34,6 @@ from ._known_rows import KnownRows
 from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 
-__all__ = ["PART", "Archive", "MeasurementPlan", "ScoringPlan", "giving", "known_rows"]
-
 PART = 256
 """Rows of a part, at most: the work that an interruption can lose."""
 

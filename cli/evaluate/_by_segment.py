@@ -18,8 +18,6 @@ from ragmeter.quality.decision import Criteria, Decision, decide
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
 
-__all__ = ["BySegment"]
-
 MOST_VALUES = 50
 """Values of one name that are counted separately; rows with later values count together."""
 _EXACT = 4096

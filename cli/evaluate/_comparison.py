@@ -17,8 +17,6 @@ from ragmeter.metrics._files.scratch_database import scratch_database
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.quality.retriever_comparison import Comparison, RetrieverComparison
 
-__all__ = ["OtherRetriever"]
-
 _CONTEXTS = TypeAdapter(tuple[RetrievedContext, ...])
 
 

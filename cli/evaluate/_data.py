@@ -13,8 +13,6 @@ from pathlib import Path
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._files.rows import format_of
 
-__all__ = ["check_data", "files_of", "readable"]
-
 _STANDARD_INPUT = Path("-")
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"

@@ -20,8 +20,6 @@ from ._gaps import FoundGaps
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
-__all__ = ["MAX_BAD_ROWS", "EvaluateOptions", "EvaluationReport", "SkippedRow"]
-
 MAX_BAD_ROWS = 1_000
 """Skipped rows that are kept with their reasons; the others are counted."""
 

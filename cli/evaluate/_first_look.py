@@ -16,8 +16,6 @@ from ragmeter.metrics._files.product_exports import UnreadableExportError
 from ragmeter.metrics._files.rows import GoodRow, read_rows
 from ragmeter.metrics._files.samples import MAX_FACT, facts_of, fields_of_row
 
-__all__ = ["FIRST_ROWS", "notes_on"]
-
 FIRST_ROWS = 256
 """Rows of each file."""
 _WANTED = ("question", "contexts", "answer")

@@ -38,8 +38,6 @@ from ._row_list import RowList
 from ._sums import EvaluationSums
 from ._worst_rows import WorstRows
 
-__all__ = ["evaluate_into_folder", "scores_of_folder"]
-
 # A setting of the whole process, which is ours here: the other pools keep what is free for themselves.
 pa.set_memory_pool(pa.system_memory_pool())
 

@@ -27,8 +27,6 @@ from ._parts import Folder, description_of
 from ._row_list import ListedRow, RowList
 from ._sums import EvaluationSums
 
-__all__ = ["add_rows_of"]
-
 _Line = dict[str, Any]
 _KIND = itemgetter("name", "status", "definition", "error_type", "detail")
 """The fields of a line that few different lines have."""

@@ -16,8 +16,6 @@ from ragmeter.quality.gaps.gap import MOST_EXAMINED, Gap, GapList
 from ragmeter.quality.gaps.memory import GapMemory, asked_of, read_values
 from ragmeter.quality.gaps.sample import Sample, rank_of
 
-__all__ = ["GAP_HEADS", "FoundGaps", "GapSearch"]
-
 GAP_HEADS = ("about", "not good", "share", "95 % interval", "elsewhere", "what it lacks")
 _WHY_EMPTY: Mapping[str, str] = {
     "no_requests": "no row has a verdict",

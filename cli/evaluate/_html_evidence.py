@@ -14,8 +14,6 @@ from ragmeter.metrics._display.wording import value_text
 
 from ._worst_rows import WorstRow
 
-__all__ = ["meanings", "place_of", "questions_of", "row_in_full"]
-
 MAX_TEXT = 1200
 """Characters of one text that are shown."""
 MAX_CHUNKS, MAX_ITEMS = 10, 12

@@ -28,8 +28,6 @@ from ._gaps import GAP_HEADS
 from ._html_evidence import meanings, place_of, questions_of, row_in_full
 from ._report import comparison_notes, problems, segment_rows
 
-__all__ = ["check_page", "render_page", "write_page"]
-
 GENERATOR = '<meta name="generator" content="ragmeter evaluate">'
 MAX_BYTES = 900_000
 """Bytes beyond which rows are shown without their texts."""

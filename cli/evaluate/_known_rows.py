@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ragmeter.metrics._files.scratch_database import scratch_database
 
-__all__ = ["KnownRows"]
-
 
 class KnownRows:
     """The measurements of each scored row."""

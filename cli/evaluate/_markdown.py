@@ -19,8 +19,6 @@ from ._gaps import GAP_HEADS
 from ._report import comparison_notes, facts, problems, segment_rows, verdict_lines
 from ._worst_rows import WorstRow
 
-__all__ = ["as_markdown", "write_markdown"]
-
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 _DASH = "–"
 SHOWN = 10

@@ -26,8 +26,6 @@ try:
 except ImportError:  # not on Windows, where two runs at a time are not noticed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Folder", "ListWriter", "Shard", "description_of", "segment_column", "shard_of"]
-
 PART = re.compile(r"part-\d+-of-\d+-(\d+)\.parquet")
 ROWS = re.compile(r"rows-(\d+)-of-(\d+)\.parquet")
 _OURS = re.compile(r"part-.*\.parquet|rows-.*\.parquet|\.tmp-.*|\.lock-.*")

@@ -24,8 +24,6 @@ from ragmeter.metrics.score import ScoreStatus
 from ._evaluation import EvaluateOptions, EvaluationReport, SkippedRow
 from ._sums import EvaluationSums
 
-__all__ = ["evaluate_recorded", "is_recorded"]
-
 _TEXTS = ("question", "contexts", "answer")
 
 

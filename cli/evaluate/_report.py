@@ -30,8 +30,6 @@ from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS, FoundGaps
 from ._verdicts import Verdicts
 
-__all__ = ["evaluation_as_json", "print_bad_rows", "print_evaluation"]
-
 MAX_BAD_ROWS_SHOWN = 20
 
 

@@ -20,8 +20,6 @@ from ._archive import MeasurementPlan
 from ._evaluation import SkippedRow
 from ._parts import ListWriter, Shard, description_of, segment_column
 
-__all__ = ["ListedRow", "RowList"]
-
 _FILE = 1 << 40
 """A place in the data set is this times the number of the file, and the line."""
 

@@ -21,8 +21,6 @@ from ragmeter.metrics import ConfigurationError, Score, Verdict
 from ragmeter.metrics._files.json_lines import as_line, object_of
 from ragmeter.metrics._files.samples import Row
 
-__all__ = ["FINAL", "ScoreFile"]
-
 FINAL = frozenset({"ok", "undefined", "missing_input", "partial"})
 """Statuses worth keeping; anything else (a failed judge, no judge) is tried again."""
 _IN_MEMORY = 32 * 1024 * 1024

@@ -24,8 +24,6 @@ from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, Skippe
 from ._verdicts import Verdicts
 from ._worst_rows import WorstRows
 
-__all__ = ["EvaluationSums"]
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

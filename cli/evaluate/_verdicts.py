@@ -11,8 +11,6 @@ from typing import Any, get_args
 
 from ragmeter.metrics import VERDICT_CODES, Verdict, VerdictWord
 
-__all__ = ["Verdicts"]
-
 
 @dataclass(slots=True)
 class Verdicts:

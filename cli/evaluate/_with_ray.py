@@ -29,8 +29,6 @@ from ragmeter.scorer import Scorer
 from ._archive import ScoringPlan, giving
 from ._evaluation import EvaluateOptions
 
-__all__ = ["scored_by_ray"]
-
 LEAST = 16
 """Rows that a process is given at a time, at least."""
 _CALLS = "judge_calls_made"

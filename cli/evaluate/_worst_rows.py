@@ -9,8 +9,6 @@ from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._display.ranking import Badness, badness_of
 from ragmeter.metrics._files.samples import Row
 
-__all__ = ["SHOWN", "WorstRow", "WorstRows"]
-
 SHOWN = 30
 """Questions of which a row is kept."""
 MAX_COUNTED = 10_000

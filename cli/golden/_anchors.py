@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-__all__ = ["COVERED", "FILLED", "Chunk", "GoldenLabel", "Index", "Kind", "LabelOutcome"]
-
 Kind = Literal["valid", "re-anchorable", "merged", "split", "orphaned"]
 
 COVERED = 0.9

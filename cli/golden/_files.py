@@ -12,8 +12,6 @@ from ragmeter.metrics._files.rows import BadRow, read_rows
 
 from ._anchors import Chunk, GoldenLabel, LabelOutcome
 
-__all__ = ["GoldenRow", "read_chunks", "read_golden", "repair_row"]
-
 _ID = ("id", "id_", "chunk_id", "node_id", "context_id", "doc_id", "document_id")
 _TEXT = ("text", "page_content", "content", "context", "chunk", "document")
 _COLUMN = "reference_context_ids"

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from ragmeter.cli._results import ResultFile, ScoredRequest
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["Drawing", "draw", "pick_worst"]
-
 NEEDED = {
     "faithfulness": ("contexts", "answer"),
     "context_utilization": ("question", "contexts", "answer"),

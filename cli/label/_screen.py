@@ -19,8 +19,6 @@ from ragmeter.quality.labels import LabelScale
 from ._draw import NEEDED, NEEDED_OF_ANY
 from ._wording import Wording
 
-__all__ = ["Screen", "grade_of"]
-
 LONGEST = {"contexts": 700, "answer": 4_000, "question": 2_000}
 """Characters of a text that are shown before the rater asks for more."""
 _STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -12,8 +12,6 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-__all__ = ["LANGUAGES", "WORDINGS", "Language", "Wording"]
-
 Language = Literal["en", "ru", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "ru", "zh")
 

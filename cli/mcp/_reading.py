@@ -14,8 +14,6 @@ from pydantic import Field
 
 from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
 
-__all__ = ["ServerApi", "UnreadableServerError"]
-
 Range = Annotated[
     Literal["15m", "1h", "6h", "24h", "7d"], Field(description="How far back to look.")
 ]

@@ -14,8 +14,6 @@ from ragmeter.fleet.queue import QueueStatus
 
 from .run import Letter
 
-__all__ = ["letters_as_json", "print_letters", "print_status", "status_as_json"]
-
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 

@@ -18,8 +18,6 @@ from ragmeter.adapters.opentelemetry.otlp import (
 )
 from ragmeter.metrics._files.json_lines import lines_of
 
-__all__ = ["BadInput", "read_file"]
-
 _GZIP = b"\x1f\x8b"
 _MAX_BYTES = 1024 * 1024 * 1024
 """A file, or what a packed file holds, may be so large."""

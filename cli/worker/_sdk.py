@@ -18,8 +18,6 @@ from opentelemetry import _logs, metrics, trace
 from ragmeter.exporters._session import own_session
 from ragmeter.metrics import MissingDependencyError
 
-__all__ = ["WorkerTelemetry", "has_provider", "wanted_signals"]
-
 _SERVICE = "ragmeter-worker"
 _METRICS_EVERY_MS = 10_000
 """What a killed process loses of its counters, unless ``OTEL_METRIC_EXPORT_INTERVAL`` says otherwise."""

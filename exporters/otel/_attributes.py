@@ -38,21 +38,6 @@ from ragmeter.metrics._files.json_lines import plain
 
 from ._content import ContentPolicy
 
-__all__ = [
-    "Group",
-    "document_groups",
-    "evaluation_groups",
-    "request_essentials",
-    "request_groups",
-    "retrieval_essentials",
-    "retrieval_groups",
-    "score_groups",
-    "shown_evaluation_groups",
-    "trace_groups",
-    "verdict_group",
-    "workflow_essentials",
-]
-
 Group = dict[str, AttributeValue]
 
 MAX_METADATA = 32

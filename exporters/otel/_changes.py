@@ -28,8 +28,6 @@ from ragmeter.exporters.changes import (
 from ._series import Attributes, SeriesBound
 from ._sources import Reading, WeakSources
 
-__all__ = ["ChangeBoard", "ChangeWriter", "DriftBoard", "ShadowBoard", "change_attributes"]
-
 _ENDS = ("mean", "lower", "upper")
 _GOOD_NEWS = "recovered"
 _NS = 1_000_000_000

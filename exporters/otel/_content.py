@@ -14,8 +14,6 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters._format import outgoing
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["ContentPolicy"]
-
 logger = logging.getLogger("ragmeter")
 
 # (on spans, on events)

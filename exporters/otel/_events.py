@@ -28,8 +28,6 @@ from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
 
 from ._content import ContentPolicy
 
-__all__ = ["ATTEMPTED", "FAILURES", "EventWriter", "ResultEvent", "result_events"]
-
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""
 FAILURES = frozenset({"judge_error", "timeout", "metric_error"})

@@ -43,8 +43,6 @@ from ._spans import SPAN_MODES, SpanMode, SpanWriter, context_of
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["EventMode", "OpenTelemetryExporter"]
-
 EventMode = Literal["log", "span_event", "both", "off"]
 
 

@@ -25,8 +25,6 @@ from ._quality import QualityBoard
 from ._series import SeriesBound
 from ._sources import Reading, WeakSources, register
 
-__all__ = ["StatsBoard"]
-
 _lock = fork.lock()
 _boards: ByIdentity[StatsBoard] = ByIdentity()
 

@@ -25,8 +25,6 @@ from ragmeter.metrics.errors import DISTRIBUTION
 from ._span_ids import PinnedIds
 from ._straight import StraightWay, way_to
 
-__all__ = ["Providers"]
-
 _DISABLED = "OTEL_SDK_DISABLED"
 _API = ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
 

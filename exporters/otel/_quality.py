@@ -19,8 +19,6 @@ from ragmeter.metrics._process import fork
 from ._series import Attributes, SeriesBound
 from ._sources import Reading, WeakSources
 
-__all__ = ["QualityBoard"]
-
 _BOUND_AS = str(semconv.QUALITY_SUMS["n"].name)
 """All sums share the room of one instrument: each has the same series."""
 _Attributes = tuple[tuple[str, AttributeValue], ...]

@@ -17,8 +17,6 @@ from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import ByIdentity
 from ragmeter.metrics._process import fork
 
-__all__ = ["MAX_SERIES", "OTHER", "Attributes", "SeriesBound"]
-
 MAX_SERIES = 1_500
 """No workflow begins whose series would make more than that of an instrument."""
 _LIMIT = 1_900

@@ -17,8 +17,6 @@ from opentelemetry.util.types import AttributeValue
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics._process import fork
 
-__all__ = ["Reading", "WeakSources", "register"]
-
 T = TypeVar("T")
 Reading = Iterable[tuple[float, dict[str, AttributeValue]]]
 """The values of an instrument at the moment, each with the attributes of its series."""

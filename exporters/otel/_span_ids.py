@@ -18,8 +18,6 @@ from opentelemetry.trace import Tracer
 
 from ragmeter.exporters._foreign import attribute_of, set_attribute_of
 
-__all__ = ["PinnedIds", "evaluation_span_id"]
-
 
 def evaluation_span_id(
     trace_id: int,

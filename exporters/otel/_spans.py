@@ -71,8 +71,6 @@ from ._content import ContentPolicy
 from ._events import ATTEMPTED, result_events
 from ._span_ids import PinnedIds, evaluation_span_id
 
-__all__ = ["SPAN_MODES", "SpanMode", "SpanPlan", "SpanWriter", "context_of", "plan_spans"]
-
 HEADROOM = 8
 """Attributes left free under the SDK's limit, for what the application's processors add."""
 DEFAULT_LIMIT = 128

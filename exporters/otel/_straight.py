@@ -14,8 +14,6 @@ from ragmeter.exporters._http import DeliveryError
 from ragmeter.exporters._session import own_session
 from ragmeter.exporters._span_targets import SpansAddress
 
-__all__ = ["StraightWay", "way_to"]
-
 
 class StraightWay(NamedTuple):
     """Our own provider, and the exporters of the SDK that what it makes is handed to."""

@@ -11,8 +11,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process.malformed_url import SIGNS, is_torn
 
-__all__ = ["BrokerAddress"]
-
 _PORTS = {"amqp": 5672, "amqps": 5671}
 _TLS = {
     "cacertfile": "ca_certs",

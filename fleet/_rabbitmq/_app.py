@@ -24,8 +24,6 @@ from ._address import BrokerAddress
 from ._message import CONTENT_TYPE, COUNT, ENCODING, TASK, deaths_of, message
 from .sender import RabbitSender
 
-__all__ = ["worker_app"]
-
 _SERIALIZER = "ragmeter"
 _LONGEST_S = 1620.0
 """Seconds after which the process of a message is killed: nine tenths of the broker's ``consumer_timeout``

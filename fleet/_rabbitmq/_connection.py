@@ -21,16 +21,6 @@ from ragmeter.metrics._process.certificates import tls_failure
 
 from ._address import BrokerAddress
 
-__all__ = [
-    "CONFIRM_S",
-    "FAILURES",
-    "abandon",
-    "connect",
-    "leave_to_parent",
-    "reachable",
-    "reason_of",
-]
-
 CONFIRM_S = 2.0
 """Seconds for the broker to confirm a message."""
 _CONNECT_S = 2.0

@@ -17,8 +17,6 @@ from ._connection import reason_of
 from ._message import COUNT, DEATHS, ours
 from ._topology import declare_if_allowed
 
-__all__ = ["RagmeterConsumer"]
-
 _logger = get_logger(__name__)
 _HEADERS = ("task", "id", "lang", DEATHS, COUNT, "x-delivery-count")
 """Headers passed to a task. Others could set its time limit, or delay it for years."""

@@ -13,18 +13,6 @@ from uuid import uuid4
 
 import amqp
 
-__all__ = [
-    "CONTENT_TYPE",
-    "DEATHS",
-    "ENCODING",
-    "REASON",
-    "TASK",
-    "deaths_of",
-    "headers_of",
-    "message",
-    "ours",
-]
-
 TASK = "ragmeter.score"
 CONTENT_TYPE = "application/x-ragmeter-json-z"
 ENCODING = "binary"

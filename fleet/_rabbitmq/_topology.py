@@ -16,8 +16,6 @@ from ragmeter.fleet.queue import DEAD_TTL_S, MAX_BYTES
 
 from ._address import BrokerAddress
 
-__all__ = ["DELIVERY_LIMIT", "declare", "declare_if_allowed", "differing"]
-
 DELIVERY_LIMIT = 3
 """Redeliveries of a message until it is dead: deliveries are one more."""
 _NEVER = 1_000_000

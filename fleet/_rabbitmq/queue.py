@@ -16,8 +16,6 @@ from ._connection import CONFIRM_S, reachable
 from ._message import COUNT, DEATHS, REASON, headers_of, message
 from ._topology import DELIVERY_LIMIT, declare, differing
 
-__all__ = ["RabbitQueue"]
-
 _DIED = "its workers ended while they had it"
 _FOREIGN = "not a message of ragmeter, or unreadable"
 

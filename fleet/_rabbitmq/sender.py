@@ -18,8 +18,6 @@ from ._connection import CONFIRM_S, FAILURES, abandon, connect, leave_to_parent,
 from ._message import message
 from ._topology import declare_if_allowed
 
-__all__ = ["RabbitSender"]
-
 
 class RabbitSender:
     """Publishes to one broker. Called by one thread at a time.

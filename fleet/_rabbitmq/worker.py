@@ -29,8 +29,6 @@ from ._app import worker_app
 from ._connection import reachable
 from ._consumer import RagmeterConsumer
 
-__all__ = ["run_worker"]
-
 _LOOK_S = 0.25
 _REPLACE_S = 0.5
 _EMPTY_LOOKS = 3

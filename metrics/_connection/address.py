@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from ragmeter.metrics.errors import ConfigurationError
 
-__all__ = ["Address"]
-
 
 @dataclass(frozen=True, slots=True)
 class Address:

@@ -12,8 +12,6 @@ from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 from .address import Address
 from .wires import Caller
 
-__all__ = ["connect", "extra_fields", "made_again"]
-
 T = TypeVar("T")
 
 _NOT_EXTRA = {

@@ -29,8 +29,6 @@ from ragmeter.metrics.judge.protocol import JudgeError
 from .failures import FailedCall
 from .loops import PerLoop
 
-__all__ = ["BatchedModel", "ThreadOfModel", "sendable"]
-
 _OF_THE_ITEM = frozenset({"bad_request", "request_too_large", "refusal", "reply_too_large"})
 """Failures of which an item may be the cause: the next call may pass."""
 _OF_THE_SERVICE = frozenset({

@@ -16,8 +16,6 @@ from typing import Any
 
 from ragmeter.metrics._process.retry import asked_pause_s
 
-__all__ = ["FailedCall", "failed_reply"]
-
 _LONGEST_ASKED_S = 3600.0
 """An endpoint that asks for a longer pause is asked again after that."""
 _STATUS_TYPES = {

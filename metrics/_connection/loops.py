@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["PerLoop"]
-
 T = TypeVar("T")
 
 

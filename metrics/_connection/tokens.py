@@ -1,7 +1,5 @@
 """Tokens that no endpoint has counted: budgets reserve them before a call is made."""
 
-__all__ = ["estimate_tokens"]
-
 
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: 4 ASCII characters each, 1.5 others, rounded up."""

@@ -27,8 +27,6 @@ from .failures import FailedCall
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Caller", "EndpointReply", "Wire", "Wires", "http_library"]
-
 MOST_ERROR_BYTES = 2**20
 """How much is read of an error's body."""
 _CALLS_PER_WIRE = 8

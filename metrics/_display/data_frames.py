@@ -14,8 +14,6 @@ from .summary import ScoreSummary
 if TYPE_CHECKING:
     from ragmeter.metrics.score import Score
 
-__all__ = ["frame_of_fields", "frame_of_rows", "frame_of_scores", "frame_of_summaries"]
-
 
 def frame_of_rows(rows: Sequence[ShownRow]) -> Any:
     """Return a pandas frame, a row per request: question, verdict, codes, and each score.

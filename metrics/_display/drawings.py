@@ -12,8 +12,6 @@ from html import escape
 from .summary import ScoreSummary
 from .wording import number_of, value_text
 
-__all__ = ["distribution", "verdict_bar"]
-
 BINS = 20
 WIDTH, BARS, RAIL, HEIGHT = 176, 26, 33, 48
 _LEAST_BAR, _LEAST_SPAN = 1.5, 2.0

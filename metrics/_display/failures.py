@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from ragmeter.metrics.score import Score
 
-__all__ = ["FAILED", "Failures"]
-
 FAILED = ("judge_error", "timeout", "metric_error")
 """Statuses of scores that were lost to a failing judge or metric."""
 _KINDS = 20

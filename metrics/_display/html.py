@@ -19,23 +19,6 @@ if TYPE_CHECKING:  # these modules import this one when they are displayed
     from ragmeter.metrics.score import Score, ScoreDirection
     from ragmeter.metrics.verdict import Verdict
 
-__all__ = [
-    "DARK",
-    "STYLE",
-    "ShownRow",
-    "fragment",
-    "problems",
-    "request",
-    "requests_counted",
-    "rows_table",
-    "scores_table",
-    "summary_table",
-    "table",
-    "text",
-    "verdict_summary",
-    "verdict_word",
-]
-
 MAX_QUESTION_CHARS = 160
 MAX_PROBLEM_CHARS = 600
 MAX_REASONS = 3

@@ -12,18 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = [
-    "LEAST_FOR_MEAN",
-    "NORMAL_QUANTILE",
-    "PSEUDO_RESIDUAL",
-    "interval_of_mean",
-    "interval_of_sums",
-    "mean_interval",
-    "student_quantile",
-    "variance_of_mean",
-    "wilson_interval",
-]
-
 NORMAL_QUANTILE = 1.959963984540054
 """Of the standard normal distribution, at 97.5 %."""
 LEAST_FOR_MEAN = 5

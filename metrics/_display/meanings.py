@@ -14,8 +14,6 @@ from ragmeter.metrics.errors import RagmeterError, UnknownMetricError
 from ragmeter.metrics.protocol import Metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
-__all__ = ["Meaning", "meaning_of", "metric_with", "said_of"]
-
 _SECTION = re.compile(r"^([A-Z][A-Za-z ]+):(?: |$)")
 _LEFT_OUT = frozenset({"Args", "Raises", "Attributes", "Prompts"})
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-__all__ = ["LOGGERS", "Lines", "one_line", "visible_text"]
-
 LOGGERS = ("ragmeter", "ragmeter.judge", "ragmeter.redis")
 """All loggers of the package but `ragmeter.explain`, which describes one request on several lines."""
 _LONGEST = 2_000

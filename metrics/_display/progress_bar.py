@@ -13,8 +13,6 @@ import time
 from importlib import import_module
 from typing import Any
 
-__all__ = ["ProgressBar"]
-
 SHOWN_AFTER_S = 0.5
 """What takes less shows no bar."""
 EVERY_S = 0.1

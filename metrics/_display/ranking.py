@@ -14,8 +14,6 @@ from typing import NamedTuple
 from ragmeter.metrics.score import Score, ScoreDirection
 from ragmeter.metrics.verdict import VerdictWord
 
-__all__ = ["RULE", "Badness", "badness_of", "counts_as_badness", "distance_from_best", "rank_of"]
-
 RULE = (
     "Worst first: bad before suspect, before rows without a verdict, before good; then by how far a row's "
     "scores with a value are, on average, from their better ends. Of equal questions the worst row "

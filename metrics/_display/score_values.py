@@ -11,8 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["EXACT", "ScoreValues"]
-
 EXACT = 50_000
 """Values that are kept as they are; beyond, places are counted."""
 _GRID = 4096

@@ -20,16 +20,6 @@ from .score_values import ScoreValues
 if TYPE_CHECKING:
     from ragmeter.metrics.score import Score, ScoreDirection
 
-__all__ = [
-    "ScoreSummary",
-    "Standing",
-    "Summarizer",
-    "percentile",
-    "standing",
-    "summarize",
-    "valued_first",
-]
-
 Standing = Literal["worst", "low"]
 """Where a value stands among all values of its score, which is what colours follow: what is usual for one
 application is bad for another, and no fixed threshold fits two scores."""

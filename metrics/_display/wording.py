@@ -5,17 +5,6 @@ An explanation may quote the request's texts; a summary has only ids, counts and
 
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "SHORT_STATUSES",
-    "STATUS_MEANINGS",
-    "first_words",
-    "listed_ids",
-    "number_of",
-    "percent",
-    "quote_text",
-    "value_text",
-]
-
 SHORT_STATUSES: Mapping[str, str] = {
     "missing_input": "n/a",
     "undefined": "–",

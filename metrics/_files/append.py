@@ -15,8 +15,6 @@ try:
 except ImportError:  # not on Windows, where several processes must not share the file
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["append_whole", "appending", "open_to_append"]
-
 
 def open_to_append(path: Path) -> int:
     """Open a file for appending; create it, readable by its owner only, if it is missing."""

@@ -16,8 +16,6 @@ from typing import Any
 
 from ragmeter.metrics.errors import ConfigurationError
 
-__all__ = ["COLUMN_NAMES", "LIST_COLUMNS", "NEAR_NAMES", "Columns", "columns_of", "snake_case"]
-
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "user_input"),
     "contexts": ("contexts", "retrieved_contexts", "retrieved_context"),

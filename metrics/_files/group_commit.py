@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 
 from ragmeter.metrics.errors import RagmeterError
 
-__all__ = ["GroupCommit"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -14,8 +14,6 @@ from typing import Any, Protocol, TypeAlias, cast
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.sample import RagSample
 
-__all__ = ["Samples", "samples_of"]
-
 
 class _Frame(Protocol):
     @property

@@ -12,8 +12,6 @@ from typing import IO, Any, NamedTuple
 
 from .json_lines import constant
 
-__all__ = ["Element", "read_array"]
-
 CHUNK = 1 << 16
 LONGEST = 256 * 1024 * 1024
 """The most characters of one element: a longer one is not a row."""

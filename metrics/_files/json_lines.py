@@ -13,9 +13,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["as_line", "constant", "lines_of", "object_of", "parse", "plain", "read_objects"]
-
-
 MAX_DEPTH = 8
 """Nesting beyond this becomes text, so that a structure that contains itself ends."""
 

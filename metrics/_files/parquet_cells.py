@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-__all__ = ["fields_of"]
-
 
 def fields_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
     """Yield the fields of each row; for one with a cell that Python has no value for, why it is bad."""

@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["UnreadableExportError", "as_columns"]
-
 _QUESTION = ("question", "query", "input", "user_input", "prompt", "text", "content")
 _ANSWER = ("answer", "output", "response", "result", "output_text", "text", "content", "generation")
 _CONTEXTS = (

@@ -26,8 +26,6 @@ from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 from .json_array import Element, read_array
 from .json_lines import lines_of, object_of, parse
 
-__all__ = ["BadRow", "GoodRow", "RawRow", "count_rows", "format_of", "open_rows", "read_rows"]
-
 Format = Literal["jsonl", "csv", "json", "parquet"]
 _ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",

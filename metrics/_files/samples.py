@@ -24,16 +24,6 @@ from .columns import COLUMN_NAMES, NEAR_NAMES, Columns
 from .product_exports import UnreadableExportError, as_columns
 from .rows import BadRow, GoodRow, RawRow, open_rows
 
-__all__ = [
-    "Row",
-    "facts_of",
-    "fields_of_row",
-    "key_of_question",
-    "read_samples",
-    "row_of",
-    "sample_row",
-]
-
 _TEXT_OF_A_DOCUMENT = ("page_content", "content")
 """What LangChain and Haystack call the text of a chunk."""
 _KEPT = ("id", "score", "metadata")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 import weakref
 
-__all__ = ["scratch_database"]
-
 
 def scratch_database(owner: object) -> sqlite3.Connection:
     """Open a database that is closed, and so deleted, when `owner` is garbage-collected.

@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-__all__ = ["BackgroundThread"]
-
 
 class BackgroundThread:
     """Does one job after the other on a thread of its own, which starts with the first.

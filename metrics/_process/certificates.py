@@ -10,8 +10,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 
-__all__ = ["tls_failure"]
-
 _OTHER_NAME = (62, 63, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH, _EMAIL_ and _IP_ADDRESS_MISMATCH."""
 _UNTRUSTED = (18, 19, 20, 21)

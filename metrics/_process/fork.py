@@ -17,8 +17,6 @@ from operator import methodcaller
 from typing import Any
 from weakref import ref
 
-__all__ = ["PATIENCE_S", "Gate", "forget", "lock", "pause", "reentrant_lock", "registration_count"]
-
 PATIENCE_S = 0.25
 """Seconds that a fork waits, at most, for what `pause` was given to come to the end of what it is at.
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["SIGNS", "is_torn"]
-
 SIGNS = "in user and password write %23 for #, %2F for /, %3F for ? and %40 for @"
 """What to do about it."""
 

@@ -32,8 +32,6 @@ from .malformed_url import SIGNS, is_torn
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["Command", "RedisLine", "Script", "plain_url", "url_again"]
-
 logger = logging.getLogger("ragmeter.redis")
 
 LONGEST_WAIT_S = 0.2

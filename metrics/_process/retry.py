@@ -14,8 +14,6 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-__all__ = ["asked_pause_s", "pause_before"]
-
 FIRST_PAUSE_S = 0.5
 """The first pause is at most this long, each following one at most twice as long."""
 _MOST_DOUBLINGS = 16

@@ -37,8 +37,6 @@ from .precision_recall_f1 import MOST_ITEMS
 if TYPE_CHECKING:
     from ragmeter.metrics.text.facts import Fact
 
-__all__ = ["FACT", "Claims", "claims_of"]
-
 FACT = 2
 """Words that a number or name counts for, in support and in choosing the sentence to look at."""
 

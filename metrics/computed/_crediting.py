@@ -7,8 +7,6 @@ finds the best way, so that no rank depends on the order of the golden list.
 
 from collections.abc import Sequence
 
-__all__ = ["MOST_STEPS", "credit", "credit_first_free"]
-
 MOST_STEPS = 2_000_000
 """Matches to examine while credits are moved: about a second.  Thousands of chunks that all match the same
 hundreds of golden items reach it: the chunks left over only get an item that is free."""

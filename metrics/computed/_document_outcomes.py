@@ -14,20 +14,6 @@ from ragmeter.metrics.text.analysis import analyse
 
 from ._matching import Matcher
 
-__all__ = [
-    "PROMPT",
-    "UNKNOWN",
-    "Fate",
-    "FateCode",
-    "Journey",
-    "cut_documents",
-    "fates_by_id",
-    "fates_by_text",
-    "not_among",
-    "rewritten_documents",
-    "shows",
-]
-
 FateCode = Literal[
     "in_prompt", "returned", "ranked_below_k", "dropped_by", "cut_by", "never_found", "unknown"
 ]

@@ -20,17 +20,6 @@ from ragmeter.metrics.text.tokens import tokens
 
 from ._rouge_compat import CompatText, covers
 
-__all__ = [
-    "ROUGE_CHUNK_MATCH_THRESHOLD",
-    "ROUGE_SENTENCE_MATCH_THRESHOLD",
-    "Components",
-    "Matcher",
-    "MatchingBackend",
-    "MatchingStrategy",
-    "TruthMatch",
-    "chunk_ids",
-]
-
 ROUGE_CHUNK_MATCH_THRESHOLD = 0.7
 """Least ROUGE-L recall of a golden chunk by a retrieved chunk; reached is matched."""
 

@@ -9,14 +9,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-__all__ = [
-    "average_precision",
-    "average_precision_bounds",
-    "ndcg",
-    "ndcg_bounds",
-    "reciprocal_rank",
-]
-
 _MOST_REPEATED = 10
 """Repeated unknowns filled together: each doubles the work."""
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-__all__ = ["Repetition", "Repetitions", "repetitions"]
-
 _SIZE = 5
 _LEAST_SHARE = 0.6
 

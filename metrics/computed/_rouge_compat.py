@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
-__all__ = ["CompatText", "covers"]
-
 _MOST_CELLS = 400_000_000
 """Bits kept for one pair of segments: 50 MB."""
 

@@ -20,8 +20,6 @@ from pathlib import Path
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.errors import ConfigurationError
 
-__all__ = ["AnswerFile"]
-
 logger = logging.getLogger("ragmeter.judge")
 
 _WAIT_S = 0.2

@@ -18,8 +18,6 @@ from typing import Any
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["Capabilities", "RequestForm", "RequestPlan"]
-
 logger = logging.getLogger("ragmeter.judge")
 
 _LADDERS: Mapping[str, tuple[str, ...]] = {

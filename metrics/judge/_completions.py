@@ -17,8 +17,6 @@ from ragmeter.metrics._connection.tokens import estimate_tokens
 from ._stated_failures import has_failed, is_failure
 from .replies import after_thinking
 
-__all__ = ["Completion", "read_completion"]
-
 _REFUSED_FINISHES = frozenset({
     "content_filter", "content_filtered", "sensitive", "blacklist", "safety", "refusal",
     "prohibited_content", "blocklist", "recitation", "spii", "guardrail_intervened",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["CutPrompts"]
-
 logger = logging.getLogger("ragmeter.judge")
 
 _SMALLEST_WINDOW = 256

@@ -11,8 +11,6 @@ from ragmeter.metrics._connection.wires import Caller, Wires
 
 from .protocol import Answer, JudgeError
 
-__all__ = ["Flight", "LoopResources"]
-
 Flight = asyncio.Future[Answer | JudgeError | None]
 """An item that is being asked about: other asks about it wait for its answer. None: it was cancelled."""
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["has_failed", "is_failure"]
-
 _NO_ERROR = frozenset({"", "0", "none", "null", "no", "false", "ok", "success", "200"})
 _FAILED = re.compile(
     r"abort|cancel|fail|error|time[ _-]?d?[ _-]?out|deadline|expire|interrupt|incomplete|unfinished|partial"

@@ -32,23 +32,6 @@ from ragmeter.metrics.text.sentences import RULES, sentences
 
 from .prompts import load_prompt
 
-__all__ = [
-    "Chunks",
-    "Inquiry",
-    "JudgedMetric",
-    "Unit",
-    "UnitMetric",
-    "claims_of",
-    "definition_of",
-    "is_blank",
-    "number_units",
-    "passages_of",
-    "ranked_score",
-    "ratio_score",
-    "units_of",
-    "word_evidence",
-]
-
 _MOST_NAMED = 5
 """Items that a score names in words; the others stand in its evidence."""
 _MOST_QUOTED = 100

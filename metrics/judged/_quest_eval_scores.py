@@ -15,15 +15,6 @@ from ragmeter.metrics.text.cleaning import clean
 from ragmeter.metrics.text.jieba_words import jieba_cut
 from ragmeter.metrics.text.tokens import normalise, tokens
 
-__all__ = [
-    "CRUD_UNANSWERABLE",
-    "QuestEvalScores",
-    "QuestTokenizer",
-    "answer_f1",
-    "quest_eval_scores",
-    "quest_tokenizer",
-]
-
 QuestTokenizer = Literal["unicode", "jieba"]
 """``unicode``: words and single Han characters. ``jieba``: jieba's words, for Chinese."""
 
