@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 __all__ = [
     "ChangeEvidence",
+    "ChangeNote",
     "JudgeDrift",
     "MeanWithInterval",
     "NewSince",
@@ -56,6 +57,43 @@ class MeanWithInterval(Protocol):
         ...
 
 
+_NOTES = {
+    "": "{0}",
+    "environment": "environment {0}",
+    "in": "in {0}",
+    "mix": "segments unchanged: other questions",
+    "again": "still ongoing, notified before",
+    "fact_conflict": "absent numbers and names {0:.0%} → {1:.0%}",
+    "empty_retrieval": "empty retrievals {0:.0%} → {1:.0%}",
+    "bad": "bad answers {0:.0%} → {1:.0%}",
+    "manner": "if a model or prompt is new, it may be manner",
+    "fall": "groundedness lost {0:.3f}",
+    "framing": "{0:.3f} by framing words",
+    "facts": "{0:.3f} by absent numbers and names",
+    "sentences": "{0:.3f} by unsupported sentences",
+    "chunks": "{0:.3f} as nothing was retrieved",
+    "other": "{0:.3f} by other words",
+    "mostly_manner": "mostly manner, not truth",
+    "mostly_invented": "mostly what no chunk says",
+    "harsher": "harsher by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
+    "kinder": "kinder by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
+}
+"""What each code says in English; an empty one: the value is a sentence of an earlier version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeNote:
+    """A circumstance of a change; as a string, in English."""
+
+    code: str
+    """Such as ``mix``, ``again`` or ``harsher``."""
+    values: tuple[str | int | float, ...] = ()
+    """Means and shares from 0 to 1, counts and names, in the order in which they are read."""
+
+    def __str__(self) -> str:
+        return _NOTES[self.code].format(*self.values)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSince:
     """A value that is new since a change: perhaps its cause."""
@@ -89,9 +127,15 @@ class QualityChange:
     """Empty: all of the workflow's requests."""
     service: str = ""
     """Empty: this process."""
-    note: str = ""
+    notes: tuple[ChangeNote, ...] = ()
+    """Its circumstances, the most general first."""
     new: tuple[NewSince, ...] = ()
     """New values since then, most frequent first; empty: none, or unknown."""
+
+    @property
+    def note(self) -> str:
+        """The notes in one line of English."""
+        return "; ".join(map(str, self.notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def change_body(change: QualityChange, sentence: str) -> dict[str, Any]:
         "before": _mean(change.before),
         "now": _mean(change.now),
         "evidence": change.evidence,
+        "notes": [{"code": one.code, "values": one.values} for one in change.notes],
         "new": [
             {"name": one.name, "value": one.value, "at": _time(one.at), "requests": one.requests}
             for one in change.new

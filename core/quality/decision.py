@@ -21,7 +21,7 @@ from ragmeter.metrics._display.summary import ScoreSummary
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval
-from .manner import PARTS, parts_said
+from .manner import PARTS, notes_on_fall
 from .row_scores import RowScores
 
 __all__ = [
@@ -239,7 +239,7 @@ def _consists(old: RowScores, new: RowScores) -> str | None:
             before[name], now[name] = (
                 math.fsum(half) / len(pairs) for half in zip(*pairs, strict=True)
             )
-    return parts_said(before, now)
+    return "; ".join(map(str, notes_on_fall(before, now))) or None
 
 
 def _ends(one: ScoreSummary) -> tuple[float, float] | None:

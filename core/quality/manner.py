@@ -9,22 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragmeter.exporters.changes import ChangeNote
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS, KINDS, ungrounded
 
 from .verdict_shares import CountedShare
 
-__all__ = ["PARTS", "parts_of", "parts_said", "ungrounded_shares"]
+__all__ = ["PARTS", "notes_on_fall", "parts_of", "ungrounded_shares"]
 
 PARTS: Mapping[str, str] = {f"ungrounded_{kind}": kind for kind in KINDS}
 """Names of the shares of an answer's words that are in no chunk, each with its kind."""
-_WORDS = {
-    "framing": "framing words",
-    "facts": "absent numbers and names",
-    "sentences": "unsupported sentences",
-    "chunks": "nothing retrieved",
-    "other": "other words",
-}
 _MANNER = frozenset({"framing", "other"})
 _MOSTLY = 2 / 3
 _LEAST = 0.005
@@ -45,31 +39,31 @@ def parts_of(summary: str | None, value: float | None) -> dict[str, float]:
     return {} if shares is None else {name: shares[kind] for name, kind in PARTS.items()}
 
 
-def parts_said(before: Mapping[str, float], now: Mapping[str, float]) -> str | None:
-    """Return in words of what a fall of groundedness consists, and whether that is manner.
+def notes_on_fall(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[ChangeNote, ...]:
+    """Return of what a fall of groundedness consists, and whether that is manner.
 
     Args:
         before: Means of the shares before, by name; together what groundedness lacked to 1.
         now: Means since.
 
     Returns:
-        None: A share is not known, or nothing fell.
+        Empty: A share is not known, or nothing fell.
     """
     if not (PARTS.keys() <= before.keys() and PARTS.keys() <= now.keys()):
-        return None
+        return ()
     rises = {kind: now[name] - before[name] for name, kind in PARTS.items()}
     fall = sum(rises.values())
     if fall < _LEAST:
-        return None
-    said = ", ".join(
-        f"{_WORDS[kind]} {rise:.3f}"
+        return ()
+    notes = [ChangeNote("fall", (fall,))]
+    notes += [
+        ChangeNote(kind, (rise,))
         for kind, rise in sorted(rises.items(), key=lambda one: -one[1])
         if abs(rise) >= _LEAST / 10
-    )
+    ]
     manner = sum(rise for kind, rise in rises.items() if kind in _MANNER) / fall
-    verdict = ""
     if manner >= _MOSTLY:
-        verdict = ": mostly manner, not truth"
+        notes.append(ChangeNote("mostly_manner"))
     elif manner <= 1 - _MOSTLY:
-        verdict = ": mostly what no chunk says"
-    return f"of groundedness' fall of {fall:.3f}, {said}{verdict}"
+        notes.append(ChangeNote("mostly_invented"))
+    return tuple(notes)

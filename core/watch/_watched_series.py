@@ -177,4 +177,6 @@ def series_from_json(
 
 
 def change_of(saved: Mapping[str, Any]) -> Change:
+    if note := saved.get("note"):  # files of earlier versions have a text
+        saved = {**saved, "notes": [{"code": "", "values": [note]}]}
     return _CHANGE.validate_python(saved)

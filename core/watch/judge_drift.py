@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from ragmeter.exporters.changes import JudgeDrift
+from ragmeter.exporters.changes import ChangeNote, JudgeDrift
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._files.rows import BadRow, read_rows
 from ragmeter.metrics._process import fork
@@ -203,6 +203,5 @@ def _change(drift: Drift, pairs: Sequence[tuple[float, float]], since: float) ->
         now=estimate(new),
         evidence=ALARM_EVIDENCE,
         kind="judge",
-        note=f"{word} by {abs(drift.mean):.3f} on the same {drift.n} requests, 95 % interval of the "
-        f"difference {drift.lower:+.3f} to {drift.upper:+.3f}",
+        notes=(ChangeNote(word, (abs(drift.mean), drift.n, drift.lower, drift.upper)),),
     )

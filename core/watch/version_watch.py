@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from ragmeter.exporters.changes import ChangeNote
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._process import fork
@@ -296,7 +297,7 @@ def version_change(
         now=_estimate(after, before + comparison.lower, before + comparison.upper, comparison.n_after),
         evidence=1.0,
         kind="version",
-        note="" if was is None or is_ is None else f"bad answers {100 * was:.0f} % → {100 * is_:.0f} %",
+        notes=() if was is None or is_ is None else (ChangeNote("bad", (was, is_)),),
         new=tuple(NewSince(name=key, value=one, at=since, requests=n) for key, _, one, n in new[1:]),
         earlier=earlier,
     )  # fmt: skip

@@ -14,12 +14,11 @@ from datetime import tzinfo
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ragmeter.exporters.changes import ChangeEvidence
+from ragmeter.exporters.changes import ChangeEvidence, ChangeNote
 from ragmeter.exporters.protocol import QualitySums
-from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics._process import fork
 from ragmeter.quality.estimates import Estimate
-from ragmeter.quality.manner import PARTS, parts_said
+from ragmeter.quality.manner import PARTS, notes_on_fall
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.sums import SLOT_S, SlotSums
 
@@ -42,7 +41,7 @@ RECENT_S = 1800.0
 """Seconds that count as now, if the end of a fall has no known time."""
 MIX_SHARE = 0.75
 """Least share of a fall due to changed shares of segments to call it a change of the mix."""
-BESIDE = {"fact_conflict": "absent numbers and names", "empty_retrieval": "empty retrievals"}
+BESIDE = ("empty_retrieval", "fact_conflict")
 """Scores that do not depend on an answer's manner, quoted with a fall of those that do."""
 MAX_SERIES = 3_000
 """Most watched series: scores × workflows × segments × services."""
@@ -418,16 +417,16 @@ class Watch:
         fallen = {part.segment for part, each in parts.items() if each.fall is not None}
         fallen.update(part.segment for part in fallen_parts)
         is_mix = not fallen and _is_mix(one, parts, fall.since)
-        notes: list[str] = []
+        notes: list[ChangeNote] = []
         environment = service.resource.get(_ENVIRONMENT) or service.resource.get(_OLD_ENVIRONMENT)
         if environment:
-            notes.append(f"environment {environment}")
+            notes.append(ChangeNote("environment", (environment,)))
         if is_mix:
-            notes.append("segments unchanged: other questions")
+            notes.append(ChangeNote("mix"))
         elif fallen:
-            notes.append("in " + ", ".join(sorted(fallen)))
+            notes.append(ChangeNote("in", (", ".join(sorted(fallen)),)))
         if fall.again:
-            notes.append("still ongoing, notified before")
+            notes.append(ChangeNote("again"))
         if key.score in BY_WORDS:
             notes += _related_scores(service.series, key, fall.since)
         return Change(
@@ -441,7 +440,7 @@ class Watch:
             now=one.estimate(after),
             evidence=min(fall.evidence, MOST_EVIDENCE),
             kind="mix" if is_mix else "fell",
-            note="; ".join(notes),
+            notes=tuple(notes),
         )
 
     def _forget(self, at: float) -> None:
@@ -496,10 +495,10 @@ def _replaced_series(series: Mapping[SeriesKey, SeriesState], at: float) -> set[
 
 def _related_scores(
     series: Mapping[SeriesKey, SeriesState], fallen: SeriesKey, since: float
-) -> Iterator[str]:
-    """Yield notes on the parts of a fall, and on scores that do not depend on manner."""
+) -> Iterator[ChangeNote]:
+    """Yield notes on scores that do not depend on manner, and on the parts of a fall."""
     parts: tuple[dict[str, float], dict[str, float]] = {}, {}
-    notes = []
+    beside: dict[str, ChangeNote] = {}
     for key, one in series.items():
         if key.score in PARTS and key.of_all == fallen.of_all._replace(score=key.score):
             for means, half in zip(parts, one.history.split(since), strict=True):
@@ -508,13 +507,9 @@ def _related_scores(
         if key.score in BESIDE and key.of_all == fallen.of_all._replace(score=key.score):
             before, now = (one.estimate(half).mean for half in one.history.split(since))
             if before is not None and now is not None:
-                notes.append(f"{BESIDE[key.score]} {percent(before)} → {percent(now)}")
-    if notes:
-        yield ", ".join(sorted(notes))
-    if (consists := parts_said(*parts)) is not None:
-        yield consists
-    elif notes:
-        yield "if a model or prompt is new, it may be manner"
+                beside[key.score] = ChangeNote(key.score, (before, now))
+    yield from (beside[name] for name in sorted(beside, reverse=True))
+    yield from notes_on_fall(*parts) or ((ChangeNote("manner"),) if beside else ())
 
 
 def _is_part(part: SeriesKey, whole: SeriesKey) -> bool:

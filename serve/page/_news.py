@@ -5,16 +5,15 @@ They say what the detectors said; while those learn what is usual, they say that
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
+from ragmeter.exporters.changes import ChangeNote
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 
 from ._asked import PageQuery
-from ._numbers import number
+from ._numbers import number, percent
 from ._words import Words
 
 __all__ = ["Fallen", "News", "Reading", "Standing", "news", "note_words"]
@@ -65,8 +64,6 @@ class News:
     """Since when."""
     readings: tuple[Reading, ...]
     """What changed, the clearest first."""
-    note: str
-    """What the detector says to it."""
     filters: PageQuery
     """The requests it is about."""
     change: Change
@@ -176,7 +173,6 @@ def _news_of(group: Sequence[Change], asked: PageQuery) -> News:
         where=" · ".join(part for part in where if part),
         since_ms=since,
         readings=tuple(_reading(change) for change in own),
-        note=first.note,
         filters=filters,
         change=first,
     )
@@ -196,49 +192,18 @@ def _mean(estimate: Estimate) -> str:
     return number(estimate.mean)
 
 
-_NOTES = (
-    (re.compile(r"environment (.+)"), "note_environment"),
-    (re.compile(r"in (.+)"), "note_in"),
-    (re.compile(r"segments unchanged: (.+)"), "note_mix"),
-    (re.compile(r"still ongoing, (.+)"), "note_again"),
-    (re.compile(r"if a model or prompt is new, (.+)"), "note_manner"),
-)
-_PHRASES = tuple(
-    (re.compile(rf"(?<!\w)(?:{pattern})(?!\w)"), key)
-    for key, pattern in {
-        "note_fall": r"of groundedness' fall of (?P<v>[\d.]+)",
-        "note_mostly_manner": "mostly manner, not truth",
-        "note_mostly_invented": "mostly what no chunk says",
-        "note_framing": "framing words",
-        "note_facts": "absent numbers and names",
-        "note_sentences": "unsupported sentences",
-        "note_chunks": "nothing retrieved",
-        "note_other": "other words",
-        "note_empty": "empty retrievals",
-        "note_bad": "bad answers",
-        "note_harsher": r"harsher by (?P<v>[\d.]+)",
-        "note_kinder": r"kinder by (?P<v>[\d.]+)",
-        "note_same": r"on the same (?P<v>\d+) requests",
-        "note_difference": r"95 % interval of the difference (?P<v>\S+) to (?P<w>\S+)",
-    }.items()
-)
-"""What stands between the numbers of a note."""
+_SHARES = ("bad", "empty_retrieval", "fact_conflict")
+"""Notes whose values are shares of requests."""
 
 
-def _phrase_words(words: Words, key: str, match: re.Match[str]) -> str:
-    return words(key, **match.groupdict())
+def note_words(notes: Sequence[ChangeNote], words: Words) -> str:
+    """Return what a detector says to a change in the page's language."""
+    return "; ".join(
+        words(f"note_{one.code}", **dict(zip("vwxy", _written(one), strict=False))) for one in notes
+    )
 
 
-def note_words(note: str, words: Words) -> str:
-    """Return what a detector says to a change in the page's language; what is measured, as it says it."""
-
-    def worded(part: str) -> str:
-        found = ((key, match[1]) for known, key in _NOTES if (match := known.fullmatch(part)))
-        key, value = next(found, ("", ""))
-        if key:
-            return words(key, v=value)
-        for phrase, name in _PHRASES:
-            part = phrase.sub(partial(_phrase_words, words, name), part)
-        return part
-
-    return "; ".join(worded(part) for part in note.split("; ") if part)
+def _written(note: ChangeNote) -> Iterator[object]:
+    write = percent if note.code in _SHARES else number
+    for value in note.values:
+        yield write(value) if isinstance(value, float) else value

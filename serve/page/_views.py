@@ -396,7 +396,7 @@ class Views:
             "where": one.where,
             "since_ms": one.since_ms,
             "readings": one.readings,
-            "note": note_words(one.note, words),
+            "note": note_words(one.change.notes, words),
             "changes": {
                 name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
             },

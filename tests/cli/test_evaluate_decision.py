@@ -138,6 +138,6 @@ def test_a_fall_of_groundedness_says_of_what_it_consists(tmp_path, out):
         shown = CliRunner().invoke(
             app, ["evaluate", *metrics, new, "--baseline", str(tmp_path / out)]
         )
-        assert f": {said}" in " ".join(shown.output.split()), shown.output
+        assert f"; {said}" in " ".join(shown.output.split()), shown.output
     same = CliRunner().invoke(app, ["evaluate", *metrics, old, "--baseline", str(tmp_path / out)])
-    assert "of groundedness' fall" not in same.output
+    assert "groundedness lost" not in same.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import RagSample, Score, evaluate
 from ragmeter.metrics._ungrounded import KINDS, ungrounded
-from ragmeter.quality.manner import PARTS, parts_of, parts_said, ungrounded_shares
+from ragmeter.quality.manner import PARTS, notes_on_fall, parts_of, ungrounded_shares
 
 CHUNK = "The lighthouse of Genoa was built in 1543. It is 77 metres high and stands on a rock. 灯塔在海边。"
 SENTENCES = [
@@ -76,7 +75,7 @@ def test_without_a_chunk_all_words_are_of_one_kind() -> None:
 @pytest.mark.parametrize("summary", [None, "4 of 5 words; weakest: sentence-2 (1 unsupported word)", "soon: lacking: new 3"])  # fmt: skip
 def test_what_another_version_says_is_unknown(summary: str | None) -> None:
     assert parts_of(summary, 0.8) == {}
-    assert parts_said({}, {}) is None
+    assert notes_on_fall({}, {}) == ()
 
 
 SHARES = st.lists(st.floats(0.0, 0.2), min_size=len(PARTS), max_size=len(PARTS))
@@ -84,12 +83,12 @@ SHARES = st.lists(st.floats(0.0, 0.2), min_size=len(PARTS), max_size=len(PARTS))
 
 @given(SHARES, SHARES)
 def test_the_parts_of_a_fall_add_up(before: list[float], now: list[float]) -> None:
-    said = parts_said(dict(zip(PARTS, before, strict=True)), dict(zip(PARTS, now, strict=True)))
+    notes = notes_on_fall(dict(zip(PARTS, before, strict=True)), dict(zip(PARTS, now, strict=True)))
     fall = math.fsum(now) - math.fsum(before)
-    assert (said is None) == (fall < 0.005)
-    if said is not None:
-        figures = [float(figure) for figure in re.findall(r"-?\d\.\d{3}", said)]
-        assert figures[0] == pytest.approx(fall, abs=0.0006)
+    assert (not notes) == (fall < 0.005)
+    if notes:
+        figures = [value for note in notes for value in note.values]
+        assert figures[0] == pytest.approx(fall)
         assert sum(figures[1:]) == pytest.approx(fall, abs=0.005)
 
 

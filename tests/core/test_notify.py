@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.exporters.changes import ChangeNote
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 from ragmeter.watch.notify import PATIENCE_S, ClaimError, Notifier
@@ -18,6 +21,16 @@ CHANGE = Change(
     score="goodness", workflow="qa", since=0.0, at=1.0, before=MEAN, now=MEAN, evidence=2.0, kind="fell"
 )  # fmt: skip
 TOLD = ChangeNotice(CHANGE, {"service.name": "shop"})
+
+
+def test_a_notice_keeps_its_notes_and_the_text_of_an_earlier_version() -> None:
+    notes = ChangeNote("in", ("language:zh",)), ChangeNote("kinder", (0.25, 40, 0.1, 0.4))
+    notice = ChangeNotice(replace(CHANGE, notes=notes), {})
+    kept = json.loads(json.dumps(notice.state()))
+    assert ChangeNotice.of_state(kept) == notice
+    kept["change"] = {**kept["change"], "note": notice.change.note}
+    del kept["change"]["notes"]
+    assert ChangeNotice.of_state(kept).change.note == notice.change.note
 
 
 class Claims:

@@ -49,7 +49,7 @@ def test_a_worse_version_is_told_once(tmp_path: Path, name: str, lead: str, besi
     assert change.kind == "version"
     assert re.fullmatch(
         rf"{lead} since \S+ \S+ UTC: \w+ 0\.9\d → 0\.\d\d \[-0\.\d\d, -0\.\d\d\]; "
-        rf"bad answers \d+ % → \d+ %; new at the same moment: {beside} \(.+\)",
+        rf"bad answers \d+% → \d+%; new at the same moment: {beside} \(.+\)",
         word_change(change),
     )
     assert _said(path, {name: "3", "model": "n"}, {INVENTED: 50}) == [], "people know"

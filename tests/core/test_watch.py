@@ -393,7 +393,7 @@ def test_a_fall_by_words_says_whether_facts_and_retrieval_fell_with_it() -> None
     changes = _changes(Watch().take(_slots(*kinds, last=FALL + 0.5 * DAY)))
     (change,) = (one for one in changes if one.score == "lexical_groundedness")
     assert change.note == (
-        "absent numbers and names 2 % → 21 %, empty retrievals 0 % → 0 %; "
+        "absent numbers and names 2% → 21%; empty retrievals 0% → 0%; "
         "if a model or prompt is new, it may be manner"
     )
 
@@ -410,8 +410,8 @@ def _lacking(**shares: float) -> list[QualitySums]:
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        ({"framing": 0.25, "other": 0.1, "facts": 0.05}, ": mostly manner, not truth"),
-        ({"framing": 0.05, "other": 0.1, "sentences": 0.25}, ": mostly what no chunk says"),
+        ({"framing": 0.25, "other": 0.1, "facts": 0.05}, "; mostly manner, not truth"),
+        ({"framing": 0.05, "other": 0.1, "sentences": 0.25}, "; mostly what no chunk says"),
         ({"framing": 0.2, "other": 0.1, "sentences": 0.05, "chunks": 0.05}, ""),
     ],
 )
@@ -421,7 +421,7 @@ def test_a_fall_by_words_says_of_what_it_consists(now: Mapping[str, float], said
     kinds = [(GOOD, BAD), *zip(_lacking(**before), _lacking(**now), strict=True)]
     watch = Watch()
     (change,) = _changes(watch.take(_slots(*kinds, last=FALL + 0.5 * DAY)))
-    assert change.note.startswith("of groundedness' fall of 0.2")
+    assert change.note.startswith("groundedness lost 0.2")
     assert change.note.endswith(said)
     assert ("mostly" in change.note) is bool(said)
     figures = [float(figure) for figure in re.findall(r"-?0\.\d{3}", change.note)]

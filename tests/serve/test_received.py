@@ -89,9 +89,9 @@ def test_a_fall_is_told_of_the_service_and_workflow_that_fell_and_of_no_other(we
 @pytest.mark.parametrize(
     ("lacking", "said"),
     [
-        ("framing 4, facts 1", "framing words 0.400: mostly manner, not truth"),
-        ("facts 4, framing 1", "absent numbers and names 0.400: mostly what no chunk says"),
-        ("sentences 4, framing 0.5, facts 0.5", "unsupported sentences 0.400"),
+        ("framing 4, facts 1", "0.400 by framing words; mostly manner, not truth"),
+        ("facts 4, framing 1", "0.400 by absent numbers and names; mostly what no chunk says"),
+        ("sentences 4, framing 0.5, facts 0.5", "0.400 by unsupported sentences"),
     ],
 )
 def test_a_fall_of_groundedness_says_of_which_words_it_consists(weeks, kept, lacking, said):
@@ -109,7 +109,7 @@ def test_a_fall_of_groundedness_says_of_which_words_it_consists(weeks, kept, lac
         weeks.pass_(8, kept, [(since, 20, None)], seen.look)
         ((change, _, _),) = seen.told
     assert change.score == "lexical_groundedness"
-    assert f"of groundedness' fall of 0.400, {said}" in change.note
+    assert f"groundedness lost 0.400; {said}" in change.note
 
 
 def test_of_two_servers_on_one_store_both_show_a_fall_and_its_end_and_one_tells(weeks, kept):

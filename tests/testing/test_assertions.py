@@ -199,7 +199,7 @@ def test_a_version_that_is_worse_than_the_one_before_fails_in_the_words_of_page_
             QualityError,
             match=r"^fail: service\.version: 2\.5\.0 is worse than 2\.4\.1 since \S+ \S+ UTC: "
             r"support \d\.\d\d → \d\.\d\d \[-\d\.\d\d, -\d\.\d\d\]; "
-            r"bad answers \d+ % → \d+ %$",
+            r"bad answers \d+% → \d+%$",
         ):
             assert_quality(results, "lexical_groundedness>=0.1")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ragmeter.exporters import changes
+from ragmeter.exporters.changes import ChangeNote
 from ragmeter.metrics import registry
-from ragmeter.quality.manner import PARTS, parts_said
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import page
 from ragmeter.serve.page._news import note_words
@@ -31,24 +32,14 @@ def test_every_language_has_the_same_words_with_the_same_values(code):
             assert fields(READ[code][part][key]) == fields(text), key
 
 
-NOTES = [
-    "environment {}; in {}; segments unchanged: other questions; still ongoing, notified before",
-    "absent numbers and names 2 % → 21 %, empty retrievals 0 % → 1 %",
-    "if a model or prompt is new, it may be manner",
-    "bad answers 3 % → 88 %",
-    "harsher by 0.120 on the same 40 requests, 95 % interval of the difference -0.200 to -0.040",
-    "kinder by 0.120 on the same 40 requests, 95 % interval of the difference +0.040 to +0.200",
-    *(
-        parts_said(dict.fromkeys(PARTS, 0.0), {**dict.fromkeys(PARTS, 0.01), part: 0.2})
-        for part in PARTS
-    ),
-]
-
-
 @pytest.mark.parametrize("code", ["ru", "zh"])
-@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("note", changes._NOTES)
 def test_a_detectors_note_is_in_the_pages_language(note, code):
-    assert not re.search("[A-Za-z]", note_words(note.replace("{}", "1"), words_in(code)))
+    said = note_words([ChangeNote(note, (0.5, 0.25, -0.5, 0.5))], words_in(code))
+
+    assert said
+    assert not re.search("[A-Za-z]", said)
+    assert str(ChangeNote(note, (0.5, 0.25, -0.5, 0.5)))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -70,6 +61,7 @@ def test_every_word_is_used():
         "theme_",
         "tokens_",
         "fix_",
+        "note_",
         "word_",
         "code_",
         "why_",
