@@ -4,7 +4,7 @@ The free score to look at for retrieval without a reference: it asks for one chu
 `lexical_query_coverage` takes all chunks' words together and counts "how long" as a topic.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from operator import or_
@@ -30,6 +30,7 @@ from ragmeter.metrics.text.terms import (
     vocabulary_of,
     words_with,
 )
+from ragmeter.metrics.text.tokens import words_beginning
 
 from .precision_recall_f1 import MOST_ITEMS
 
@@ -87,8 +88,6 @@ class LexicalContextRelevance(ComputedMetric):
             return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)
         for context in contexts:
             context.cut_by_sentence()
-            if len(topic) > _FEW_TERMS:
-                _ = context.stems
         search = _TopicSearch(topic, contexts)
         found = list(map(search.relevance, range(len(contexts))))
         best = max(range(len(found)), key=lambda index: found[index][0])
@@ -147,6 +146,9 @@ class _TopicSearch:
         self._topic = topic
         self._contexts = contexts
         terms = search_terms(topic)
+        if len(topic) > _FEW_TERMS:
+            for context in contexts:
+                _ = context.stems
         self._words = [
             None if context.is_stemmed or context.has_han else words_with(terms.terms, context)
             for context in contexts
@@ -166,24 +168,42 @@ class _TopicSearch:
         if self._han is not None and context.has_han:
             covered, start, end = self._han.best_passage(context)
         else:
-            stems = context.stems if words is None else map(words.get, context.marked_tokens)
-            terms = self.vocabularies[place].words
-            covered, start, end = _best_passage(terms, stems, context.sentence_ends)
+            covered, start, end = _best_passage(
+                _terms_by_sentence(context, words, self.vocabularies[place].words)
+            )
         passage = " ".join(context.sentences[start:end])
         return (whole + covered) / 2 / len(self._topic), passage
 
 
-def _best_passage(
-    terms: frozenset[str], stems: Iterable[str | None], ends: Sequence[int]
-) -> tuple[float, int, int]:
-    """Return how many of the terms two neighbours have at best, and where they begin and end."""
-    by_sentence: dict[int, set[str]] = {}
-    at = 0
+def _terms_by_sentence(
+    context: Analysis, words: Mapping[str, str] | None, terms: frozenset[str]
+) -> dict[int, set[str]]:
+    """Return which of the terms each sentence has that has one.
+
+    Args:
+        context: The chunk.
+        words: Its words that have a term, each with its term; None: its stems are known.
+        terms: The terms that it has.
+    """
+    found: dict[int, set[str]] = {}
+    if words is not None and not context.is_cut:
+        for at, sentence in enumerate(context.sentences):
+            own = words_beginning(sentence, words) & words.keys()
+            if own:
+                found[at] = {words[word] for word in own}
+        return found
+    ends, at = context.sentence_ends, 0
+    stems = context.stems if words is None else map(words.get, context.marked_tokens)
     for place, term in enumerate(stems):
         if term in terms and term is not None:
             while ends[at] < place:
                 at += 1
-            by_sentence.setdefault(at, set()).add(term)
+            found.setdefault(at, set()).add(term)
+    return found
+
+
+def _best_passage(by_sentence: Mapping[int, set[str]]) -> tuple[float, int, int]:
+    """Return how many terms two neighbours have at best, and where they begin and end."""
     best, start, end = 0, 0, 0
     for at, own in by_sentence.items():
         following = by_sentence.get(at + 1)

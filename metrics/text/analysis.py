@@ -127,14 +127,9 @@ class Analysis:
     def tokens(self) -> list[str]:
         """As `text.tokens`; not to be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
-        if "marked_tokens" in self.__dict__ or self.has_han:
+        if self.is_cut or self.has_han:
             return [*chain.from_iterable(self._by_sentence(self.marked_tokens))]
         return shared(line_tokens(self.plain))
-
-    @lazy_attribute
-    def vocabulary(self) -> frozenset[str]:
-        """The distinct tokens, and `MARK` where sentences were cut already."""
-        return frozenset(self.marked_tokens if "marked_tokens" in self.__dict__ else self.tokens)
 
     @lazy_attribute
     def content(self) -> list[str]:
@@ -144,7 +139,7 @@ class Analysis:
     @lazy_attribute
     def content_set(self) -> frozenset[str]:
         """The distinct content tokens."""
-        if "marked_tokens" in self.__dict__:
+        if self.is_cut:
             return frozenset(self.stems) - _NO_STEM  # type: ignore[return-value]
         return content_set_of(self.tokens)
 
@@ -195,6 +190,11 @@ class Analysis:
     def stems(self) -> list[str | None]:
         """What `content_of` makes of each of `marked_tokens`: None of stop words and marks."""
         return list(map(CONTENT.__getitem__, self.marked_tokens))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the tokens of its sentences are known."""
+        return "marked_tokens" in self.__dict__
 
     @property
     def is_stemmed(self) -> bool:

@@ -68,5 +68,9 @@ def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:
     What has no letter, a number or nothing at all, can be compared with anything.
     """
     script = text.memoize(script_of)
-    scripts = {other.memoize(script_of) for other in others} - {None}
-    return script is None or not scripts or script in scripts
+    seen = None
+    for other in others:
+        seen = other.memoize(script_of) or seen
+        if seen == script:
+            return True
+    return script is None or seen is None

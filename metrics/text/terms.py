@@ -9,14 +9,14 @@ metrics of the answer and of the question's relevance call this.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from operator import add, methodcaller
+from operator import add
 from typing import NamedTuple
 
 from .analysis import Analysis
 from .characters import HAN
 from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
-from .tokens import LEAST_HAN, is_han, runs_of_lines
+from .tokens import LEAST_HAN, is_han, runs_of_lines, words_beginning
 
 __all__ = [
     "SearchTerms",
@@ -153,13 +153,10 @@ def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
 
     Only words that begin as a term does are stemmed: a stem is a word's beginning but for its last two letters.
     """
-    begins = methodcaller("startswith", tuple({term[:-2] or term[:1] for term in terms}))
-    words: Iterable[str] = filter(begins, known.vocabulary)
-    if "ё" in known.text or "Ё" in known.text:
-        words = [word for word in known.vocabulary if begins(word.replace("ё", "е"))]
+    beginnings = {term[:-2] or term[:1] for term in terms}
     return {
         word: stemmed
-        for word in words
+        for word in words_beginning(known.plain, beginnings)
         if (stemmed := CONTENT[word]) is not None and stemmed in terms
     }
 

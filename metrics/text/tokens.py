@@ -6,8 +6,9 @@ Russian and Chinese are cut by one rule, in time linear in the text.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import methodcaller
 from typing import cast
 
 from .characters import HAN, marks
@@ -29,6 +30,7 @@ __all__ = [
     "tokens",
     "tokens_of_lines",
     "tokens_of_runs",
+    "words_beginning",
 ]
 
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole.
@@ -124,6 +126,28 @@ def line_tokens(text: str) -> list[str]:
     return [word for piece in _pieces(text) for word in _piece_tokens(piece)]
 
 
+def words_beginning(text: str, beginnings: Collection[str]) -> set[str]:
+    """Return those of ``line_tokens(text)`` that begin so, of a text without a Han character.
+
+    Only what stands around the places of the beginnings is cut: of a long text, little.
+    """
+    begins = methodcaller("startswith", tuple(beginnings))
+    around: list[str] = []
+    for piece in _pieces(text):
+        normal = normalise(_without_typography(piece)).replace("\n", " ")
+        spans: dict[int, int] = {}
+        for beginning in beginnings:
+            at = normal.find(beginning)
+            while at >= 0:
+                end = at + 1
+                if not normal[at - 1 : at].isalpha():  # else it stands inside a token
+                    start, end = normal.rfind(" ", 0, at) + 1, normal.find(" ", at)
+                    end = spans[start] = len(normal) if end < 0 else end
+                at = normal.find(beginning, end)
+        around += [normal[start:end] for start, end in spans.items()]
+    return set(filter(begins, _cut(" ".join(around))))
+
+
 def _pieces(text: str) -> Iterator[str]:
     """Yield a text in pieces, none of which holds the interpreter for long."""
     start = 0
@@ -143,11 +167,14 @@ def _piece_tokens(text: str) -> list[str]:
     if text.isascii() and MARK not in text and not _has_ascii_decimal(text):
         return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
-    if normal.isascii():
-        return _ASCII_TOKEN.findall(normal)
-    runs = _runs(normal)
+    runs = _cut(normal)
     found = tokens_of_runs(runs) if has_han(normal) else runs
     return [word for word in found if word != MARK] if MARK in normal else found
+
+
+def _cut(normal: str) -> list[str]:
+    """Return the runs of a normalised text."""
+    return _ASCII_TOKEN.findall(normal) if normal.isascii() else _runs(normal)
 
 
 def _runs(normal: str) -> list[str]:

@@ -7,13 +7,14 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import content_tokens, sentences, tokens
 from ragmeter.metrics.text import STOP_WORDS, analyse, forget_texts, stem
-from ragmeter.metrics.text.characters import marks
+from ragmeter.metrics.text.characters import HAN, marks
 from ragmeter.metrics.text.cleaning import clean
+from ragmeter.metrics.text.tokens import line_tokens, words_beginning
 
 ORACLES = Path(__file__).parents[2] / "oracles"
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)
@@ -51,6 +52,17 @@ MIXED = st.text(
 def test_tokens_are_words_numbers_and_han_characters(text, expected):
     """One rule cuts three languages; case, width and punctuation do not matter."""
     assert expected == tokens(text)
+
+
+@given(
+    MIXED | ANY_TEXT,
+    st.lists(st.text(st.sampled_from("abé35тея"), min_size=1, max_size=2), max_size=3),
+)
+@example("a1.5b 1.5b", ["b", "5", "1"])
+def test_words_with_a_beginning_are_found_without_cutting_the_whole_text(text, beginnings):
+    text = re.sub(f"[{HAN}]", "", text)
+    every = {word for word in line_tokens(text) if word.startswith(tuple(beginnings))}
+    assert words_beginning(text, beginnings) == every
 
 
 @given(st.text(st.sampled_from(list("ab3A.,5 _'\"’“”—…•\u00a0\u0301\u00ad\x1f\t")), max_size=40))
