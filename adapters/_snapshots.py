@@ -9,8 +9,8 @@ metadata copy: formatting and validation wait for the worker.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, SupportsFloat
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, SupportsFloat
 
 from ragmeter.metrics import RetrievedContext
 from ragmeter.requests.size import weight_of
@@ -29,6 +29,8 @@ class ContextSnapshot(NamedTuple):
     """The score the framework carried at that time."""
     metadata: Mapping[str, Any]
     """A shallow copy of the metadata."""
+    write: Callable[[], str] | None = None
+    """Writes the text as the model saw it, where that is more than `text`; on the worker."""
 
     @classmethod
     def take(cls, text: object, id_: object, score: object, metadata: object) -> ContextSnapshot:
@@ -55,16 +57,7 @@ def as_score(score: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class SizedCopy(Protocol):
-    """A copy of a document, in any framework."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-
-
-def bytes_of(documents: Iterable[SizedCopy]) -> int:
+def bytes_of(documents: Iterable[ContextSnapshot]) -> int:
     """Return the bytes that texts and metadata hold, roughly."""
     held: list[object] = []
     for item in documents:
@@ -76,7 +69,7 @@ def to_contexts(snapshots: Iterable[ContextSnapshot]) -> tuple[RetrievedContext,
     """Turn snapshots into contexts; done on the worker."""
     return tuple(
         RetrievedContext(
-            text=item.text,
+            text=item.text if item.write is None else item.write(),
             id=item.id,
             score=item.score,
             metadata={str(key): value for key, value in item.metadata.items()},

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from ragmeter.adapters import default_meter
@@ -46,7 +46,6 @@ __all__ = [
     "GaveOut",
     "Lookout",
     "RetrievalRules",
-    "ShapedResult",
     "Who",
     "content_of",
     "context_in",
@@ -54,8 +53,10 @@ __all__ = [
     "may_show",
     "plain_of",
     "query_of",
+    "read_results",
     "result_in",
     "retrieval_rules",
+    "retrieved_by_shape",
     "shaped_documents",
     "suspects_in",
 ]
@@ -122,17 +123,40 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
     )
 
 
-class ShapedResult(NamedTuple):
-    """What a tool gave out that was not named as a retrieval."""
+class ResultNote(Protocol):
+    """What is noted of a tool or function that gave something out."""
 
-    order: int
-    """When: as `Step.started_ns` counts."""
+    contexts: tuple[ContextSnapshot, ...] | None
+    ended_order: int | None
+    rule: RetrievalTool | None
     result: object
-    """As `plain_of` notes it."""
+
+    @property
+    def who(self) -> Who: ...
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=ResultNote)
+
+
+def retrieved_by_shape(
+    notes: Sequence[N], calls: Sequence[Step], *, lists_only: bool = False
+) -> list[N]:
+    """Return the unnamed tools that retrieved, their documents noted; as `shaped_documents`."""
+    results = [(note.ended_order or 0, note.result) for note in notes]
+    found: list[N] = []
+    for note, documents in zip(
+        notes, shaped_documents(results, calls, lists_only=lists_only), strict=True
+    ):
+        if documents:
+            note.contexts, note.result = documents, None
+            found.append(note)
+    return found
 
 
 def shaped_documents(
-    results: Sequence[ShapedResult], calls: Sequence[Step], *, lists_only: bool = False
+    results: Sequence[tuple[int, object]], calls: Sequence[Step], *, lists_only: bool = False
 ) -> list[tuple[ContextSnapshot, ...]]:
     """Return the documents that each tool retrieved, as far as can be seen; on the worker.
 
@@ -140,7 +164,7 @@ def shaped_documents(
     as a tool does.
 
     Args:
-        results: What tools gave out, in order.
+        results: What tools gave out: when, as `Step.started_ns` counts, and what, as `plain_of` notes it.
         calls: The request's calls of models.
         lists_only: Whether a text counts only if it is a list: where something is known to retrieve, a
             tool's text may be anything.
@@ -238,6 +262,12 @@ class GaveOut(NamedTuple):
     """Empty: it has none of its own."""
     texts: tuple[str, ...]
 
+    @classmethod
+    def of(cls, who: Who, name: str, held: object) -> GaveOut | None:
+        """Return the texts in what it gave out; None: only labels and numbers."""
+        texts = tuple(item.text for item in strings_in(held) if len(item.text) >= MIN_LETTERS)
+        return cls(who, name, texts) if texts else None
+
 
 class Lookout:
     """Notes requests without a retrieval for one meter, and decides for how long texts are noted.
@@ -326,6 +356,19 @@ class Lookout:
             tuple(dict.fromkeys(item.name for item in found if item.who == "tool")),
             tuple(dict.fromkeys(item.name for item in found if item.who == "function")),
         )
+
+
+def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
+    """Read the documents in the results of what the user has named; return whether all could be read."""
+    all_read = True
+    for note in notes:
+        if note.rule is not None:
+            note.contexts = documents_of(note.result, note.rule)
+            note.result = None
+            if note.contexts is None:
+                all_read = False
+                lookout.unreadable(note.who, note.name)
+    return all_read
 
 
 def suspects_in(

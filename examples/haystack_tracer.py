@@ -25,7 +25,7 @@ from opentelemetry.trace import SpanContext, get_current_span
 from ragmeter import RagMeter
 from ragmeter.adapters import check_meter
 from ragmeter.adapters.reading.answer import choose_answer, heard, strings_in
-from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
+from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in
 from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Message, Step
@@ -138,27 +138,16 @@ class Request:
         shared = SharedContexts[Found](_contexts)
         stages, last = self._stages(retrievals)
         failed = all(note.error is not None for note in retrievals)
-        stood = stretches_in(
+        stood = shown_documents(
             calls,
-            texts,
+            documents,
             answer=answer,
             question=question,
             queries=[question_in(note.given) for note in retrievals],
             after_ns=max(note.ended_ns for note in retrievals),
             are_whole=True,
-            beside=metadata_texts((one.text, one.metadata) for one in documents),
         )
-        if stood is None:
-            contexts = shared.of(last)
-        else:
-            contexts = shared.of(
-                [
-                    documents[one.passage]
-                    if one.text is None
-                    else documents[one.passage]._replace(text=one.text)
-                    for one in stood
-                ]
-            )
+        contexts = shared.of(last if stood is None else [shown for _, shown in stood])
         return RagRun(
             sample=RagSample(
                 question=question,

@@ -13,10 +13,10 @@ from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._stores import source_of
-from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import heard, is_label
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
-from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
+from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
@@ -31,7 +31,7 @@ from ragmeter.requests.scope import RequestScope
 from ._answers import OutputNote, answer_in
 from ._calls import steps_of
 from ._contexts import counted_retrievals, follow
-from ._results import note_shaped, note_unseen, read_results
+from ._results import note_shaped, note_unseen
 from ._state import Ending, OpenRequest, RetrievalNote
 
 __all__ = [
@@ -80,7 +80,7 @@ def build_run(
         lookout: Learns what could not be read, and of requests that never retrieved.
     """
     try:
-        are_read = read_results(request, lookout)
+        are_read = read_results(request.retrievals, lookout)
         given = (given_contexts, output_contexts)
         run = _run_of(request, ending, output, given, lookout, are_read=are_read)
         if run is None:
@@ -260,26 +260,17 @@ def _in_prompts(
     calls = steps_of(request, unfinished=True)
 
     def shown(documents: Sequence[ContextSnapshot]) -> tuple[ContextSnapshot, ...] | None:
-        stood = stretches_in(
+        stood = shown_documents(
             calls,
-            [item.text for item in documents],
+            documents,
             answer=answer,
             question=question,
             queries=[note.query for note in notes if isinstance(note.query, str)],
             after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
             are_whole=True,
             this_turn=not notes,
-            beside=metadata_texts((item.text, item.metadata) for item in documents),
         )
-        return (
-            None
-            if stood is None
-            else tuple(
-                item if one.text is None else item._replace(text=one.text)
-                for one in stood
-                for item in [documents[one.passage]]
-            )
-        )
+        return None if stood is None else tuple(seen for _, seen in stood)
 
     retrieved = [item for note in notes for item in note.contexts or ()]
     pool = candidates(retrieved, request.passages, used)

@@ -337,7 +337,9 @@ def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
                 and type(metadata) is dict
                 and _SCORE_KEYS.isdisjoint(metadata)
             ):
-                snapshots.append(_new_tuple(ContextSnapshot, (text, id_, None, metadata.copy())))
+                snapshots.append(
+                    _new_tuple(ContextSnapshot, (text, id_, None, metadata.copy(), None))
+                )
                 continue
         snapshots.append(_snapshot(document))
     return tuple(snapshots)

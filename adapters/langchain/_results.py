@@ -11,18 +11,14 @@ from typing import Any
 
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import (
-    MIN_LETTERS,
     MOST_GIVEN,
     GaveOut,
     Lookout,
-    ShapedResult,
-    Who,
     content_of,
-    documents_of,
     plain_of,
     query_of,
     result_in,
-    shaped_documents,
+    retrieved_by_shape,
 )
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step
@@ -32,7 +28,7 @@ from ._passages import note_documents, note_paste
 from ._payloads import snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
-__all__ = ["note_result", "note_shaped", "note_tool", "note_unseen", "read_results"]
+__all__ = ["note_result", "note_shaped", "note_tool", "note_unseen"]
 
 
 def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
@@ -95,14 +91,10 @@ def _note_given(request: OpenRequest, run: Run, output: object) -> None:
     elif run.kind == "chain" and (name.startswith("Runnable") or "<" in name):
         return  # it puts together what others gave out
     held = plain_of(output) if run.kind == "tool" else output  # of a message, what it says
-    texts = tuple(item.text for item in strings_in(held) if len(item.text) >= MIN_LETTERS)
-    if texts:
-        request.given.append(GaveOut(_who(run), name, texts))
-        request.loose_bytes += weight_of(*texts)
-
-
-def _who(run: Run) -> Who:
-    return "tool" if run.kind == "tool" else "function"
+    given = GaveOut.of("tool" if run.kind == "tool" else "function", name, held)
+    if given is not None:
+        request.given.append(given)
+        request.loose_bytes += weight_of(*given.texts)
 
 
 def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
@@ -116,23 +108,5 @@ def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
 def note_shaped(request: OpenRequest, calls: Sequence[Step]) -> None:
     """Note as retrievals what unnamed tools gave out."""
     if request.shaped:
-        results = [ShapedResult(note.ended_order or 0, note.result) for note in request.shaped]
         is_known = bool(request.retrievals or request.passages)
-        shaped = shaped_documents(results, calls, lists_only=is_known)
-        for note, found in zip(request.shaped, shaped, strict=True):
-            if found:
-                note.contexts, note.result = found, None
-                request.retrievals.append(note)
-
-
-def read_results(request: OpenRequest, lookout: Lookout) -> bool:
-    """Read the documents in the results of what the user has named; return whether all could be read."""
-    all_read = True
-    for note in request.retrievals:
-        if note.rule is not None:
-            note.contexts = documents_of(note.result, note.rule)
-            note.result = None
-            if note.contexts is None:
-                all_read = False
-                lookout.unreadable(_who(note.run), note.run.name or "")
-    return all_read
+        request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)

@@ -27,7 +27,7 @@ from ragmeter._runtime.guard import Guard
 from ragmeter.adapters import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules
+from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules, Who
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.route import Passage, Paste
@@ -211,6 +211,16 @@ class RetrievalNote:
     retriever: object = None
     """LangChain's own object: the worker reads in it what was searched."""
     target: SpanContext | None = None
+
+    @property
+    def who(self) -> Who:
+        """What it is, where it is no retriever."""
+        return "tool" if self.run.kind == "tool" else "function"
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name or ""
 
     def note_around(self) -> None:
         """Note it, finished, with all runs around it."""

@@ -23,7 +23,7 @@ from ragmeter.adapters.reading.fields import (
 )
 
 from ._payloads import (
-    NodeSnapshot,
+    Nodes,
     TextMode,
     event_payload,
     nodes_in,
@@ -179,7 +179,7 @@ class Readers:
                 return text_of(reader(request))
         return None
 
-    def contexts(self, result: object, mode: TextMode) -> tuple[NodeSnapshot, ...] | None:
+    def contexts(self, result: object, mode: TextMode) -> Nodes | None:
         """Return the contexts that the application chose itself, or None."""
         if self._contexts is None:
             return None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragmeter.adapters._request_name import request_name
-from ragmeter.adapters._unseen import Lookout
+from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
 from ragmeter.adapters.reading.prompt_documents import (
@@ -27,8 +28,7 @@ from ragmeter.requests.scope import RequestScope
 
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
-from ._payloads import NodeSnapshot, text_in_prompts, to_node_contexts
-from ._results import note_shaped, note_unseen, read_results
+from ._results import note_shaped, note_unseen
 from ._stages import Way, without_repetitions
 from ._state import Notes, RetrievalNote, StepNote
 
@@ -51,7 +51,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     handed = () if question is None or retrieved else found
     if question is None and not retrieved:
         question = asked_in(calls)
-    are_read = read_results(ended, lookout)
+    are_read = read_results(ended.retrievals, lookout)
     status, answer = ended.status, ended.answer
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended, calls)
@@ -70,11 +70,11 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         if not shown:
             note_unseen(lookout, ended)
             return None
-        reached = Reached(tuple(NodeSnapshot(*item) for item in shown), by_prompt=True)
+        reached = Reached(shown, by_prompt=True)
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         reached = Reached(None)
     nodes, left_out, by_prompt = reached
-    shared = SharedContexts(to_node_contexts)
+    shared = SharedContexts(to_contexts)
     contexts = None if nodes is None else shared.of(nodes)
     retrievals = tuple(
         _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
@@ -112,7 +112,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
 
 
 def _take_before(
-    ended: Notes, calls: Sequence[Step], sample: RagSample, nodes: Sequence[NodeSnapshot]
+    ended: Notes, calls: Sequence[Step], sample: RagSample, nodes: Sequence[ContextSnapshot]
 ) -> list[RagRun]:
     """Return the runs of the retrievals before it whose nodes it was given."""
     ids = {item.id for item in nodes}
@@ -126,26 +126,26 @@ def _take_before(
 
 
 def _asked_of_earlier(
-    before: Sequence[LoneRetrieval], nodes: Sequence[NodeSnapshot], calls: Sequence[Step]
+    before: Sequence[LoneRetrieval], nodes: Sequence[ContextSnapshot], calls: Sequence[Step]
 ) -> str | None:
     """Return what was asked of a model that may have been sent what a retriever found before."""
     queries = (alone.query for alone in reversed(before) if alone.query)
-    return asked_in(calls, [text_in_prompts(item) for item in nodes]) or next(
+    return asked_in(calls, [item.text for item in nodes]) or next(
         (query for query in queries if stands_in(query, calls)), None
     )
 
 
-def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Retrieval:
+def _retrieval(item: RetrievalNote, shared: SharedContexts[ContextSnapshot]) -> Retrieval:
     return Retrieval(
         started_ns=item.started_ns,
         ended_ns=item.ended_ns,
-        contexts=shared.of(item.nodes or ()),
+        contexts=shared.of(item.contexts or ()),
         query=item.query,
         name=item.name,
         data_source_id=item.facts.data_source_id,
         top_k=item.facts.top_k,
         embedding_model=item.facts.embedding_model,
-        error_type=item.error,
+        error_type=item.error_type,
         target=item.spans.target,
     )
 
@@ -153,10 +153,10 @@ def _retrieval(item: RetrievalNote, shared: SharedContexts[NodeSnapshot]) -> Ret
 def _chosen_answer(ended: Notes, calls: Sequence[Step]) -> str | None:
     """Return the string of the output that is the answer, by what the model said."""
     found = {
-        text_in_prompts(item)
+        item.text
         for passed in ended.trail
         if not isinstance(passed, StepNote)
-        for item in passed.nodes or ()
+        for item in passed.contexts or ()
     }
     contexts = [text for text in found if text]
     spoken = [(call.words, call.prompt()) for call in calls if call.words]

@@ -12,11 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.contexts import Stretch, metadata_texts, stretches_in
+from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
 from ragmeter.adapters.reading.step import Step
 
-from ._payloads import Nodes, NodeSnapshot, text_in_prompts
+from ._payloads import Nodes
 from ._stages import Way, joined, without_repetitions
 from ._state import Notes, StepNote, Synthesis
 
@@ -102,39 +103,35 @@ def _seen(
     if not pool:
         return None
 
-    def read(answering: Sequence[Step]) -> tuple[Stretch, ...] | None:
-        return stretches_in(
+    def read(
+        answering: Sequence[Step],
+    ) -> tuple[tuple[ContextSnapshot, ContextSnapshot], ...] | None:
+        return shown_documents(
             answering,
-            [text_in_prompts(item) for item in pool],
+            pool,
             answer=answer,
             question=ended.question,
             queries=[note.query for note in ended.retrievals],
-            after_ns=max((note.ended for note in ended.retrievals), default=0),
+            after_ns=max((note.ended_order or 0 for note in ended.retrievals), default=0),
             are_whole=True,
             this_turn=this_turn,
-            beside=metadata_texts((item.text, item.metadata) for item in pool),
         )
 
-    stretches = read(calls)
-    if not stretches and any(call.group for call in calls):
+    stood = read(calls)
+    if not stood and any(call.group for call in calls):
         # What synthesizers ask answers, whatever the application made of the replies.
         synthesizers = [replace(call, answers=call.answers or bool(call.group)) for call in calls]
-        stretches = read(synthesizers) or stretches
-    if stretches is None:
+        stood = read(synthesizers) or stood
+    if stood is None:
         return None
-    seen = tuple(_cut(pool[one.passage], one.text) for one in stretches)
+    seen = tuple(shown if shown is item else shown._replace(write=None) for item, shown in stood)
     visible = {call.group for call in calls if call.sent}
     hidden = [
-        passed.nodes
+        passed.contexts
         for passed in ended.trail
         if isinstance(passed, Synthesis) and not passed.combines and str(id(passed)) not in visible
     ]
     return without_repetitions([seen, tuple(item for item in joined(hidden) if item in nodes)])
-
-
-def _cut(node: NodeSnapshot, text: str | None) -> NodeSnapshot:
-    """Return what a prompt shows of a node."""
-    return node if text is None else node._replace(text=text, stand_in=None)
 
 
 def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
@@ -164,12 +161,15 @@ def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
         return without_repetitions([(*without_repetitions([used]), *later)])
     for steps in sorted(groups.values(), key=lambda steps: -steps[-1].started):
         strings = [text for step in steps for text in step.strings]
-        texts = [text_in_prompts(item) for item in found]
+        texts = [item.text for item in found]
         shown = shown_in_prompts(texts, [Prompt(strings)], ended.question) if strings else None
         if shown:
             later = way.found_since(min(step.started for step in steps))
-            return without_repetitions(
-                [(*(_cut(found[one.passage], one.text) for one in shown), *later)]
+            cut = (
+                item if one.text is None else item._replace(text=one.text, write=None)
+                for one in shown
+                for item in [found[one.passage]]
             )
+            return without_repetitions([(*cut, *later)])
     named = {item.id for item in ended.output.nodes}
     return tuple(item for item in found if item.id in named) or None

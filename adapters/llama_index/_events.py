@@ -373,7 +373,7 @@ class SpanFollower:
             return False
         # A refining synthesis makes its last call only when its stream is read.
         given = [passed for passed in request.trail if isinstance(passed, Synthesis)]
-        own = next((one for one in reversed(given) if one.nodes and not one.combines), None)
+        own = next((one for one in reversed(given) if one.contexts and not one.combines), None)
         note = CallNote(messages_of(arguments), own, None, answers=True)
         request.begin_call(note)
         frame = Frame(id_, "llm", request, 0)
@@ -403,11 +403,11 @@ class SpanFollower:
             frame.request.hold_nodes(nodes)
         if note is None:
             return
-        note.ended = frame.request.tick()
+        note.ended_order = frame.request.tick()
         if note.within is None:
             note.end(nodes)
         else:
-            note.nodes = nodes
+            note.contexts = nodes
         frame.request.trail.append(note)
 
     def _begin_synthesis(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
@@ -419,7 +419,7 @@ class SpanFollower:
         if (
             frame.synthesis is not None
         ):  # an override that hands on to its base: the inner one counts
-            frame.synthesis.nodes = nodes
+            frame.synthesis.contexts = nodes
             return
         combines = is_combining(arguments)
         frame.synthesis = Synthesis(

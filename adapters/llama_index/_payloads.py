@@ -14,20 +14,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from ragmeter.adapters._snapshots import ContextSnapshot, as_score, to_contexts
+from ragmeter.adapters._snapshots import ContextSnapshot, as_score
 from ragmeter.adapters._stores import source_of
 from ragmeter.adapters.reading.fields import fields_of, items_of
-from ragmeter.metrics import RetrievedContext
 
 __all__ = [
-    "NO_FACTS", "ROOT_KINDS", "Kind", "NodeSnapshot", "Nodes", "RetrieverFacts", "TextMode",
-    "describe_tools", "event_payload", "is_a", "is_combining", "is_event", "kind_of", "kind_of_span",
-    "node_ids", "nodes_in", "nodes_of", "payload_of", "question_of", "result_class", "retriever_facts",
-    "snapshot_nodes", "text_in_prompts", "text_of", "to_node_contexts",
+    "NO_FACTS", "ROOT_KINDS", "Kind", "Nodes", "RetrieverFacts", "TextMode", "describe_tools",
+    "event_payload", "is_a", "is_combining", "is_event", "kind_of", "kind_of_span", "node_ids", "nodes_in",
+    "nodes_of", "payload_of", "question_of", "result_class", "retriever_facts", "snapshot_nodes", "text_of",
 ]  # fmt: skip
 
 
@@ -245,22 +243,7 @@ TextMode = Literal["llm", "none"]
 _SCHEMA = "llama_index.core.schema"
 
 
-class NodeSnapshot(NamedTuple):
-    """One node as it was when seen."""
-
-    text: str
-    """The bare text; when `stand_in` is None, the final text."""
-    id: str | None
-    """The node's id."""
-    score: float | None
-    """The score it carried at that time."""
-    metadata: Mapping[str, Any]
-    """A shallow copy of its metadata."""
-    stand_in: tuple[type, dict[str, Any]] | None = None
-    """The node's class and fields, for the text that the model saw."""
-
-
-Nodes = tuple[NodeSnapshot, ...]
+Nodes = tuple[ContextSnapshot, ...]
 
 
 @lru_cache(maxsize=1_000)
@@ -275,12 +258,12 @@ def _formats_plainly(cls: type) -> bool:
     )
 
 
-def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> tuple[NodeSnapshot, ...]:
+def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> Nodes:
     """Copy `nodes` (nodes with a score, or bare nodes). About half a microsecond each."""
     return tuple([_snapshot(item, mode) for item in nodes])
 
 
-def _snapshot(item: Any, mode: TextMode) -> NodeSnapshot:
+def _snapshot(item: Any, mode: TextMode) -> ContextSnapshot:
     node = getattr(item, "node", item)
     cls = type(node)
     score = getattr(item, "score", None)
@@ -288,21 +271,25 @@ def _snapshot(item: Any, mode: TextMode) -> NodeSnapshot:
         # One copy of the fields, and the rest is read from it: this runs for every node of a request.
         fields = node.__dict__.copy()
         text, metadata = fields["text"], fields["metadata"]
-        if type(text) is str and type(metadata) is dict:
+        # A node without a text is shown as its metadata.
+        if type(text) is str and type(metadata) is dict and text and not text.isspace():
             number = score if type(score) is float and -inf < score < inf else as_score(score)
             if mode == "none" or not metadata:
-                return NodeSnapshot(text, fields["id_"], number, {**metadata})
+                return ContextSnapshot(text, fields["id_"], number, {**metadata})
             fields["metadata"] = metadata = metadata.copy()
             fields["embedding"] = None  # large, and no part of the text
-            return NodeSnapshot(text, fields["id_"], number, metadata, (cls, fields))
-    return NodeSnapshot(
-        *ContextSnapshot.take(
-            _content(node, mode),
-            getattr(node, "node_id", None),
-            score,
-            getattr(node, "metadata", None),
-        )
+            write = partial(_written, cls, fields)
+            return ContextSnapshot(text, fields["id_"], number, metadata, write)
+    return ContextSnapshot.take(
+        _content(node, mode), getattr(node, "node_id", None), score, getattr(node, "metadata", None)
     )
+
+
+def _written(cls: type, fields: dict[str, Any]) -> str:
+    """Return the text of a node as the model saw it, from a stand-in with its fields."""
+    node: Any = object.__new__(cls)
+    object.__setattr__(node, "__dict__", fields)
+    return str(_content(node, "llm"))
 
 
 def _content(node: Any, mode: TextMode) -> object:
@@ -318,7 +305,7 @@ def _metadata_mode(mode: TextMode) -> Any:
     return MetadataMode.LLM if mode == "llm" else MetadataMode.NONE
 
 
-def describe_tools(nodes: Sequence[NodeSnapshot]) -> bool:
+def describe_tools(nodes: Nodes) -> bool:
     """Return whether all of `nodes` describe tools: an agent or router that chooses among its tools.
 
     LlamaIndex keeps a tool in an object index as a text that begins with its name, and the name as
@@ -332,29 +319,6 @@ def describe_tools(nodes: Sequence[NodeSnapshot]) -> bool:
 def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
     """Return the ids of `nodes`."""
     return frozenset(str(getattr(item, "node_id", "")) for item in nodes)
-
-
-def to_node_contexts(snapshots: Iterable[NodeSnapshot]) -> tuple[RetrievedContext, ...]:
-    """Turn snapshots into contexts; done on the worker."""
-    return to_contexts(map(_final, snapshots))
-
-
-def text_in_prompts(snapshot: NodeSnapshot) -> str:
-    """Return the text by which a node is looked for in a prompt; done on the worker.
-
-    The bare text, whatever the template put above it; of a node without one, its metadata.
-    """
-    return snapshot.text if snapshot.text.strip() else _final(snapshot).text
-
-
-def _final(snapshot: NodeSnapshot) -> ContextSnapshot:
-    context = ContextSnapshot(*snapshot[:4])
-    if snapshot.stand_in is None:
-        return context
-    cls, fields = snapshot.stand_in
-    node: Any = object.__new__(cls)
-    object.__setattr__(node, "__dict__", fields)
-    return context._replace(text=str(_content(node, "llm")))
 
 
 _RESULTS = (

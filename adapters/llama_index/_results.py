@@ -10,19 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._unseen import (
-    MIN_LETTERS,
     MOST_GIVEN,
     GaveOut,
     Lookout,
     RetrievalRules,
-    ShapedResult,
     Who,
     content_of,
-    documents_of,
     plain_of,
     query_of,
     result_in,
-    shaped_documents,
+    retrieved_by_shape,
 )
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step
@@ -30,7 +27,6 @@ from ragmeter.requests.size import weight_of
 
 from ._payloads import (
     NO_FACTS,
-    NodeSnapshot,
     TextMode,
     event_payload,
     nodes_in,
@@ -39,7 +35,7 @@ from ._payloads import (
 )
 from ._state import Frame, Notes, RetrievalNote
 
-__all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen", "read_results"]
+__all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen"]
 
 
 def begin_result(
@@ -77,7 +73,7 @@ def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -
         return
     nodes = snapshot_nodes(nodes_in(result), mode)
     note.end(nodes)
-    note.started = note.ended = request.tick()
+    note.started = note.ended_order = request.tick()
     if nodes or _is_error(result):
         note.rule = None
         request.hold_nodes(nodes)
@@ -85,7 +81,7 @@ def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -
         note.result = plain_of(result_in(event_payload(payload_of(result)), None))
         request.hold(sum(weight_of(item.text) for item in strings_in(note.result)))
     if _is_error(result):
-        note.nodes, note.error = None, "tool_error"
+        note.contexts, note.error_type = None, "tool_error"
     request.retrievals.append(note)
     request.trail.append(note)
 
@@ -103,17 +99,17 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
     name = _name_of(frame, instance)
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
         note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
-        note.result, note.started = content_of(result), request.tick()
+        note.result = content_of(result)
+        note.started = note.ended_order = request.tick()
         note.end(None)
         request.hold(weight_of(note.result))
         request.shaped.append(note)
     if looks and len(request.given) < MOST_GIVEN:
-        held = strings_in(plain_of(event_payload(result)))
-        texts = tuple(item.text for item in held if len(item.text) >= MIN_LETTERS)
-        if texts:
-            who: Who = "tool" if frame.kind == "tool" else "function"
-            request.given.append(GaveOut(who, name, texts))
-            request.hold(sum(map(weight_of, texts)))
+        who: Who = "tool" if frame.kind == "tool" else "function"
+        given = GaveOut.of(who, name, plain_of(event_payload(result)))
+        if given is not None:
+            request.given.append(given)
+            request.hold(weight_of(*given.texts))
 
 
 def note_unseen(lookout: Lookout, request: Notes) -> None:
@@ -128,26 +124,7 @@ def note_shaped(ended: Notes, calls: Sequence[Step]) -> bool:
     """Note as retrievals what unnamed tools gave out; return whether anything was retrieved."""
     if ended.tried:
         return True
-    results = [ShapedResult(note.started, note.result) for note in ended.shaped]
-    for note, found in zip(ended.shaped, shaped_documents(results, calls), strict=True):
-        if found:
-            note.nodes = tuple(NodeSnapshot(*item) for item in found)
-            ended.retrievals.append(note)
-            ended.trail.append(note)
+    found = retrieved_by_shape(ended.shaped, calls)
+    ended.retrievals += found
+    ended.trail += found
     return bool(ended.retrievals)
-
-
-def read_results(ended: Notes, lookout: Lookout) -> bool:
-    """Read the documents in the results of what the user has named; return whether all could be read."""
-    all_read = True
-    for note in ended.retrievals:
-        if note.rule is None:
-            continue
-        found = documents_of(note.result, note.rule)
-        note.result = None
-        if found is None:
-            all_read = False
-            lookout.unreadable(note.who, note.name)
-        else:
-            note.nodes = tuple(NodeSnapshot(*item) for item in found)
-    return all_read

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.stages import MAX_STAGES, SeenStage
 from ragmeter.adapters.reading.stages import joined as joined_lists
 from ragmeter.metrics.sample import StageKind
 
-from ._payloads import Nodes, NodeSnapshot
+from ._payloads import Nodes
 from ._state import Passed, Postprocessed, RetrievalNote, StepNote, Synthesis
 
 __all__ = ["Way", "joined", "without_repetitions"]
@@ -27,12 +28,12 @@ class _List(NamedTuple):
     place: int
     """Which stage it left last."""
     scope: int
-    nodes: Nodes
+    contexts: Nodes
     started: int
     """When its retrieval began."""
 
     def has(self, ids: AbstractSet[str | None]) -> bool:
-        return any(item.id in ids for item in self.nodes)
+        return any(item.id in ids for item in self.contexts)
 
 
 class Way:
@@ -47,7 +48,7 @@ class Way:
     def __init__(
         self,
         trail: Iterable[Passed],
-        seen: Iterable[NodeSnapshot] | None = None,
+        seen: Iterable[ContextSnapshot] | None = None,
         left_out: AbstractSet[int] = frozenset(),
     ) -> None:
         self.stages: list[SeenStage] = []
@@ -82,41 +83,41 @@ class Way:
         lists = dict(self.given)
         for item in sorted(self._lists, key=lambda item: item.started):
             if item.scope not in self.given:
-                lists.setdefault(item.scope, []).append(item.nodes)
+                lists.setdefault(item.scope, []).append(item.contexts)
         return {scope: without_repetitions(lists[scope]) for scope in sorted(lists)}
 
     def found_since(self, since: int) -> Nodes:
         """Return what was found later than a moment, and not given to a synthesis."""
         lists = (item for item in self._lists if item.scope not in self.given)
-        return joined(item.nodes for item in lists if item.started > since)
+        return joined(item.contexts for item in lists if item.started > since)
 
     def _retrieved(self, note: RetrievalNote) -> None:
         if note.within is not None:
             self._within.setdefault(id(note.within), []).append(note)
             return
         place = self._retriever(note)
-        if note.nodes is not None:
-            self._lists.append(_List(place, note.scope, note.nodes, note.started))
+        if note.contexts is not None:
+            self._lists.append(_List(place, note.scope, note.contexts, note.started))
 
     def _retriever(self, note: RetrievalNote) -> int:
         inner = self._within.pop(id(note), [])
-        if len(inner) == 1 and inner[0].name == note.name and inner[0].nodes == note.nodes:
+        if len(inner) == 1 and inner[0].name == note.name and inner[0].contexts == note.contexts:
             return self._retriever(inner[0])  # an override that hands on to its base
         inputs = tuple([self._retriever(one) for one in inner])
         kind: StageKind = (
             "retriever" if not inputs else "fusion" if len(inputs) > 1 else "postprocessor"
         )
-        return self._add(SeenStage(note.name, kind, note.nodes, inputs))
+        return self._add(SeenStage(note.name, kind, note.contexts, inputs))
 
     def _postprocessed(self, note: Postprocessed) -> None:
         own = [item for item in self._lists if item.scope == note.scope]
         if not own or note.scope in self.given:
             return
         taken = [item for item in own if item.has(note.taken)] or own[-1:]
-        if note.taken or not note.nodes:  # else an override has renamed its arguments
-            nodes = [node for item in taken for node in item.nodes if node.id in note.taken]
+        if note.taken or not note.contexts:  # else an override has renamed its arguments
+            nodes = [node for item in taken for node in item.contexts if node.id in note.taken]
             taken = self._handed_over(taken, nodes, note.taken)
-        self._replace(taken, note.name, "postprocessor", note.nodes)
+        self._replace(taken, note.name, "postprocessor", note.contexts)
 
     def _stepped(self, last: StepNote) -> None:
         steps = self._steps.get(last.name, [])
@@ -131,11 +132,11 @@ class Way:
         else:  # it retrieved itself
             named = {node.id for node in given}
             taken = [item for item in self._lists if item.has(named)]
-        if taken and _keys(given) != _keys(joined(item.nodes for item in taken)):
+        if taken and _keys(given) != _keys(joined(item.contexts for item in taken)):
             self._replace(taken, last.name.rpartition(".")[2], "function", given)
 
     def _synthesized(self, synthesis: Synthesis) -> None:
-        nodes = synthesis.nodes
+        nodes = synthesis.contexts
         if synthesis.combines:
             self.combined.append(nodes)
             return
@@ -154,10 +155,10 @@ class Way:
             self._replace(taken, synthesis.name, "synthesizer", shown, recorded=False)
 
     def _handed_over(
-        self, lists: list[_List], nodes: Sequence[NodeSnapshot], ids: AbstractSet[str | None]
+        self, lists: list[_List], nodes: Sequence[ContextSnapshot], ids: AbstractSet[str | None]
     ) -> list[_List]:
         """Return the lists that a stage was given; a nameless stage's where it was given less."""
-        if all(node.id in ids for item in lists for node in item.nodes):
+        if all(node.id in ids for item in lists for node in item.contexts):
             return lists
         return [self._replace(lists, "unknown", "unknown", nodes, recorded=False)]
 
@@ -166,7 +167,7 @@ class Way:
         lists: Sequence[_List],
         name: str,
         kind: StageKind,
-        nodes: Sequence[NodeSnapshot],
+        nodes: Sequence[ContextSnapshot],
         *,
         recorded: bool = True,
     ) -> _List:
@@ -196,5 +197,5 @@ def without_repetitions(lists: Iterable[Nodes]) -> Nodes:
     return joined_lists(lists, lambda node: (node.id, node.text))
 
 
-def _keys(nodes: Iterable[NodeSnapshot]) -> list[tuple[str | None, str]]:
+def _keys(nodes: Iterable[ContextSnapshot]) -> list[tuple[str | None, str]]:
     return [(node.id, node.text) for node in nodes]

@@ -128,15 +128,15 @@ class RetrievalNote:
     within: RetrievalNote | None = None
     """The retriever that it is a part of: it counts as a stage only."""
     started: int = 0
-    ended: int = 0
+    ended_order: int | None = None
     """Where it began and ended in the order of the request's events."""
     started_ns: int = field(default_factory=time.time_ns)
     began_in: SeenSpan | None = field(default_factory=seen_span)
     ended_ns: int = 0
     """0: it is still under way."""
-    nodes: Nodes | None = None
+    contexts: Nodes | None = None
     """What it returned; None: it raised."""
-    error: str | None = None
+    error_type: str | None = None
     who: Who = "tool"
     """What it is, where it is no retriever."""
     rule: RetrievalTool | None = None
@@ -155,12 +155,12 @@ class RetrievalNote:
             own.embedding_model or facts.embedding_model,
         )
 
-    def end(self, nodes: Nodes | None, error: BaseException | None = None) -> None:
+    def end(self, contexts: Nodes | None, error: BaseException | None = None) -> None:
         """Note its end."""
         self.ended_ns = max(time.time_ns(), self.started_ns)
         self.spans = choose_spans(self.began_in, seen_span(), "retrieval")
-        self.nodes = nodes
-        self.error = error_type(error)
+        self.contexts = contexts
+        self.error_type = error_type(error)
 
 
 class Postprocessed(NamedTuple):
@@ -171,7 +171,7 @@ class Postprocessed(NamedTuple):
     scope: int
     taken: frozenset[str]
     """Ids of the nodes that it was given."""
-    nodes: Nodes
+    contexts: Nodes
     """What it left."""
     attempt: Attempt | None
 
@@ -183,7 +183,7 @@ class Synthesis:
     name: str
     """Its class."""
     scope: int
-    nodes: Nodes
+    contexts: Nodes
     attempt: Attempt | None
     combines: bool
     """It joins sub-answers: its nodes are no documents."""
@@ -363,7 +363,7 @@ class LlamaRequest(Notes):
         """Remember, for calls that come later in this context, what it found; None: nothing."""
         alone = LoneRetrieval(
             owner=owner, run_id=self.run_id, name=self.name, around=self.around
-        ).end(note.query, note.nodes or ())
+        ).end(note.query, note.contexts or ())
         if alone is not None:
             found_alone.set((*recent(found_alone.get()), alone))
         return alone
@@ -402,7 +402,7 @@ class LlamaRequest(Notes):
         if not (self.no_text or self.kind == "call"):
             return False
         left = {
-            passed.scope: passed.nodes or ()
+            passed.scope: passed.contexts or ()
             for passed in self.trail
             if isinstance(passed, Synthesis)
             or (self.kind == "call" and not isinstance(passed, StepNote))
@@ -424,7 +424,9 @@ class LlamaRequest(Notes):
             for passed in self.trail
             if is_document_synthesis(passed)
             or (
-                isinstance(passed, RetrievalNote) and not passed.within and passed.nodes is not None
+                isinstance(passed, RetrievalNote)
+                and not passed.within
+                and passed.contexts is not None
             )
         )
         ended = Notes(**{one.name: getattr(self, one.name) for one in fields(Notes)})
@@ -450,6 +452,6 @@ def is_document_synthesis(passed: Passed) -> bool:
 
 def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:
     """Leave out what attempts found that failed and were followed by another one."""
-    if not any(note.nodes is not None and _counts(note.attempt) for note in notes):
+    if not any(note.contexts is not None and _counts(note.attempt) for note in notes):
         return notes
-    return [note for note in notes if note.nodes is None or _counts(note.attempt)]
+    return [note for note in notes if note.contexts is None or _counts(note.attempt)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ragmeter.adapters._unseen import ShapedResult, shaped_documents
+from ragmeter.adapters._unseen import shaped_documents
 from ragmeter.adapters.reading.layout import place_in
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.results import ANY_TOOL
@@ -38,7 +38,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     busy = _above(models, tree)
     tools = [read for read in tools if read.span.span_id not in busy]
     shaped = shaped_documents(
-        [ShapedResult(read.span.started_ns, read.reader.result(read.span)) for read in tools],
+        [(read.span.started_ns, read.reader.result(read.span)) for read in tools],
         [_page_of(read) for read in models],
     )
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragmeter.adapters.reading.answer import texts_that_said
-from ragmeter.adapters.reading.contexts import metadata_texts, stretches_in
+from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import Document, is_hidden
 
@@ -59,30 +59,24 @@ def reached_model(
     Returns:
         None: the prompts do not decide it.
     """
-    texts = [item.text for item in contexts if item.text]
-    if len(texts) < len(contexts):
+    if not all(item.text for item in contexts):
         return None
     question, answer = asked_and_answered
-    stood = stretches_in(
+    stood = shown_documents(
         sorted(calls, key=lambda call: call.started_ns),
-        texts,
+        contexts,
         answer=answer,
         question=question,
         queries=[read.reader.query(read.span) for one in seen for read in one.retrievals],
         after_ns=max(item.read.span.ended_ns for item in seen),
         by_tool=by_tool,
-        beside=metadata_texts((item.text or "", item.metadata or {}) for item in contexts),
     )
     if stood is None:
         return None
-    shown = tuple(
-        item if one.text is None else item._replace(text=one.text)
-        for one in stood
-        for item in [contexts[one.passage]]
-    )
     # Retrieved twice and shown once is still retrieved twice; never shown is left out.
-    seen_texts = {texts[one.passage] for one in stood}
-    return tuple(item for item in contexts if item.text in seen_texts), shown
+    seen_texts = {item.text for item, _ in stood}
+    whole = tuple(item for item in contexts if item.text in seen_texts)
+    return whole, tuple(shown for _, shown in stood)
 
 
 def response_id_of(models: Sequence[Read], answer: str | None) -> str | None:

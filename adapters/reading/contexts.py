@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from .align import MIN_CUT, Shown, align, stands_for_itself
 from .answer import is_long
@@ -13,13 +13,29 @@ from .letters import letters_of
 from .prompts import MAX_PROMPTS
 from .step import Step, Unknown
 
-__all__ = ["Stretch", "metadata_texts", "stretches_in"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["shown_documents"]
 
 _MAX_LEVELS = 8
 """Levels of replies in prompts of replies that are followed."""
 
 
-class Stretch(NamedTuple):
+class _Document(Protocol):
+    """A retrieved document, in any framework: a named tuple with a text."""
+
+    @property
+    def text(self) -> str | None: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+    def _replace(self, *, text: str) -> Self: ...
+
+
+D = TypeVar("D", bound=_Document)
+
+
+class _Stretch(NamedTuple):
     """Retrieved text in a prompt that the answer rests on."""
 
     passage: int
@@ -28,30 +44,27 @@ class Stretch(NamedTuple):
     """What of it, or of its metadata, stands there; None: all of it."""
 
 
-def metadata_texts(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> list[list[str]]:
+def _metadata_texts(documents: Iterable[_Document]) -> list[list[str]]:
     """Return the texts in each document's metadata that may stand in a prompt in its place.
 
     A sentence's window, or the answer to a question that was found: sentences that no other document shares.
-
-    Args:
-        documents: Text and metadata of each.
     """
     found = [
         [
             value
-            for value in metadata.values()
-            if type(value) is str and is_long(value) and value != text
+            for value in item.metadata.values()
+            if type(value) is str and is_long(value) and value != item.text
             if len(value) >= MIN_CUT
         ]
-        for text, metadata in documents
+        for item in documents
     ]
     owners = Counter(value for values in found for value in set(values))
     return [[value for value in values if owners[value] == 1] for values in found]
 
 
-def stretches_in(
+def shown_documents(
     calls: Sequence[Step],
-    passages: Sequence[str],
+    documents: Sequence[D],
     *,
     answer: str | None,
     question: str | None = None,
@@ -60,15 +73,15 @@ def stretches_in(
     by_tool: bool = False,
     are_whole: bool = False,
     this_turn: bool = False,
-    beside: Sequence[Sequence[str]] = (),
-) -> tuple[Stretch, ...] | None:
-    """Return what of the retrieved texts the answering call saw, in its prompt's order.
+) -> tuple[tuple[D, D], ...] | None:
+    """Return the documents that the answering call saw, in its prompt's order, each with what of it is there.
 
-    A text that an earlier call saw takes the place of that call's reply.
+    A document that an earlier call saw takes the place of that call's reply. Of a document, the longest of its
+    text and the texts in its metadata counts.
 
     Args:
         calls: The request's calls of models, in start order.
-        passages: Retrieved texts in retrieval order, duplicates included.
+        documents: What was retrieved, in retrieval order, duplicates included.
         answer: What was answered.
         question: What the user asked.
         queries: What was searched for: rewritten questions are no replies.
@@ -76,7 +89,6 @@ def stretches_in(
         by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
         are_whole: Whether prompts hold all that was sent: spans often leave parts of it out.
         this_turn: Whether what stands in earlier turns only does not count.
-        beside: Texts in each one's metadata: of a document, the longest of its texts counts.
 
     Returns:
         Empty: the answering call saw none of them, and that is known. None: the prompts do not decide it.
@@ -89,6 +101,8 @@ def stretches_in(
         authors = tuple(call for call in calls if call.sent)
     if not authors and not streamed:
         return None
+    passages = [item.text or "" for item in documents]
+    beside = _metadata_texts(documents)
     reader = _Reader(calls, passages, question, queries, beside, this_turn=this_turn)
     found = [one for author in authors or () for one in reader.read(author, 0)]
     if (
@@ -98,7 +112,11 @@ def stretches_in(
     if reader.is_too_large:
         return None
     if found:
-        return tuple(found)
+        return tuple(
+            (item, item if one.text is None else item._replace(text=one.text))
+            for one in found
+            for item in [documents[one.passage]]
+        )
     return (
         ()
         if authors
@@ -141,7 +159,7 @@ class _Reader:
         self.is_too_large = False
         """Whether there is more to read than is read: then nothing is known."""
 
-    def read(self, call: Step, level: int) -> list[Stretch]:
+    def read(self, call: Step, level: int) -> list[_Stretch]:
         """Return what a call saw: what stands in its prompt, and in those of the replies that stand there."""
         if call.id in self._read:
             return []
@@ -167,7 +185,7 @@ class _Reader:
         hits = align(texts, sent, self._question)
         # What stands in earlier turns only counts where this turn shows nothing.
         is_now = any(hit.call for hit in hits if hit.passage < len(left))
-        stretches: list[tuple[int, Stretch | Step]] = []
+        stretches: list[tuple[int, _Stretch | Step]] = []
         shown: dict[int, list[Shown]] = {}
         for hit in hits:
             if hit.passage >= len(left):
@@ -182,11 +200,11 @@ class _Reader:
             text = hit.text if is_own else hit.text or texts[hit.passage]
             # What is too long for one call of a group goes on in the next one.
             text = None if is_own and len(together) > 1 else text
-            stretches.append((hit.place, Stretch(owner, text)))
+            stretches.append((hit.place, _Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
-        found: list[Stretch] = []
+        found: list[_Stretch] = []
         for _, one in sorted(stretches, key=lambda item: item[0]):
-            if isinstance(one, Stretch):
+            if isinstance(one, _Stretch):
                 found.append(one)
             else:
                 self._found_reply = True

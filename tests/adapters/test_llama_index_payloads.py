@@ -19,7 +19,6 @@ from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
 from ragmeter.adapters.llama_index._contexts import Reached, nodes_that_reached
 from ragmeter.adapters.llama_index._payloads import (
     NO_FACTS,
-    NodeSnapshot,
     is_combining,
     kind_of,
     kind_of_span,
@@ -201,8 +200,8 @@ def test_retriever_facts() -> None:
     assert retriever_facts(Event(_embed_model=Event(model_name="unknown"))) == (None, None, None)
 
 
-def node(id_: str, text: str = "") -> NodeSnapshot:
-    return NodeSnapshot(text or id_, id_, None, {})
+def node(id_: str, text: str = "") -> ContextSnapshot:
+    return ContextSnapshot(text or id_, id_, None, {})
 
 
 def scope(given: Any = (), combined: Any = (), found: Any = ()) -> list[tuple[str, Any]]:
