@@ -30,6 +30,20 @@ def demo(command):
     return partial(command, "demo")
 
 
+FEW = """
+from ragmeter.cli.demo import run as asking
+few = asking.load_questions()[::5]
+asking.load_questions = lambda: few
+"""
+SHORT = [one.question for one in load_questions()[::5]]
+
+
+@pytest.fixture(scope="session")
+def short(command):
+    """The real command with five of its questions, where they do not matter."""
+    return partial(command, "demo", before=FEW)
+
+
 @pytest.fixture(scope="module", params=FRAMEWORKS)
 def results(demo, request):
     """The JSON of one run per framework."""
@@ -150,13 +164,13 @@ def test_the_whole_report_is_readable_and_complete(demo):
     assert "asking 24/24" in done.stderr
 
 
-def test_a_terminal_without_unicode_gets_escapes_not_a_traceback(demo):
-    plain = "for one in (sys.stdout, sys.stderr): one.reconfigure(encoding='cp1251')"
-    done = demo("--json", before=plain)
+def test_a_terminal_without_unicode_gets_escapes_not_a_traceback(short):
+    plain = FEW + "for one in (sys.stdout, sys.stderr): one.reconfigure(encoding='cp1251')"
+    done = short("--json", before=plain)
     assert done.returncode == 0, done.stderr
     questions = [one["question"] for one in json.loads(done.stdout)["requests"]]
-    assert questions == [one.question for one in load_questions()]
-    assert "\\u" in demo("--all", before=plain).stdout
+    assert questions == SHORT
+    assert "\\u" in short("--all", before=plain).stdout
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -193,8 +207,8 @@ assert not stats.internal_errors, stats
     assert done.returncode == 0, done.stderr
 
 
-def test_otlp_sends_all_three_signals_without_any_text_and_says_so(demo, otlp):
-    done = demo("--otlp", otlp.url, "--json")
+def test_otlp_sends_all_three_signals_without_any_text_and_says_so(short, otlp):
+    done = short("--otlp", otlp.url, "--json")
     assert done.returncode == 0, done.stderr
     said = {one["signal"]: one for one in json.loads(done.stdout)["otlp"]}
     assert set(said) == {"traces", "logs", "metrics"}
@@ -204,30 +218,29 @@ def test_otlp_sends_all_three_signals_without_any_text_and_says_so(demo, otlp):
     assert "gen_ai.evaluation.score" in otlp.metrics
     names = {span.name.split()[0] for span in otlp.spans}
     assert names == {"POST", "invoke_workflow", "retrieval"}
-    question = load_questions()[0].question.encode()
-    assert not any(question in body for body in otlp.bodies)
+    assert not any(SHORT[0].encode() in body for body in otlp.bodies)
 
 
-def test_signal_chooses_what_is_sent(demo, otlp):
-    done = demo("--otlp", otlp.url, "--signal", "traces")
+def test_signal_chooses_what_is_sent(short, otlp):
+    done = short("--otlp", otlp.url, "--signal", "traces")
     assert done.returncode == 0, done.stderr
     assert otlp.spans
     assert not otlp.records
     assert not otlp.metrics
 
 
-def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(demo, otlp):
-    done = demo("--otlp", f"{otlp.url}/nowhere", "--json")
+def test_an_endpoint_that_refuses_is_a_failure_with_its_reason(short, otlp):
+    done = short("--otlp", f"{otlp.url}/nowhere", "--json")
     assert done.returncode == 1
     said = json.loads(done.stdout)["otlp"]
     assert not any(one["accepted"] for one in said)
     assert all("404" in one["detail"] for one in said)
 
 
-def test_a_backend_that_refuses_one_signal_is_no_failure(demo, otlp):
+def test_a_backend_that_refuses_one_signal_is_no_failure(short, otlp):
     """Few take all three: which arrived is said, with the reason of the others and how to send less."""
     otlp.serves = {"/v1/traces", "/v1/logs"}
-    done = demo("--otlp", otlp.url, NO_COLOR="1", COLUMNS="300")
+    done = short("--otlp", otlp.url, NO_COLOR="1", COLUMNS="300")
 
     assert done.returncode == 0, done.stdout
     assert f"sent to {otlp.url}/v1/traces arrived" in done.stdout
@@ -243,11 +256,11 @@ def test_a_backend_that_refuses_one_signal_is_no_failure(demo, otlp):
     assert not otlp.metrics
 
 
-def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback(demo):
+def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback(short):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    done = demo("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
+    done = short("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
     assert done.returncode == 1
     assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
@@ -302,8 +315,8 @@ def endpoint():
         yield server
 
 
-def test_a_configured_endpoint_writes_the_answers(demo, endpoint):
-    done = demo("--json", OPENAI_BASE_URL=endpoint.url, RAGMETER_DEMO_MODEL="tiny")
+def test_a_configured_endpoint_writes_the_answers(short, endpoint):
+    done = short("--json", OPENAI_BASE_URL=endpoint.url, RAGMETER_DEMO_MODEL="tiny")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert results["model"] == "tiny"
@@ -311,8 +324,8 @@ def test_a_configured_endpoint_writes_the_answers(demo, endpoint):
     assert {body["model"] for body in endpoint.bodies} == {"tiny"}
 
 
-def test_offline_ignores_the_configured_endpoint(demo, endpoint):
-    done = demo("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
+def test_offline_ignores_the_configured_endpoint(short, endpoint):
+    done = short("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
     assert done.returncode == 0, done.stderr
     assert endpoint.bodies == []
 
@@ -339,10 +352,10 @@ def test_a_judge_that_fails_is_said_once_with_an_example():
     ]
 
 
-def test_a_failing_endpoint_fails_requests_not_thedemo(demo, endpoint):
+def test_a_failing_endpoint_fails_requests_not_the_demo(short, endpoint):
     """Each failed request is still a scored sample: its retrieval happened."""
     endpoint.status = 401
-    done = demo("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
+    done = short("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
     assert done.returncode == 1
     results = json.loads(done.stdout)
     assert {one["status"] for one in results["requests"]} == {"error"}
@@ -351,9 +364,9 @@ def test_a_failing_endpoint_fails_requests_not_thedemo(demo, endpoint):
     assert "sk-secret-key" not in done.stdout + done.stderr
 
 
-def test_judged_metrics_run_on_demand(demo):
+def test_judged_metrics_run_on_demand(short):
     with OpenAIServer() as server:
-        done = demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+        done = short("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
     assert done.returncode == 0, done.stdout[-2000:]
     requests = json.loads(done.stdout)["requests"]
     assert all(one["scores"]["judged_precision"]["value"] == 1.0 for one in requests)
@@ -361,13 +374,13 @@ def test_judged_metrics_run_on_demand(demo):
     assert all(scores["context_precision"]["value"] == 1.0 for scores in with_reference)
 
 
-def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(demo):
+def test_judged_scores_are_on_the_span_of_their_request_however_slow_the_judge(short):
     """Judging takes longer than the demo's progress lines are apart, and nothing goes out late."""
-    with OpenAIServer(latency_s=0.2) as server:
-        done = demo("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
+    with OpenAIServer(latency_s=1.5) as server:
+        done = short("--json", "--offline", "--judge-model", "fake", OPENAI_BASE_URL=server.url)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "requests to go" in done.stderr
-    count = len(load_questions())
+    count = len(SHORT)
     spans = json.loads(done.stdout)["telemetry"]["spans"]
     assert spans == {"POST /ask": count, "invoke_workflow": count, "retrieval": count}
 
@@ -434,7 +447,7 @@ def test_a_missing_framework_names_the_extra(framework):
     assert install_command(framework) in done.stderr
 
 
-def test_otlp_over_grpc_is_accepted_by_a_real_server(demo):
+def test_otlp_over_grpc_is_accepted_by_a_real_server(short):
     import grpc
 
     received = set()
@@ -449,17 +462,17 @@ def test_otlp_over_grpc_is_accepted_by_a_real_server(demo):
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        done = demo("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
+        done = short("--otlp", f"http://127.0.0.1:{port}", "--protocol", "grpc", "--json")
     finally:
         server.stop(None).wait(60)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert received == {"trace", "logs", "metrics"}
 
 
-def test_a_narrow_terminal_is_readable(demo):
+def test_a_narrow_terminal_is_readable(short):
     """Forty columns: no line is wider, names and verdicts are whole, the code can be copied."""
-    assert max(map(len, demo(COLUMNS="40", NO_COLOR="1").stdout.splitlines())) <= 40
-    done = demo("--offline", "--all", COLUMNS="40", NO_COLOR="1")
+    assert max(map(len, short(COLUMNS="40", NO_COLOR="1").stdout.splitlines())) <= 40
+    done = short("--offline", "--all", COLUMNS="40", NO_COLOR="1")
     lines = done.stdout.splitlines()
 
     assert done.returncode == 0, done.stderr
