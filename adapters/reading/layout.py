@@ -61,18 +61,37 @@ _FIRST = (
 )
 """How the first of several numbered passages begins; lists of instructions begin otherwise."""
 _SOURCE = re.compile(
-    r"^[ \t]*(?:source|title|url|doc(?:ument)?|file|quelle|источник|来源)[ \t]*[:：]([^\n]*)\n+"
-    r"[ \t]*(?:content|text|snippet|passage|inhalt|текст|内容)[ \t]*[:：][ \t]*",
+    r"^[ \t]*(?:source|title|url|doc(?:ument)?|file|quelle|titel|título|titre|titolo|fuente|fonte|"
+    r"источник|название|来源|"
+    r"标题)[ \t]*[:：](?P<label>[^\n]*)\n+(?:[ \t]*\w[\w ]{0,20}[:：][^\n]{0,200}\n){0,4}?"
+    r"[ \t]*(?:content|text|snippet|passage|inhalt|conteúdo|contenido|contenu|contenuto|texto|"
+    r"текст|содержание|内容|摘要)[ \t]*[:：][ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_FILE_LINE = re.compile(r"^[ \t]*([^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE)
+_BRACKETED = re.compile(
+    r"^[ \t]*(?:\[(?!\d+\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
+    re.MULTILINE,
+)
+"""A line that begins with a label in brackets, and is no link."""
+_BETWEEN_RULES = re.compile(
+    r"(?<![=*~-])(?P<rule>([=*~-])\2{2,39})(?![=*~-])[ \t]*(?P<label>[^\n=*~]{1,150}?)[ \t]*"
+    r"(?P=rule)(?![=*~-])[ \t]*(?:\n|\Z)"
+)
+"""``--- Note: a.md ---``."""
+_FILE_LINE = re.compile(
+    r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE
+)
 """A line that begins with the name of its file."""
 _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _BLANK = re.compile(r"\n[ \t]*\n")
-_LABEL = re.compile(r"\A\[([^\]\n]{1,200})\][ \t:]*(?=\S)")
+_LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
+_LABEL_NAME = re.compile(
+    rf"\A(?:{_ONE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE
+)
+_ORDINAL = re.compile(rf"(?:(?:{_ONE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
 _NOTHING = re.compile(
     r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
     r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
@@ -94,14 +113,14 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if not text.strip() or _is_nothing(text.strip()):
         return
     heads = list(_SOURCE.finditer(text))
-    if not heads and _FILE_LINE.match(text):
-        heads = list(_FILE_LINE.finditer(text))
+    for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES):
+        heads = heads or _heads_by(rule, text)
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
-            yield Piece(text[head.end() : end].strip(" \t\n-="), head[1].strip() or None)
+            yield Piece(text[head.end() : end].strip(" \t\n-=:"), _id_of(head["label"] or ""))
         return
-    elements = list(_ELEMENT.finditer(text))
+    elements = list(_ELEMENT.finditer(text)) if _is_closed(text) else []
     if elements:
         for element in elements:
             inner = _INNER.search(element[3])
@@ -117,14 +136,34 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     for rule in (_RULE, _HEADING, _BLANK):
         if rule.search(text):
             parts = [part for part in _split(rule, text) if part.strip()]
-            # "Found 2 results:" is none of them.
-            leads = (
-                len(parts) > 1 and len(parts[0]) < 100 and parts[0].rstrip().endswith((":", "："))
-            )
+            leads = len(parts) > 1 and _is_lead(parts[0])
             yield from map(_labelled, parts[1:] if leads else parts)
             return
     items = _BULLET.split(text.strip())
     yield from map(_labelled, items[1:] if len(items) > 2 and not items[0] else [text])
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether elements end: of those that do not, each would be looked for to the end."""
+    return 0 < text.count("<") <= 4 * text.count("</") + 8
+
+
+def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """Return the lines by which two passages or more begin; none: a text stands before the first."""
+    heads = list(rule.finditer(text))
+    leads = len(heads) > 1 and _is_lead(text[: heads[0].start()])
+    return heads if leads or (heads and rule is _FILE_LINE and heads[0].start() == 0) else []
+
+
+def _is_lead(text: str) -> bool:
+    """Return whether a text says that passages follow, as "Found 2 results:", or nothing."""
+    return not text.strip() or (len(text) < 100 and text.rstrip().endswith((":", "：")))
+
+
+def _id_of(label: str) -> str | None:
+    """Return what a label names; None: it counts, as "Document 1" does, and names nothing."""
+    name = _LABEL_NAME.sub("", label.strip(" \t[]【】"), count=1).strip()
+    return None if not name or _ORDINAL.fullmatch(name) else name
 
 
 def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
@@ -150,7 +189,7 @@ def _labelled(text: str) -> Piece:
     label = _LABEL.match(text.strip())
     if label is None or label[1].isdigit():
         return Piece(text.strip())
-    return Piece(text.strip()[label.end() :], label[1])
+    return Piece(text.strip()[label.end() :], _id_of(label[1]))
 
 
 _NAMES = (
@@ -160,10 +199,19 @@ _NAMES = (
     r"上下文|参考资料|参考信息|参考内容|参考材料|资料|文档|知识库|背景知识|背景信息|已知信息|检索结果|检索内容|"
     r"kontext|dokumente|quellen|contexte|sources|documentos|fuentes|contexto|contesto|documenti|fonti|"
     r"auszüge|textstellen|fragmentos|extraits|trechos|"
-    r"コンテキスト|文脈|文書|参考情報|문맥|컨텍스트|문서|السياق|المستندات|المصادر|الوثائق"
+    r"コンテキスト|文脈|文書|参考情報|参考資料|資料|ドキュメント|문맥|컨텍스트|문서|"
+    r"참고 ?자료|السياق|المستندات|المصادر|الوثائق|"
+    r"ngữ cảnh|tài liệu|bağlam|belgeler|บริบท|เนื้อหา|เอกสาร|konteks|dokumen|kontekst|dokumenty|bronnen|"
+    r"контексту|джерела|документи|संदर्भ|दस्तावेज़|متن|اسناد|הקשר|מסמכים"
 )
 _PLURALS = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", _NAMES)
 """Of which one may stand before a passage of its own: ``Source: a.md``."""
+_TEXTS = (
+    r"documents|passages|excerpts|snippets|chunks|search results|articles|extracts|"
+    r"документ(?:ы|ов)|фрагмент(?:ы|ов)|выдерж(?:ки|ек)|отрыв(?:ки|ков)|"
+    r"dokumente|auszüge|textstellen|documentos|fragmentos|trechos|extraits|documenti"
+)
+"""Of which more than the name may stand in a label."""
 _NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*|фрагмент\w*|источник\w*|отрывк\w*|выдержк\w*|материал\w*)"
 _WRAPPED = re.compile(
     r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
@@ -172,23 +220,28 @@ _WRAPPED = re.compile(
 )
 _LABEL_LINE = re.compile(
     r"^[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
-    rf"reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
+    rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
     r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
-    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n",
+    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n|"
+    rf"^[ \t#*]*(?:[\w'’-]+[ \t]+){{1,4}}(?:{_TEXTS})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
+    rf"^[ \t]*(?:【|\[|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{_PLURALS})[^\n\d]{{0,30}}?[ \t]*"
+    r"(?:】|\]|[=*-]{2,40})[ \t]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that names the context and says no more."""
 _LEADING = re.compile(
     r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
-    r"retriev|sources|контекст|документ|следующ|[\u4e00-\u9fff]))"
+    r"retriev|sources|knowledge|контекст|документ|следующ|"
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A sentence that leads to it."""
 _PARAGRAPH = re.compile(
-    r"\A[^\n]{0,400}(?:following|below|given|provided|next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
-    rf"[^\n]{{0,200}}{_NAMED}[^\n]{{0,600}}\n[ \t]*\n",
+    r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
+    r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
+    rf"[^\n]{{0,200}}{_NAMED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
     re.IGNORECASE,
 )
 """A paragraph of instructions before it."""
@@ -201,30 +254,64 @@ _BEFORE_NUMBERED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that names passages, before the first of those that are numbered."""
+_NUMBERED = tuple(
+    re.compile(
+        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{_ONE})[ \t#№]*{number}\b",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    for number in (1, 2)
+)
+"""Headings of the first two of several passages."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_QUESTION = (
+    r"question|query|user input|user message|current message|input|"
+    r"request|frage|вопрос|запрос|问题是?|提问|用户问题|"
+    r"pregunta|pergunta|domanda|質問|질문|السؤال|câu hỏi|soru|คำถาม|pertanyaan|pytanie|vraag|"
+    r"питання|запитання|प्रश्न|سوال|سؤال|השאלה|שאלה"
+)
 _ASKS = (
     r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"
-    r"(?:question|query|user input|input|request|frage|вопрос|запрос|问题是?|提问|用户问题|"
-    r"pregunta|pergunta|domanda|質問|질문|السؤال)(?: is| пользователя)?"
+    rf"(?:{_QUESTION})(?: is| пользователя)?"
 )
+_ASKING_LABEL = re.compile(
+    r"^[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:" + _QUESTION + r")(?![a-z])[^\n:：.!?？。]{0,40}"
+    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300})(?=\n|\Z)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label that has such a word among others, and one line."""
 _ANSWERS = (
     r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案|"
     r"antwort|réponse|respuesta|resposta|risposta|답변|الإجابة|الجواب"
 )
 _ASKED = re.compile(
-    rf"(?:^|(?<=。))[ \t#*<\[]*{_ASKS}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?:^|(?<=。)|(?<=, ))[ \t#*<\[]*{_ASKS}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
     rf"(?=\n[ \t#*<]*(?:{_ANSWERS}|{_NAMES}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _FIELD = re.compile(rf"(?:retrieved |relevant )?{_NAMED}", re.IGNORECASE)
 _ASKING_FIELD = re.compile(_ASKS, re.IGNORECASE)
+_HISTORY = (
+    r"(?:(?:chat|conversation|dialog|dialogue) )?history|previous (?:conversation|messages)|"
+    r"история (?:диалога|разговора|чата|беседы)|对话历史|聊天记录|历史对话|会話履歴|대화 ?(?:기록|이력)"
+)
+_RULES = (
+    r"instructions?|(?:\w+ )?(?:rules|guidelines|requirements|notes?)|инструкци[ия]|правила|требования|важно|"
+    r"指令|(?:重要|回答)?(?:规则|要求)|注意(?:事项)?|ルール|규칙"
+)
 _CLOSING = re.compile(
-    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS}|instructions?|инструкции|指令)[ \t*>\]#]*(?:[:：]|$)|"
+    rf"\n[ \t#*<\[]*(?:{_HISTORY}|{_RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
+    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS})[ \t*>\]#]*(?:[:：]|$)|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 """What ends it."""
+_AFTER_QUESTION = re.compile(
+    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)\b",
+    re.IGNORECASE,
+)
+_OPEN_LABEL = re.compile(r"(?:(?:\A|\n)[^\n:：]{0,80}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z")
+"""Labels with nothing behind them."""
 _META = re.compile(
     r"(?:[ \t(]*(?:[a-z]+(?:_[a-z]+)+|source|title|url|author|date|page|file|id|score|section|category|"
     r"language)"
@@ -271,7 +358,9 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     """Return what a prompt asks: behind its last ``Question:``, beside its context, or all that users said."""
     asked = [text for role, text in messages if role == "user" and text.strip()]
     if not asked:
-        return None
+        return next(
+            filter(None, (_labelled_question(text) for _, text in reversed(messages))), None
+        )
     text = asked[-1]
     for name, value in _fields_of(text).items():
         if isinstance(value, str) and _is_asking(name):
@@ -280,7 +369,13 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
     span = _span_of(text)
     if found is not None and (span is not None or len(found[1]) < len(text) // 2):
-        return _short(found[1])
+        line, _, after = found[1].partition("\n")
+        is_over = line.rstrip().endswith(("?", "？")) and _AFTER_QUESTION.match(after)
+        return _short(line if is_over else found[1])
+    if span is not None or len(text) > _MOST_ALONE:
+        labelled = _labelled_question(text)
+        if labelled is not None:
+            return labelled
     if span is None:
         return _short(text)
     sides = (
@@ -289,6 +384,21 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         _last_question(text[span[1] : span[2]]),
     )
     return next((_short(side) for side in sides if side and not _BLANK.search(side)), None)
+
+
+def _labelled_question(text: str) -> str | None:
+    """Return the line behind the last label that speaks of a question: it asks, or ends the prompt."""
+    last = None
+    for match in _ASKING_LABEL.finditer(text):
+        asked = match["asked"].strip()
+        rest = text[match.end() :].strip()
+        ends = not rest or re.match(_ANSWERS, rest, re.IGNORECASE) is not None
+        is_context = re.search(
+            _NAMED, match[0][: match.start("asked") - match.start()], re.IGNORECASE
+        )
+        if asked.endswith(("?", "？", "؟")) or (ends and not is_context):
+            last = asked
+    return last
 
 
 def _last_question(body: str) -> str:
@@ -337,8 +447,7 @@ def _short(text: str) -> str | None:
 
 def _span_of(text: str) -> tuple[int, int, int] | None:
     """Return where the line that leads to the context begins, and where the context does and ends."""
-    # Elements that are opened and never closed would each be looked for to the end.
-    is_closed = 0 < text.count("<") <= 4 * text.count("</") + 8
+    is_closed = _is_closed(text)
     wrapped = _WRAPPED.search(text) if is_closed else None
     if wrapped is not None:
         # Instructions may name the element, opened and closed, before it comes.
@@ -352,7 +461,13 @@ def _span_of(text: str) -> tuple[int, int, int] | None:
         head = rule.search(text)
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
-    return None
+    first, second = (rule.search(text) for rule in _NUMBERED)
+    if first is None or second is None:
+        heads = list(_BRACKETED.finditer(text))
+        if len(heads) < 2 or _labelled_question(text) is None:
+            return None
+        first = heads[0]
+    return first.start(), first.start(), len(text)
 
 
 def _context_of(text: str, question: str) -> str | None:
@@ -363,20 +478,23 @@ def _context_of(text: str, question: str) -> str | None:
     body = text[start:end]
     at = body.rfind(question) if question else -1
     if at >= 0:
-        body = body[:at]
+        body = _OPEN_LABEL.sub("", body[:at])
     opening = _FENCE.match(body.lstrip("\n"))
     if opening is not None:
-        body = body.lstrip("\n")[opening.end() :]
-        closing = None
-        for closing in _FENCE.finditer(body):
-            if closing[0].strip() == opening[0].strip():
-                break
-        if closing is not None:
-            return body[: closing.start()].strip()
-    asks = _CLOSING.search("\n" + body)
-    if asks is not None:
-        body = ("\n" + body)[: asks.start()]
-    return body.strip().rstrip('-=`"').strip()
+        inner = body.lstrip("\n")[opening.end() :]
+        fences = list(_FENCE.finditer(inner))
+        same = [fence for fence in fences if fence[0].strip() == opening[0].strip()]
+        closing = next(iter(same or fences[-1:]), None)
+        # Else each stands before a passage.
+        if closing is not None and len(_until_closing(inner[closing.end() :])) < _LEAST:
+            return inner[: closing.start()].strip()
+        body = inner
+    return _until_closing(body).rstrip('-=`"').strip()
+
+
+def _until_closing(body: str) -> str:
+    closing = _CLOSING.search("\n" + body)
+    return (body if closing is None else ("\n" + body)[: closing.start()]).strip()
 
 
 def divided(body: str, count: int | None = None) -> PromptPlace:
