@@ -17,20 +17,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.metrics._process import fork
-from ragmeter.requests.by_hand import error_type, status_of_error
 from ragmeter.requests.scope import RequestScope, current_scope, parse_scope
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-
-__all__ = [
-    "OpenRequests",
-    "ReportedOnce",
-    "error_type",
-    "reported_once",
-    "scope_around",
-    "status_of_error",
-]
 
 
 K = TypeVar("K", bound=Hashable)

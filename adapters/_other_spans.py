@@ -28,23 +28,6 @@ from opentelemetry.trace import Span, SpanContext, get_current_span
 
 from ragmeter.exporters._foreign import attribute_of
 
-__all__ = [
-    "CallSpans",
-    "CapturedSpans",
-    "SeenSpan",
-    "ambient_context",
-    "ambient_span",
-    "captured",
-    "choose_spans",
-    "is_retrieval",
-    "is_workflow",
-    "keeps_spans",
-    "openinference_span",
-    "seen_span",
-    "span_context",
-]
-
-
 _WORKFLOW_MARKS: Mapping[str, frozenset[str]] = {
     "gen_ai.operation.name": frozenset({"invoke_workflow", "invoke_agent"}),
     "traceloop.span.kind": frozenset({"workflow"}),

@@ -16,8 +16,6 @@ from opentelemetry import trace
 
 from ragmeter.exporters._foreign import attribute_of
 
-__all__ = ["request_name"]
-
 _PLUMBING = frozenset(
     {
         "LangGraph",

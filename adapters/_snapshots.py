@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, SupportsFloat
 from ragmeter.metrics import RetrievedContext
 from ragmeter.requests.size import weight_of
 
-__all__ = ["ContextSnapshot", "as_score", "bytes_of", "to_contexts"]
-
 
 class ContextSnapshot(NamedTuple):
     """One document as it was when seen."""

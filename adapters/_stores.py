@@ -11,8 +11,6 @@ from typing import Any
 
 from .reading.fields import stored, stored_under, text_of_string
 
-__all__ = ["source_of"]
-
 _MAX_NAME = 200
 _MAX_RETRIEVERS = 4
 """Retrievers around retrievers that are looked through."""

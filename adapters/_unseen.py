@@ -42,25 +42,6 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter.adapters.reading.step import Step
 
-__all__ = [
-    "GaveOut",
-    "Lookout",
-    "RetrievalRules",
-    "Who",
-    "content_of",
-    "context_in",
-    "documents_of",
-    "may_show",
-    "plain_of",
-    "query_of",
-    "read_results",
-    "result_in",
-    "retrieval_rules",
-    "retrieved_by_shape",
-    "shaped_documents",
-    "suspects_in",
-]
-
 
 LOOKS = 100
 """Requests of a meter at whose tools and functions an adapter looks."""

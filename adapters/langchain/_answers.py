@@ -27,13 +27,6 @@ from ragmeter.requests.size import weight_of
 
 from ._payloads import closing_text, fields_in
 
-__all__ = [
-    "OutputNote",
-    "answer_in",
-    "note_output",
-]
-
-
 STRUCTURED_KEY = "structured_response"
 """Where ``create_agent(response_format=...)`` puts the object that it answers with."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
 from ragmeter.adapters._stores import source_of
@@ -24,6 +23,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
+from ragmeter.requests.by_hand import error_type, status_of_error
 from ragmeter.requests.lone_retrieval import UNKNOWN_SURROUNDINGS, take_shown, with_retrievals
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import RequestScope
@@ -33,15 +33,6 @@ from ._calls import steps_of
 from ._contexts import counted_retrievals, follow
 from ._results import note_shaped, note_unseen
 from ._state import Ending, OpenRequest, RetrievalNote
-
-__all__ = [
-    "CONVERSATION_KEYS",
-    "NOTHING_SAID",
-    "USER_KEYS",
-    "build_run",
-    "first_text",
-    "has_retrieved",
-]
 
 NOTHING_SAID = RequestScope()
 USER_KEYS = ("user_id",)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-__all__ = ["calling_retriever"]
-
 _MODULE = "langchain_core.retrievers"
 _MAX_CALLERS = 15
 """Frames between a retriever's call and what is noted of it: dispatching, and ours."""

@@ -20,8 +20,6 @@ from ._payloads import first_generation
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run
 
-__all__ = ["messages_sent", "prompts_sent", "steps_of", "tool_arguments"]
-
 _MAX_DEPTH = 4
 _NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
 """Types of content blocks that hold no text."""

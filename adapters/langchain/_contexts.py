@@ -14,8 +14,6 @@ from ragmeter.adapters.reading.step import Step
 
 from ._state import OpenRequest, RetrievalNote, Run
 
-__all__ = ["counted_retrievals", "follow"]
-
 
 def counted_retrievals(
     request: OpenRequest, answering: Step | None

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import (
     ambient_context,
     ambient_span,
@@ -23,6 +22,7 @@ from ragmeter.adapters._other_spans import (
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
 from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
+from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.scope import is_suppressed
 
 from ._callers import calling_retriever
@@ -56,17 +56,6 @@ from ._state import (
     active_retriever,
     current_family,
 )
-
-__all__ = [
-    "chain_ended",
-    "llm_ended",
-    "retriever_ended",
-    "retriever_failed",
-    "run_failed",
-    "run_started",
-    "tool_ended",
-]
-
 
 try:
     from langchain_core.runnables.config import var_child_runnable_config

@@ -51,8 +51,6 @@ from ._state import (
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
-__all__ = ["HANDLER", "RagMeterCallbackHandler", "attach_globally", "detach_globally"]
-
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler

@@ -26,17 +26,6 @@ from ._payloads import (
 )
 from ._state import Attachment, RetrievalNote, Run
 
-__all__ = [
-    "documents_beside_answer",
-    "documents_given",
-    "enclosing_retriever",
-    "note_documents",
-    "note_passage",
-    "note_paste",
-    "strings_of",
-]
-
-
 MIN_LENGTH = 12
 """Strings of fewer characters are labels, not documents."""
 

@@ -23,29 +23,6 @@ from ragmeter.adapters.reading.fields import (
 )
 from ragmeter.requests.refusals import refusal_of
 
-__all__ = [
-    "DOCUMENT_KEYS",
-    "Question",
-    "closing_text",
-    "copied_lists",
-    "document_lists",
-    "field_of",
-    "fields_in",
-    "find_question",
-    "first_generation",
-    "is_control_flow",
-    "is_document",
-    "is_interrupt",
-    "last_refusal",
-    "llm_refusal",
-    "llm_text",
-    "response_id",
-    "snapshot_documents",
-    "text_of",
-    "tool_documents",
-]
-
-
 QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 """Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
 

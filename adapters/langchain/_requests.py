@@ -59,9 +59,6 @@ from ._state import (
     found_alone,
 )
 
-__all__ = ["IGNORE_TAG", "begin_request", "end_request", "holds_state", "look_for_workflow"]
-
-
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not ours."""
 

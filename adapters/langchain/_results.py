@@ -28,8 +28,6 @@ from ._passages import note_documents, note_paste
 from ._payloads import snapshot_documents, tool_documents
 from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
-__all__ = ["note_result", "note_shaped", "note_tool", "note_unseen"]
-
 
 def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
     """Note what a tool or function gave out; return whether the user says that it retrieves."""

@@ -40,24 +40,6 @@ from ._payloads import Question
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
-__all__ = [
-    "Attachment",
-    "Ending",
-    "Family",
-    "OpenRequest",
-    "Options",
-    "RetrievalNote",
-    "Run",
-    "RunKind",
-    "RunTracker",
-    "active_retriever",
-    "attachment_of",
-    "current_family",
-    "default_attachment",
-    "found_alone",
-    "restore_handler",
-]
-
 
 RunKind = Literal["chain", "llm", "retriever", "tool"]
 

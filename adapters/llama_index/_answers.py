@@ -33,15 +33,6 @@ from ._payloads import (
     text_of,
 )
 
-__all__ = [
-    "Answer",
-    "Readers",
-    "answer_of",
-    "inputs_of",
-    "source_ids_of",
-]
-
-
 _STOP_FIELDS = ("answer", "response", "result", "output")
 """Fields of a custom stop event that hold the result, as ``result`` does in the plain one."""
 

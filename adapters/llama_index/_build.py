@@ -32,8 +32,6 @@ from ._results import note_shaped, note_unseen
 from ._stages import Way, without_repetitions
 from ._state import Notes, RetrievalNote, StepNote
 
-__all__ = ["build_run"]
-
 _NOTHING_SAID = RequestScope()
 _EMPTY = "Empty Response"
 """What LlamaIndex says where a model said nothing."""

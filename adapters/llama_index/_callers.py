@@ -15,8 +15,6 @@ from types import CodeType, FrameType
 
 from ._payloads import is_a
 
-__all__ = ["is_preparation"]
-
 _PACKAGES = frozenset(
     {
         "evaluation",

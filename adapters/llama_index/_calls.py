@@ -22,8 +22,6 @@ from ._payloads import result_class
 if TYPE_CHECKING:
     from ._state import CallNote
 
-__all__ = ["is_flattened", "messages_of", "refusal_in", "response_id_in", "said_in", "steps_of"]
-
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
     """Return what a model call is sent, from its arguments; empty when it is made of templates.

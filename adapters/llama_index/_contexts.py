@@ -21,8 +21,6 @@ from ._payloads import Nodes
 from ._stages import Way, joined, without_repetitions
 from ._state import Notes, StepNote, Synthesis
 
-__all__ = ["Reached", "nodes_that_reached", "rejected_scopes"]
-
 
 class Reached(NamedTuple):
     """What is known of the nodes that reached the model."""

@@ -15,19 +15,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragmeter.adapters._open_requests import (
-    OpenRequests,
-    error_type,
-    reported_once,
-    scope_around,
-    status_of_error,
-)
+from ragmeter.adapters._open_requests import OpenRequests, reported_once, scope_around
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._unseen import Lookout, RetrievalRules, may_show
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import new_bytes
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.by_hand import error_type, status_of_error
 from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.refusals import words_of_error
 from ragmeter.requests.scope import is_suppressed
@@ -70,8 +65,6 @@ from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-
-__all__ = ["Begin", "SpanFollower"]
 
 MAX_FRAMES = 200_000
 """Open spans that are followed at once; beyond that the oldest are forgotten."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ragmeter._runtime.guard import Guard
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
-__all__ = ["HANDLER", "LlamaIndexRequest", "RagMeterHandler", "attach_globally", "detach_globally"]
-
 
 try:
     from llama_index.core import instrumentation

@@ -22,8 +22,6 @@ from ._payloads import (
 )
 from ._state import Attempt, Frame, StepNote
 
-__all__ = ["begin_step", "end_step", "is_of_application", "is_workflow_step"]
-
 MAX_STEPS = 1_000
 """Workflow steps of one request that are noted: the first ones."""
 

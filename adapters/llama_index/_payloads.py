@@ -22,13 +22,6 @@ from ragmeter.adapters._snapshots import ContextSnapshot, as_score
 from ragmeter.adapters._stores import source_of
 from ragmeter.adapters.reading.fields import fields_of, items_of
 
-__all__ = [
-    "NO_FACTS", "ROOT_KINDS", "Kind", "Nodes", "RetrieverFacts", "TextMode", "describe_tools",
-    "event_payload", "is_a", "is_combining", "is_event", "kind_of", "kind_of_span", "node_ids", "nodes_in",
-    "nodes_of", "payload_of", "question_of", "result_class", "retriever_facts", "snapshot_nodes", "text_of",
-]  # fmt: skip
-
-
 Kind = Literal[
     "query",
     "chat",

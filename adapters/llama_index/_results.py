@@ -35,8 +35,6 @@ from ._payloads import (
 )
 from ._state import Frame, Notes, RetrievalNote
 
-__all__ = ["begin_result", "end_result", "note_given", "note_shaped", "note_unseen"]
-
 
 def begin_result(
     rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]

@@ -19,8 +19,6 @@ from ragmeter.metrics.sample import StageKind
 from ._payloads import Nodes
 from ._state import Passed, Postprocessed, RetrievalNote, StepNote, Synthesis
 
-__all__ = ["Way", "joined", "without_repetitions"]
-
 
 class _List(NamedTuple):
     """A list of nodes on its way."""

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ragmeter.adapters._open_requests import error_type
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.lone_retrieval import (
     UNKNOWN_SURROUNDINGS,
     LoneRetrieval,
@@ -38,11 +38,6 @@ from ._streams import StreamedText
 
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
-
-__all__ = [
-    "NO_OUTPUT", "Attempt", "CallNote", "Frame", "LlamaRequest", "Notes", "Output", "Passed",
-    "Postprocessed", "RetrievalNote", "StepNote", "Synthesis", "found_alone",
-]  # fmt: skip
 
 NO_SPANS = CallSpans(None, None)
 MAX_CALLS = 1_000

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from ragmeter.adapters._open_requests import error_type, status_of_error
 from ragmeter.metrics.sample import SampleStatus
+from ragmeter.requests.by_hand import error_type, status_of_error
 
 from ._calls import refusal_in
-
-__all__ = ["StreamedText", "being_read", "hear", "watch"]
 
 if TYPE_CHECKING:
     _Proxy = wrapt.ObjectProxy[Any]

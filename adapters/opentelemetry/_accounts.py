@@ -21,11 +21,6 @@ from ._found import FoundRequest
 from .conventions import READERS, is_indexing, is_writing
 from .record import SpanRecord
 
-__all__ = [
-    "NO_REQUESTS", "Account", "Accounts", "Unheard", "account_of", "evaluation_of", "is_evaluation",
-    "line_of", "silence_of", "unheard_of",
-]  # fmt: skip
-
 REMEDIES: Mapping[str, str] = {
     "no_retrieval_seen": "no span reports a retrieval: trace it, or name the tool or span that retrieves: {}",
     "tool_not_shown": "if a tool of these retrieves, name it: {}",

@@ -15,8 +15,6 @@ from ragmeter.adapters.reading.values import Document, is_hidden
 from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading
 from .record import SpanRecord
 
-__all__ = ["Read", "Seen", "missing_in", "reached", "read_of"]
-
 
 class Read:
     """A span and what its convention makes of it; its documents are read once, when they are asked for.

@@ -12,8 +12,6 @@ from ragmeter.metrics import RetrievedContext
 from ._contexts import Seen
 from .record import SpanRecord
 
-__all__ = ["FoundRequest", "Reason", "Usable"]
-
 Usable = Literal["full", "ids_only", "none"]
 """``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 else:
     SpanProcessor = object  # for type checkers; at run time the SDK is the application's
 
-__all__ = ["RagMeterSpanProcessor"]
-
 _PACE_S = 0.25
 """Seconds between two looks at what has come."""
 _EXIT_S = 10.0

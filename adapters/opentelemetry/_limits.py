@@ -12,8 +12,6 @@ from ragmeter.adapters.reading.values import is_broken
 
 from .record import SpanRecord
 
-__all__ = ["CutLength"]
-
 _SHORTEST = 16
 _SEVERAL = 4
 """This many different texts of the greatest length are no accident."""

@@ -12,8 +12,6 @@ from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, q
 
 from ._contexts import Read, Seen
 
-__all__ = ["RequestQuestion"]
-
 
 @dataclass(frozen=True, slots=True)
 class RequestQuestion:

@@ -10,8 +10,6 @@ from ragmeter.requests.refusals import is_refusal_name
 from ._contexts import Read
 from .record import SpanRecord
 
-__all__ = ["refusal_was_raised", "was_refused", "words_raised"]
-
 
 def was_refused(own: Read | None, models: Sequence[Read], answer: str | None) -> bool:
     """Return whether the request's own span says so, or that of the call that answered.

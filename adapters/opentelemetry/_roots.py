@@ -10,8 +10,6 @@ from ._contexts import Read
 from ._limits import CutLength
 from ._steps import call_of
 
-__all__ = ["brings_documents", "join_roots"]
-
 _BEGINNING = 64
 """So many letters identify a document."""
 

@@ -18,8 +18,6 @@ from ragmeter.metrics import ConfigurationError
 
 from .record import SpanNote, SpanRecord
 
-__all__ = ["join", "record_of"]
-
 _KINDS = {kind: kind.name.lower() for kind in SpanKind}
 
 

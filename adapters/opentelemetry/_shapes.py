@@ -14,8 +14,6 @@ from ragmeter.adapters.reading.values import documents_in
 from ._contexts import Read
 from ._tree import SpanTree
 
-__all__ = ["with_shapes"]
-
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages")
 _BEGINNING = 64
 """So many letters of a passage are looked for in prompts."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from ragmeter.adapters.reading.values import mapping_of
 
-__all__ = ["names_source", "source_in", "store_in"]
-
 _CONVENTIONAL = ("gen_ai.data_source.id", "db.collection.name")
 _OTHERS = re.compile(r"db\.(?:.*[._])?(?:collection|index|table)(?:[._]name)?")
 """As clients' instrumentations named it before there was a convention."""

@@ -12,8 +12,6 @@ from ragmeter.adapters.reading.values import Document, is_hidden
 from ._contexts import Read, Seen
 from ._limits import CutLength
 
-__all__ = ["call_of", "reached_model", "response_id_of"]
-
 _RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id")
 
 

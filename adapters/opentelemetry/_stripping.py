@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     SpanExporter = object  # for type checkers; at run time the SDK is the application's
 
-__all__ = ["TextStrippingExporter"]
-
 _SAFE = re.compile(
     r"(?:.*[._])?(?:kind|type|types|name|names|id|ids|model|provider|system|role|mime_type|version|path|"
     r"operation|operationId|method|route|reason|reasons|format|language|environment|status|status_code)"

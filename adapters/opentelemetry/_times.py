@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from ._found import FoundRequest
 from .record import SpanRecord
 
-__all__ = ["RequestTimes"]
-
 
 class RequestTimes:
     """The times of requests, joined and in order; one whose own span never came may have run at any time.

@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from .record import SpanRecord
 
-__all__ = ["SpanTree"]
-
 
 class SpanTree:
     """The spans of one trace.

@@ -16,8 +16,6 @@ from typing import NamedTuple
 from .conventions import reading
 from .record import SpanRecord
 
-__all__ = ["ALWAYS_AFTER", "Wholeness"]
-
 ALWAYS_AFTER = 10
 """So many spans of a kind whose parents did not come, and none whose parent did, show that they never do."""
 MAX_KINDS = 1_000

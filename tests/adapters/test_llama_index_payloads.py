@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.adapters._open_requests import (
-    MAX_REMEMBERED,
-    ReportedOnce,
-    error_type,
-    status_of_error,
-)
+from ragmeter.adapters._open_requests import MAX_REMEMBERED, ReportedOnce
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.llama_index._answers import answer_of, source_ids_of
 from ragmeter.adapters.llama_index._contexts import Reached, nodes_that_reached
@@ -28,6 +23,7 @@ from ragmeter.adapters.llama_index._payloads import (
     text_of,
 )
 from ragmeter.adapters.llama_index._state import LlamaRequest, RetrievalNote, Synthesis
+from ragmeter.requests.by_hand import error_type, status_of_error
 
 
 def library(name: str, *bases: type, module: str = "llama_index.core.x", **fields: Any) -> type:

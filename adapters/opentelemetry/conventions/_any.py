@@ -28,8 +28,6 @@ from ragmeter.adapters.reading.values import (
 from ._messages import said_in, sent_in
 from ._reader import Documents, Reader, Role, reported_documents
 
-__all__ = ["AnySpan", "is_indexing", "is_writing"]
-
 _FOREIGN = re.compile(
     r"(?:http|url|rpc|net|network|server|client|messaging|exception|code|thread|user_agent|telemetry|otel|process|"
     r"k8s|host|os|faas|cloud|container|graphql|peer|enduser|event|feature_flag|log|db(?!\.vector\.|\.query\.result))\."

@@ -25,8 +25,6 @@ from ._any import AnySpan
 from ._messages import said_in, sent_in
 from ._reader import Documents, Reader, Role, reported_documents
 
-__all__ = ["GenAI", "PydanticAI", "VercelAI"]
-
 _OPERATION = "gen_ai.operation.name"
 _ROLES: Mapping[str, Role] = {
     "invoke_workflow": "step",

@@ -22,8 +22,6 @@ from ragmeter.adapters.reading.values import (
 
 from ._reader import Documents, Reader, Role
 
-__all__ = ["Haystack"]
-
 _PIPELINE = re.compile(r"haystack\.(?:async_)?pipeline\.run")
 _FIELDS = frozenset(
     {"id", "content", "score", "blob", "embedding", "sparse_embedding", "dataframe", "meta"}

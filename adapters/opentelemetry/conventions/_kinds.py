@@ -9,8 +9,6 @@ from ragmeter.adapters.reading.values import answer_in, opened, query_in, questi
 
 from ._reader import Reader, Role
 
-__all__ = ["KindReader", "role_of_kind"]
-
 _ROLES: Mapping[str, Role] = {
     "agent": "step",
     "chain": "step",

@@ -12,8 +12,6 @@ from typing import Any
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
-__all__ = ["holds_content", "said_in", "sent_in"]
-
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _INDEXED = re.compile(r"(?:gen_ai|llm)\.(prompt|completion)s?\.(\d+)\.(role|content)")

@@ -27,8 +27,6 @@ from ragmeter.adapters.reading.values import (
 from ._kinds import role_of_kind
 from ._reader import Documents, Reader, Role
 
-__all__ = ["OpenInference"]
-
 _KIND = "openinference.span.kind"
 _FLAT = re.compile(r"\.?(\d+)\.document\.(content|id|score|metadata)")
 _MESSAGE = re.compile(

@@ -16,8 +16,6 @@ from ._any import AnySpan
 from ._messages import said_in, sent_in
 from ._reader import Reader, Role
 
-__all__ = ["OpenLLMetry"]
-
 _KIND = "traceloop.span.kind"
 _RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
 _RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)

@@ -19,8 +19,6 @@ from ragmeter.adapters.reading.values import (
     refuses,
 )
 
-__all__ = ["Documents", "Missing", "Reader", "Role", "reported_documents"]
-
 Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluation", "other"]
 """What a span is about.
 
