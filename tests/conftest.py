@@ -28,7 +28,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # No chance decides a test: every run sees the same examples.  The search for new ones is a lane of
 # its own (`.ci/search`), and what it finds becomes an `@example`.
-settings.register_profile("fixed", _PATIENT, derandomize=True, max_examples=50)
+settings.register_profile("fixed", _PATIENT, derandomize=True, max_examples=25)
 settings.register_profile("search", _PATIENT, max_examples=2_000, print_blob=True)
 settings.load_profile(os.environ.get("RAGMETER_TEST_EXAMPLES", "fixed"))
 

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -64,16 +65,19 @@ OBJECTIVES = ("shop_qa:faithfulness>=0.8 for 95%", "empty_retrieval<=0 for 99.5%
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
+@cache
 def dashboard():
     return json.loads(dashboard_files()["grafana/dashboards/ragmeter.json"])
 
 
+@cache
 def rules():
     written = dashboard_files(parse_objectives(OBJECTIVES))
     groups = yaml.safe_load(written["prometheus/ragmeter.rules.yml"])["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
+@cache
 def windows():
     """Return what means can be chosen over."""
     [window] = [v for v in dashboard()["templating"]["list"] if v["name"] == "window"]
@@ -81,6 +85,7 @@ def windows():
     return window["query"].split(",")
 
 
+@cache
 def promql():
     """Return every PromQL expression of the dashboard and the rules."""
     board = dashboard()

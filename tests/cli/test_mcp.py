@@ -1,19 +1,28 @@
-"""``ragmeter mcp``, asked by the protocol's own client over standard input and output, beside a real server."""
+"""``ragmeter mcp``, asked by the protocol's own client, in memory and over standard streams, beside a real server."""
 
 import asyncio
 import json
 import sys
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
+from typer.testing import CliRunner
 
 from ragmeter import RagMeter, RagSample
+from ragmeter.cli.app import app
+from ragmeter.cli.mcp.server import tools
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve.store import StoreOptions
 
 mcp = pytest.importorskip("mcp")
+from mcp.client.stdio import stdio_client  # noqa: E402
+
+try:
+    from mcp import Client  # since 2.0
+except ImportError:
+    from mcp.shared.memory import create_connected_server_and_client_session as Client  # noqa: N812
 
 QUESTION = "How tall is the tower?"
 MADE_UP = RagSample(
@@ -55,25 +64,50 @@ def serving(tmp_path, **options):
 
 
 def asked(url, calls, *arguments, **environment):
-    """Start the command and return what each call of a tool gives, with the names of all tools."""
+    """Run the command with a client in this process; return the names of all tools, and what each call gives."""
+    found = []
+
+    def beside(reading):
+        server = tools(reading)
+
+        def run(transport):
+            with closing(reading._get.__self__):  # which the end of the process closes
+                found.extend(asyncio.run(_asked(Client(server), calls)))
+
+        server.run = run
+        return server
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ragmeter.cli.mcp.server.tools", beside)
+        done = CliRunner().invoke(app, ["mcp", "--url", url, *arguments], env=environment)
+    assert done.exit_code == 0, done.output
+    return found
+
+
+def asked_over_streams(url, calls):
+    """Do the same with the command in a process of its own."""
     command = mcp.StdioServerParameters(
-        command=sys.executable, args=["-c", RUN, "mcp", "--url", url, *arguments], env=environment
+        command=sys.executable, args=["-c", RUN, "mcp", "--url", url]
     )
 
-    async def ask():
-        from mcp.client.stdio import stdio_client
-
+    @asynccontextmanager
+    async def connected():
         async with (
             stdio_client(command) as (read, write),
             mcp.ClientSession(read, write) as session,
         ):
             await session.initialize()
-            listed = await session.list_tools()
-            return {tool.name for tool in listed.tools}, [
-                await session.call_tool(name, given) for name, given in calls
-            ]
+            yield session
 
-    return asyncio.run(asyncio.wait_for(ask(), 120))
+    return asyncio.run(asyncio.wait_for(_asked(connected(), calls), 120))
+
+
+async def _asked(connection, calls):
+    async with connection as client:
+        listed = await client.list_tools()
+        return {tool.name for tool in listed.tools}, [
+            await client.call_tool(name, given) for name, given in calls
+        ]
 
 
 def told(result):
@@ -140,5 +174,6 @@ def test_it_reads_with_the_token_of_those_who_look(tmp_path):
 
 
 def test_where_nothing_answers_it_says_what_to_start():
-    _, [dead] = asked("http://127.0.0.1:9", [("overview", {})])
+    names, [dead] = asked_over_streams("http://127.0.0.1:9", [("overview", {})])
+    assert names == TOOLS
     assert "ragmeter serve --store FILE" in told(dead)
