@@ -6,7 +6,7 @@ None is on a request's path.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragmeter.metrics import ConfigurationError, VerdictRules
@@ -14,6 +14,8 @@ from ragmeter.metrics import ConfigurationError, VerdictRules
 from .quality.objectives import DEFAULT_SHARE, Objective, Objectives
 
 if TYPE_CHECKING:
+    from ragmeter.exporters.protocol import ListPoint, ObservesLists
+
     from ._port import MeterPort
     from .quality.corpus.view import ChunkReport
     from .quality.gaps.exporter import GapExporter
@@ -103,6 +105,24 @@ class QualityVerbs:
         if (current, updated_at, older_than_s) != (None, None, None):
             exporter.corpus_memory.know(current, updated_at, older_than_s)
         return exporter.chunks()
+
+    def _publish_lists(self, exporter: ObservesLists) -> None:
+        """Have an exporter publish what this meter stores of gaps, chunks and conversations."""
+        if self._gaps or self._conversations:
+            exporter.observe_lists(self._list_points)
+        if self._gaps is not None:
+            count = self._in_guard("exporter.gap_found", exporter.gap_found)
+            self._gaps.on_gap(lambda gap: count(gap.diagnosis, gap.language))
+
+    def _list_points(self) -> Sequence[ListPoint]:
+        """Return what gaps, chunks and conversations count, those that this meter stores."""
+        found: list[ListPoint] = []
+        with self.port.guard("meter.lists"):
+            if self._gaps is not None:
+                found += self._gaps.points()
+            if self._conversations is not None:
+                found += self._conversations.points()
+        return found
 
     def _gap_exporter(self, verb: str) -> GapExporter:
         if self._gaps is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ragmeter.exporters.protocol import (
     Exporter,
     MeterStats,
-    ObservesGaps,
+    ObservesLists,
     ObservesMeter,
     ObservesQuality,
 )
@@ -268,9 +268,8 @@ class RagMeter(QualityVerbs):
                     exporter.observe_meter(self.stats)
                 if isinstance(exporter, ObservesQuality):
                     exporter.observe_quality(self._quality.totals)
-                if self._gaps is not None and isinstance(exporter, ObservesGaps):
-                    found = self._in_guard("exporter.gap_found", exporter.gap_found)
-                    self._gaps.on_gap(lambda gap, count=found: count(gap.diagnosis, gap.language))
+                if isinstance(exporter, ObservesLists):
+                    self._publish_lists(exporter)
 
     def _watch(
         self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from opentelemetry.trace import SpanContext
 
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from ragmeter.metrics._display.html import ShownRow
     from ragmeter.metrics.judge.protocol import JudgeCall
 
+    from .semconv import Instrument, Term
+
 __all__ = [
     "CarriesRequests",
     "Exporter",
     "HoldsRuns",
     "JudgeIdentity",
+    "ListPoint",
     "MayLackDestination",
     "MeasuresEveryRequest",
     "MeterStats",
-    "ObservesGaps",
     "ObservesJudge",
+    "ObservesLists",
     "ObservesMeter",
     "ObservesQuality",
     "QualitySums",
@@ -295,9 +298,17 @@ class ObservesQuality(Protocol):
         ...
 
 
+ListPoint: TypeAlias = "tuple[Instrument, float, Mapping[Term, str]]"
+"""What a list counts: which gauge, its value, its attributes."""
+
+
 @runtime_checkable
-class ObservesGaps(Protocol):
-    """An exporter that also counts new knowledge gaps."""
+class ObservesLists(Protocol):
+    """An exporter that also counts new knowledge gaps, and publishes what lists count."""
+
+    def observe_lists(self, points: Callable[[], Sequence[ListPoint]]) -> None:
+        """Remember `points`; call it now and then: it takes up to some seconds."""
+        ...
 
     def gap_found(self, diagnosis: str, language: str | None) -> None:
         """Count one.

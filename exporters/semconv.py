@@ -22,12 +22,12 @@ __all__ = [
     "FREE_SUMS",
     "INSTRUMENTS",
     "JUDGED_SUMS",
+    "LIST_INSTRUMENTS",
     "PAIR_SUMS",
     "QUALITY_GAUGES",
     "QUALITY_INSTRUMENTS",
     "SCOPE",
     "SERVER_INSTRUMENTS",
-    "STORE_INSTRUMENTS",
     "Instrument",
     "Term",
     "terms",
@@ -525,8 +525,8 @@ CONVERSATION_INSTRUMENTS: Final = _with_ends("ragmeter.conversation.bad", _instr
     "ragmeter.conversation.bad", "observable_gauge", "{share}",
     description="Share of the last day's conversations with a verdict that have a bad turn.",
 ))  # fmt: skip
-STORE_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
-"""Every instrument of what a server's store lists."""
+LIST_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
+"""Every instrument of what is listed, by a server's store or a meter."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = _instrument(

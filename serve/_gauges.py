@@ -8,7 +8,6 @@ They leave under the server's own name, and an attribute says whose they are.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -17,35 +16,26 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
-from ragmeter.quality.corpus.view import ChunkReport
+from ragmeter.exporters.protocol import ListPoint
+from ragmeter.quality.list_points import conversation_points, corpus_points, gap_points
 
 from .store import (
     GAPS_RANGE_S,
     CellKey,
-    ConversationPage,
     Filters,
-    GapPage,
     Mean,
     Reader,
     UnreadableStoreError,
 )
 
 __all__ = [
-    "LISTS_EVERY_S",
     "MAX_SERIES",
-    "ListGauges",
     "QualityGauges",
-    "conversation_points",
-    "corpus_points",
-    "gap_points",
-    "publish_gauges",
+    "store_points",
 ]
 
 MAX_SERIES = 1_500
 """Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
-
-LISTS_EVERY_S = 600.0
-"""Seconds between two readings of a list: that of chunks takes some seconds."""
 
 Estimates = Callable[[], Mapping[CellKey, Mean]]
 
@@ -124,98 +114,13 @@ def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
     return {str(name): clean(value, 256) for name, value in named.items() if value}
 
 
-Point = tuple[semconv.Instrument, float, Mapping[semconv.Term, str]]
-
-
-class ListGauges:
-    """Publishes what a list counts, which is read every `LISTS_EVERY_S`.
-
-    Args:
-        instruments: Those of the list.
-        points: Reads the list; returns values and attributes.
-        guard: Contains our own errors.
-        clock: Seconds that never go back.
-    """
-
-    def __init__(
-        self,
-        instruments: Sequence[semconv.Instrument],
-        points: Callable[[], Iterable[Point]],
-        guard: AbstractContextManager[object],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._instruments, self._points = instruments, points
-        self._guard, self._clock = guard, clock
-        self._latest: Sequence[Point] = ()
-        self._next = clock()
-
-    def publish(self, provider: MeterProvider) -> None:
-        """Register the instruments with a provider."""
-        for one in self._instruments:
-            provider.get_meter(semconv.SCOPE).create_observable_gauge(
-                str(one.name), [partial(self._observe, one)], one.unit, one.description
-            )
-
-    def _observe(
-        self, instrument: semconv.Instrument, _options: CallbackOptions
-    ) -> Iterable[Observation]:
-        if self._clock() >= self._next:
-            self._next, self._latest = self._clock() + LISTS_EVERY_S, ()
-            with self._guard, suppress(UnreadableStoreError):
-                self._latest = list(self._points())
-        for one, value, named in self._latest:
-            if one is instrument:
-                known = {str(name): clean(text, 256) for name, text in named.items() if text}
-                yield Observation(value, known)
-
-
-def gap_points(page: GapPage) -> Iterable[Point]:
-    """Yield the size of each gap that is open; a list has ten at most."""
-    for one in page.gaps:
-        if one.state == "open":
-            named = {
-                semconv.GAP: one.id,
-                semconv.DIAGNOSIS: one.diagnosis,
-                semconv.LANGUAGE: one.language or "",
-                semconv.SERVICE: one.service,
-            }
-            yield semconv.GAP_REQUESTS, one.n_bad, named
-
-
-def corpus_points(report: ChunkReport) -> Iterable[Point]:
-    """Yield the length of each list of chunks; of what nothing is known there is none."""
-    known = {
-        "bad": report.n_requests > 0,
-        "unused": report.n_chunks > 0,
-        "conflicts": report.n_compared > 0,
-        # Without a date or a hash a store cannot say that nothing is stale.
-        "stale": bool(report.stale) or min(report.undated or 0, report.unverified or 0) < 1,
-    }
-    for name, is_known in known.items():
-        if is_known and report.n_chunks:
-            yield semconv.CORPUS_CHUNKS, len(getattr(report, name)), {semconv.CORPUS_LIST: name}
-
-
-def conversation_points(page: ConversationPage) -> Iterable[Point]:
-    """Yield the share of conversations with a bad turn and its interval, where one has a verdict."""
-    values = (page.share, page.lower, page.upper)
-    for instrument, value in zip(semconv.CONVERSATION_INSTRUMENTS, values, strict=True):
-        if value is not None:
-            yield instrument, value, {}
-
-
-def publish_gauges(
-    provider: MeterProvider, reader: Reader, guard: AbstractContextManager[object]
-) -> None:
-    """Register what a store holds with a provider."""
-    QualityGauges(reader.estimates, guard).publish(provider)
+def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Sequence[ListPoint]:
+    """Return what the lists of a store count."""
     weeks, day = Filters(range_s=GAPS_RANGE_S), Filters(range_s=86_400.0)
-    for instruments, points in (
-        ((semconv.GAP_REQUESTS,), lambda: gap_points(reader.gaps(weeks))),
-        ((semconv.CORPUS_CHUNKS,), lambda: corpus_points(reader.chunks(weeks))),
-        (
-            semconv.CONVERSATION_INSTRUMENTS,
-            lambda: conversation_points(reader.conversations(day, limit=1)),
-        ),
-    ):
-        ListGauges(instruments, points, guard).publish(provider)
+    found: list[ListPoint] = []
+    with guard, suppress(UnreadableStoreError):
+        found += gap_points(reader.gaps(weeks).gaps)
+        found += corpus_points(reader.chunks(weeks))
+        page = reader.conversations(day, limit=1)
+        found += conversation_points(page.share, page.lower, page.upper)
+    return found

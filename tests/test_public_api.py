@@ -52,8 +52,8 @@ PUBLIC = {
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {
-        "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "MayLackDestination",
-        "MeasuresEveryRequest", "MeterStats", "ObservesGaps", "ObservesJudge",
+        "CarriesRequests", "Exporter", "HoldsRuns", "JudgeIdentity", "ListPoint", "MayLackDestination",
+        "MeasuresEveryRequest", "MeterStats", "ObservesJudge", "ObservesLists",
         "ObservesMeter", "ObservesQuality", "QualitySums", "RagRun", "Retrieval", "RunsLostError", "ScoredRun",
         "TryLaterError", "UnbufferedExporter", "WriteCount",
     },

@@ -6,20 +6,24 @@ one, those that ask the one before again, where that is looked for, and a verdic
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
+from ragmeter.exporters.protocol import ListPoint, ScoredRun, UnbufferedExporter
 from ragmeter.metrics import VerdictWord
+from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.metrics._process import fork
 
 from .asked_again import asks_again
+from .list_points import conversation_points
 
 __all__ = ["WORST", "Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
 
 MOST_CONVERSATIONS = 5_000
 """The one that was silent longest goes first."""
+_DAY_S = 86_400
 MOST_TURNS = 200
 """The last ones of each."""
 WORST: Mapping[str | None, int] = {"bad": 0, "suspect": 1}
@@ -130,6 +134,15 @@ class ConversationExporter(UnbufferedExporter):
                 if workflow in (None, where)
             ]
         return tuple(sorted(found, key=lambda one: (WORST.get(one.verdict, 2), -one.turns[-1].at)))
+
+    def points(self) -> Iterator[ListPoint]:
+        """Yield the share of the last day's conversations that have a bad turn."""
+        since = time.time() - _DAY_S
+        recent = [one for one in self.conversations() if one.turns[-1].at >= since]
+        judged = sum(one.verdict is not None for one in recent)
+        if judged:
+            share = sum(one.first_bad is not None for one in recent) / judged
+            yield from conversation_points(share, *wilson_interval(share, judged))
 
     def _add(self, name: str, scored: ScoredRun) -> None:
         run = scored.run

@@ -28,7 +28,14 @@ from ragmeter.exporters.changes import (
     QualityChange,
     RetrieverDifference,
 )
-from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
+from ragmeter.exporters.protocol import (
+    ListPoint,
+    MeterStats,
+    QualitySums,
+    RagRun,
+    ScoredRun,
+    WriteCount,
+)
 from ragmeter.metrics import ConfigurationError
 
 from ._changes import ChangeWriter
@@ -198,6 +205,10 @@ class OpenTelemetryExporter:
     def observe_shadow(self, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
         """Publish how another retriever does, likewise; there may be several."""
         self._observe(f"shadow {len(self._observed)}", lambda boards: boards.shadows, differences)
+
+    def observe_lists(self, points: Callable[[], Sequence[ListPoint]]) -> None:
+        """Publish what lists count, likewise."""
+        self._observe("lists", lambda boards: boards.lists, points)
 
     def _observe(self, what: str, board_of: Callable[[StatsBoard], Any], source: object) -> None:
         if self._metrics is not None and what not in self._observed:

@@ -21,6 +21,7 @@ from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics._process import fork
 
 from ._changes import ChangeBoard, DriftBoard, ShadowBoard
+from ._lists import ListBoard
 from ._quality import QualityBoard
 from ._series import SeriesBound
 from ._sources import Reading, WeakSources, register
@@ -59,6 +60,7 @@ class StatsBoard(WeakSources[MeterStats]):
         self.changes = ChangeBoard(bound)
         self.drift = DriftBoard(bound)
         self.shadows = ShadowBoard(bound)
+        self.lists = ListBoard()
         self._gone: dict[str, Counter[str]] = {}
         self._known: dict[str, set[str]] = {}
 
@@ -85,6 +87,7 @@ class StatsBoard(WeakSources[MeterStats]):
                 register(made, (semconv.CHANGE_EVIDENCE,), board.changes.values)
                 register(made, DriftBoard.fields, board.drift.values)
                 register(made, ShadowBoard.fields, board.shadows.values)
+                register(made, semconv.LIST_INSTRUMENTS, board.lists.values)
             _boards.put(provider, board)
             return board
 

@@ -333,6 +333,17 @@ def test_a_meter_that_keeps_no_questions_says_what_to_add():
         meter.gaps()
 
 
+def _points(metrics, name):
+    return {
+        tuple(point.attributes.items()): point.value
+        for resource in metrics.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for one in scope.metrics
+        if one.name == name
+        for point in one.data.data_points
+    }
+
+
 def test_a_new_gap_is_announced_once():
     now, seen = [0.0], []
     exporter = GapExporter(lambda: now[0])
@@ -353,7 +364,7 @@ def test_a_process_announces_its_gaps_at_the_end_and_counts_them():
     seen = []
     metrics = InMemoryMetricReader()
     otel = OpenTelemetryExporter(meter_provider=MeterProvider([metrics]), span_mode="off")
-    with RagMeter(exporters=["gaps", otel]) as meter:
+    with RagMeter(exporters=["gaps", "conversations", otel]) as meter:
 
         @meter.on_gap
         def raises(gap):
@@ -362,17 +373,20 @@ def test_a_process_announces_its_gaps_at_the_end_and_counts_them():
 
         _submit_traffic(meter)
         assert not seen
+        assert meter.flush(60)
+        sizes = _points(metrics, "ragmeter.gap.requests")
+        lists = _points(metrics, "ragmeter.corpus.chunks")
+        assert {dict(of)["ragmeter.gap"]: n for of, n in sizes.items()} == {
+            gap.id: gap.n_bad for gap in meter.gaps().gaps
+        }
+        chunks = meter.chunks()
+        assert {dict(of)["ragmeter.corpus.list"]: n for of, n in lists.items()} == {
+            "bad": len(chunks.bad), "unused": len(chunks.unused), "conflicts": len(chunks.conflicts)
+        }  # fmt: skip
     assert meter.stats().internal_errors["meter.on_gap"] == len(seen) > 0
-    points = next(
-        one.data.data_points
-        for resource in metrics.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for one in scope.metrics
-        if one.name == "ragmeter.gaps"
-    )
     counted = {
-        (one.attributes["ragmeter.diagnosis"], one.attributes["ragmeter.language"]): one.value
-        for one in points
+        (dict(of)["ragmeter.diagnosis"], dict(of)["ragmeter.language"]): value
+        for of, value in _points(metrics, "ragmeter.gaps").items()
     }
     assert counted == Counter((gap.diagnosis, gap.language) for gap in seen)
 

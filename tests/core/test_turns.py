@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter import ConfigurationError, RagMeter
+from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality import turns
 from ragmeter.quality.turns import ConversationExporter, first_bad, verdict_of_turns
 
@@ -42,6 +43,7 @@ def test_conversations_are_listed_with_the_worst_first(meter):
     assert [turn.at for turn in found[0].turns] == sorted(turn.at for turn in found[0].turns)
     assert [one.id for one in meter.conversations("shop")] == ["was bad"]
     assert not any(word in repr(found) for word in ("tower", "Zlatan", "iron"))
+    assert [value for _, value, _ in meter._list_points()] == [2 / 3, *wilson_interval(2 / 3, 3)]
 
 
 @pytest.mark.parametrize(

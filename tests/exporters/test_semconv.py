@@ -6,7 +6,7 @@ from pathlib import Path
 from ragmeter.exporters import semconv
 
 ALL = (
-    *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, *semconv.STORE_INSTRUMENTS,
+    *semconv.INSTRUMENTS, *semconv.QUALITY_INSTRUMENTS, *semconv.CHANGE_INSTRUMENTS, *semconv.LIST_INSTRUMENTS,
     *semconv.SHADOW_INSTRUMENTS,
 )  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "exporters"

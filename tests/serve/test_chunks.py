@@ -2,16 +2,18 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
 from stored import scored, store
 
+from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext, Verdict
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
 from ragmeter.quality.gaps.memory import GapMemory
-from ragmeter.serve._gauges import publish_gauges
+from ragmeter.serve._gauges import store_points
 from ragmeter.serve.store import Filters, Store
 
 NOW_S = 1_760_000_400.0
@@ -91,7 +93,8 @@ def test_prometheus_has_the_lengths_of_the_lists_and_the_share_of_conversations(
     kept.export(requests)
     provider = MeterProvider([PrometheusMetricReader()])
     try:
-        publish_gauges(provider, kept.reader(), nullcontext())
+        exporter = OpenTelemetryExporter(meter_provider=provider)
+        exporter.observe_lists(partial(store_points, kept.reader(), nullcontext()))
         page = {
             (sample.name, sample.labels.get("ragmeter_corpus_list")): sample.value
             for metric in REGISTRY.collect()

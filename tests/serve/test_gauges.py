@@ -14,7 +14,7 @@ from test_telemetry import ask, over_http
 from ragmeter.exporters import semconv
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve import _gauges
-from ragmeter.serve._gauges import ListGauges, QualityGauges, gap_points
+from ragmeter.serve._gauges import QualityGauges, store_points
 from ragmeter.serve.store import CellKey, Mean, UnreadableStoreError
 
 FIELDS = ("mean", "lower", "upper", "objective")
@@ -160,33 +160,8 @@ def test_a_store_that_is_away_stops_no_other_metric():
         raise UnreadableStoreError("the store is away")
 
     assert collected(QualityGauges(away, Contained()))() == {}
-    assert collected(ListGauges(semconv.STORE_INSTRUMENTS, away, Contained()))() == {}
-
-
-def test_open_gaps_have_a_gauge_each_and_are_looked_for_now_and_then():
-    now, states = [0.0], ["open", "accepted", "closed", "open"]
-
-    def gaps():
-        listed = [
-            SimpleNamespace(
-                id=f"{n:08x}", state=state, n_bad=n + 10, diagnosis="unclear", language=None, service="s"
-            )
-            for n, state in enumerate(states)
-        ]  # fmt: skip
-        return gap_points(SimpleNamespace(gaps=tuple(listed)))
-
-    instruments = (semconv.GAP_REQUESTS,)
-    collect = collected(ListGauges(instruments, gaps, Contained(), lambda: now[0]))
-
-    def sizes():
-        found = collect().get("ragmeter.gap.requests", {})
-        return {dict(of)["ragmeter.gap"]: value for of, value in found.items()}
-
-    assert sizes() == {"00000000": 10, "00000003": 13}
-    states[:] = ["closed"]
-    assert sizes() == {"00000000": 10, "00000003": 13}
-    now[0] += _gauges.LISTS_EVERY_S
-    assert sizes() == {}
+    store = SimpleNamespace(gaps=away, chunks=away, conversations=away)
+    assert store_points(store, Contained()) == []
 
 
 def test_series_are_bounded_and_who_has_one_keeps_it(monkeypatch):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
+from ragmeter.exporters.protocol import ListPoint, ScoredRun, UnbufferedExporter
 from ragmeter.quality.corpus.memory import USE, CorpusMemory, used_places
 from ragmeter.quality.corpus.view import ChunkReport
+from ragmeter.quality.list_points import corpus_points, gap_points
 
 from .gap import Gap
 from .memory import GapMemory
@@ -48,6 +49,11 @@ class GapExporter(UnbufferedExporter):
     def chunks(self) -> ChunkReport:
         """Return the report on retrieved chunks."""
         return self.corpus_memory.view(self.gap_memory.chunks())
+
+    def points(self) -> Iterator[ListPoint]:
+        """Yield what the lists of gaps and chunks count."""
+        yield from gap_points(self.gap_memory.gaps().gaps)
+        yield from corpus_points(self.chunks())
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Record these requests."""
