@@ -312,10 +312,22 @@ _RULES: tuple[_Rule, ...] = (
         lambda _: "answered although the chunks state nothing of what was asked",
     ),
     _Rule(
+        "insufficient_context",
+        "suspect",
+        lambda seen, _: not seen.answered and not seen.empty and seen.sufficiency == 0.0,
+        lambda _: "the chunks state nothing of what was asked",
+    ),
+    _Rule(
         "refused_with_context",
         "bad",
         lambda seen, _: _refused_with_chunks(seen) and seen.sufficiency == 1.0,
         lambda _: "refused although the chunks state what was asked",
+    ),
+    _Rule(
+        "refused_with_context",
+        "suspect",
+        lambda seen, rules: _refused_with_chunks(seen) and _is_on_topic(seen, rules) is True,
+        lambda seen: f"refused; {_topic(seen)}",
     ),
     _Rule(
         "right_document_dropped",
@@ -330,18 +342,6 @@ _RULES: tuple[_Rule, ...] = (
         "suspect",
         lambda seen, rules: seen.never_found > 0.0 and _lacks_right_documents(seen, rules),
         lambda seen: f"{percent(seen.never_found)} of the right documents were never found",
-    ),
-    _Rule(
-        "insufficient_context",
-        "suspect",
-        lambda seen, _: not seen.answered and not seen.empty and seen.sufficiency == 0.0,
-        lambda _: "the chunks state nothing of what was asked",
-    ),
-    _Rule(
-        "refused_with_context",
-        "suspect",
-        lambda seen, rules: _refused_with_chunks(seen) and _is_on_topic(seen, rules) is True,
-        lambda seen: f"refused; {_topic(seen)}",
     ),
     _Rule(
         "partly_unsupported",

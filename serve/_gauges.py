@@ -19,6 +19,7 @@ from ragmeter.exporters._format import clean
 from ragmeter.exporters.protocol import ListPoint
 from ragmeter.quality.list_points import conversation_points, corpus_points, gap_points
 
+from ._telemetry import Telemetry
 from .store import (
     GAPS_RANGE_S,
     CellKey,
@@ -31,6 +32,7 @@ from .store import (
 __all__ = [
     "MAX_SERIES",
     "QualityGauges",
+    "publish_gauges",
     "store_points",
 ]
 
@@ -124,3 +126,11 @@ def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Seque
         page = reader.conversations(day, limit=1)
         found += conversation_points(page.share, page.lower, page.upper)
     return found
+
+
+def publish_gauges(
+    telemetry: Telemetry, reader: Reader, guard: AbstractContextManager[object]
+) -> None:
+    """Publish what a store holds under the server's own name."""
+    QualityGauges(reader.estimates, guard).publish(telemetry.meter_provider)
+    telemetry.own_exporter.observe_lists(partial(store_points, reader, guard))

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from ._counts import Counts
 from ._digest import digests
 from ._endpoint import Endpoint
 from ._forward import Forwarder
-from ._gauges import QualityGauges, store_points
+from ._gauges import publish_gauges
 from ._grpc import grpc_server
 from ._http import http_application
 from ._intake import Intake
@@ -218,10 +217,7 @@ class Server:
             publish(self._telemetry.meter_provider, self._measurements, self._kafka_health)
             if self.reader is not None:
                 guard = self.meter.port.guard("serve.gauges")
-                QualityGauges(self.reader.estimates, guard).publish(self._telemetry.meter_provider)
-                self._telemetry.own_exporter.observe_lists(
-                    partial(store_points, self.reader, guard)
-                )
+                publish_gauges(self._telemetry, self.reader, guard)
         if self._kafka is not None:
             self._kafka.start()
         self._watch_received(on=True)
@@ -316,14 +312,14 @@ class Server:
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
         requests = {"scored": meter.exported, "in_flight": meter.in_flight, **meter.dropped}
         captured = self._scoring.reporter.captured
-        incomplete = self._scoring.reporter.partial
+        partial = self._scoring.reporter.partial
         if captured:
             requests["captured"] = captured
         return {
             "exports": self._counts.exports_by_outcome(),
             "spans": spans,
             "requests": {name: count for name, count in requests.items() if count},
-            "partial": {"requests": incomplete} if incomplete else {},
+            "partial": {"requests": partial} if partial else {},
             **({"connections": closed} if (closed := self._counts.connections_by_reason()) else {}),
             "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
             **self._journal.stats(),
