@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 
 from ragmeter.adapters.reading.answer import texts_that_said
 from ragmeter.adapters.reading.contexts import shown_documents
+from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
-from ragmeter.adapters.reading.values import Document, is_hidden
+from ragmeter.adapters.reading.values import MAX_DEPTH, Document, is_hidden, opened
 
 from ._contexts import Read, Seen
 from ._limits import CutLength
@@ -19,6 +21,9 @@ def call_of(read: Read, limit: CutLength) -> Step:
     """Return a model's call; its prompt is not known if any of it is hidden or was cut off."""
     span = read.span
     sent = read.reader.prompt(span)
+    sent += [
+        ("tool", text) for text in _found_by_provider(span.attributes.get(read.reader.output_key))
+    ]
     messages: tuple[Message, ...] | Unknown = tuple(Message(role, text) for role, text in sent)
     if span.dropped or not messages:
         messages = Unknown("truncated" if span.dropped else "content_off")
@@ -35,6 +40,31 @@ def call_of(read: Read, limit: CutLength) -> Step:
         said=Unknown("content_off") if said is None else said,
         scope=span.scope,
     )
+
+
+_NAMES = frozenset(
+    ("filename", "file_id", "url", "uri", "title", "filepath", "id", "source", "document_id")
+)
+
+
+def _found_by_provider(value: object, depth: int = 0) -> Iterator[str]:
+    """Yield as JSON the lists of passages that a model's provider retrieved: they stand beside the reply."""
+    found = opened(value)
+    if depth > MAX_DEPTH:
+        return
+    rows = found if isinstance(found, list) else []
+    flat = [dict(flattened(row)) for row in rows if isinstance(row, dict) and "role" not in row]
+    is_named = 0 < len(flat) == len(rows) and all(_NAMES & one.keys() for one in flat)
+    if (
+        is_named
+        and not any("type" in one for one in flat)
+        and reads_as_retrieved(cut(rows, ANY_TOOL) or ())
+    ):
+        yield json.dumps(rows, ensure_ascii=False)
+        return
+    for item in found.values() if isinstance(found, dict) else rows:
+        if isinstance(item, (dict, list)):
+            yield from _found_by_provider(item, depth + 1)
 
 
 def reached_model(

@@ -7,12 +7,13 @@ are the request.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.calls import last_reply
+from ragmeter.adapters.reading.calls import last_reply, speakers_of
 from ragmeter.adapters.reading.prompt_documents import (
     PromptTemplates,
     carried_in,
@@ -20,7 +21,7 @@ from ragmeter.adapters.reading.prompt_documents import (
 )
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import has_context
+from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
 
 from ._accounts import Unheard, evaluation_of, is_evaluation, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 OWN_SCOPE = "ragmeter"
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*|\s*```\s*\Z")
 _NEVER_END = "opentelemetry.instrumentation.llamaindex"
 """Leaves spans open, and so unsent, when an exception goes through them or an answer is streamed."""
 
@@ -249,7 +251,8 @@ class _Finder:
         failed = self._is_failure(request, members, first)
         calls = [call_of(read, self._cut) for read in models]
         asked = RequestQuestion.of(steps, seen, models, calls)
-        answer, answer_hidden = self._answer(request, models, calls)
+        texts = [item.text for one in seen for item in one.documents.items]
+        answer, answer_hidden = self._answer(request, models, calls, asked.question, texts)
         own = None if request is None else self._reads.get(request.span_id)
         refused = (
             refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
@@ -278,9 +281,9 @@ class _Finder:
             cut_off=self._cut_off_of(request, members),
         )
         found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
-        if found.reason in _BY_LAYOUT and _was_answered(seen, models):
+        if found.reason in _BY_LAYOUT and _was_answered(seen, calls, answer):
             return _with_layout(found, calls)
-        if found.usable != "full" or not _was_answered(seen, models):
+        if found.usable != "full" or not _was_answered(seen, calls, answer):
             return found
         calls.sort(key=lambda call: call.started_ns)
         carried = carried_in(calls, answer, [item.text for item in contexts if item.text])
@@ -357,7 +360,12 @@ class _Finder:
         return not any(_is_model_of(span) for span in self._tree.spans.values())
 
     def _answer(
-        self, request: SpanRecord | None, models: Sequence[Read], calls: Sequence[Step]
+        self,
+        request: SpanRecord | None,
+        models: Sequence[Read],
+        calls: Sequence[Step],
+        question: str | None,
+        texts: Sequence[str | None] = (),
     ) -> tuple[str | None, bool]:
         """Return the answer, and whether the user had it hidden."""
         read = None if request is None else self._reads[request.span_id]
@@ -369,7 +377,10 @@ class _Finder:
                 return answer, False
         if any(model.reader.hides(model.span, "output") for model in models):
             return None, True
-        return last_reply(sorted(calls, key=lambda one: (one.ended_ns, -one.started_ns))), False
+        by_end = sorted(calls, key=lambda one: (one.ended_ns, -one.started_ns))
+        said = last_reply(by_end, texts, question)
+        form = mapping_of(_FENCE.sub("", said or ""))
+        return (answer_in(form) if form else None) or said, False
 
     def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
         """Return the request with what can be scored of it, and why no more."""
@@ -468,8 +479,8 @@ class _Finder:
         if is_evaluation(first) or is_evaluation(top):
             self.unheard.append(evaluation_of(first))
             return None
-        answer, answer_hidden = self._answer(span, models, calls)
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
+        answer, answer_hidden = self._answer(span, models, calls, asked.question)
         hidden = answer_hidden or asked.hidden
         name = f"{first.resource.get('service.name', '')} {first.name}"
         shown = None if hidden else self._templates.shown(name, calls, answer, asked.question)
@@ -530,10 +541,13 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
     return found if found.usable == "ids_only" else replace(found, reason="prompt_not_divided")
 
 
-def _was_answered(seen: Sequence[Seen], models: Sequence[Read]) -> bool:
-    """Return whether a model was called after the last retrieval: else what it would have seen is unknown."""
+def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | None) -> bool:
+    """Return whether a model was called after the last retrieval, or had answered before it.
+
+    Else what it would have seen is unknown.
+    """
     last = max(item.read.span.started_ns for item in seen)
-    return any(read.span.started_ns >= last for read in models)
+    return any(call.started_ns >= last for call in calls) or bool(speakers_of(calls, answer))
 
 
 def _rank(found: FoundRequest) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 
 from .answer import is_label, is_long, only_asks, texts_that_said
 from .layout import place_in
@@ -87,60 +88,103 @@ def is_grade(words: str) -> bool:
     return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
 
 
-def last_reply(calls: Sequence[Step]) -> str | None:
-    """Return the last reply that may be the answer: graders say a word, and titles are given to it later.
+def last_reply(
+    calls: Sequence[Step], passages: Iterable[str | None] = (), question: str | None = None
+) -> str | None:
+    """Return the last reply that may be the answer: graders say a word, and others write about it later.
 
     Args:
         calls: The request's calls of models, by their end.
+        passages: Retrieved texts, where they are known; else prompts show them by their layout.
+        question: What was asked.
     """
-    speaking = [call for call in calls if call.words.strip()]
+    speaking = [_Reply(call, passages, question) for call in calls if call.words.strip()]
     for place in range(len(speaking) - 1, -1, -1):
-        call = speaking[place]
-        if is_long(call.words) and not _is_aside(call, speaking[:place]):
-            return call.words
-    return speaking[-1].words if speaking else None
+        reply = speaking[place]
+        if is_long(reply.call.words) and not any(map(reply.is_about, speaking[:place])):
+            return reply.call.words
+    return speaking[-1].call.words if speaking else None
 
 
-_ASIDE = re.compile(
-    r"\b(?:tit(?:le|el|re)|headline|tags|keywords|sentiment|memory|memories|harmful|safe|unsafe|toxic|moderate|"
-    r"summari[sz]e (?:the|this|our) (?:chat|conversation|dialog\w*)|"
-    r"título|заголовок)\b|标题|タイトル|"
-    r"\b(?P<check>check|verify|evaluate|assess|judge|rate|grade)\b[^.\n]{0,60}\b(?:answer|response|reply)\b",
+_REVISES = re.compile(
+    r"\btranslat|übersetz|перевед|перевод|翻译|翻訳|\btradu|"
+    r"(?:^|[.!?:]\s+)(?:please\s+)?(?:rewrite|rephrase|revise|improve|refine|polish|edit|correct|fix|shorten|"
+    r"simplify|format|convert|adapt|merge|combine|expand)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Instructions of a call whose reply takes the place of the one that it was sent."""
+_CHECKS = re.compile(
+    r"\b(?:check|verif|evaluat|assess|judge|rate|grad|ground|support|faithful|hallucinat|compare|review|"
+    r"critici)\w*\b",
     re.IGNORECASE,
 )
-"""Instructions of a call that writes about an answer that was given."""
 _INSTRUCTION = 200
-"""So many characters of a message are read for it."""
+"""So many characters of a message's beginning and end are read for either."""
+_LABEL = 30
+"""Letters of the words between a question and its answer, where a conversation is quoted."""
 
 
-def _is_aside(call: Step, earlier: Iterable[Step]) -> bool:
-    """Return whether a reply is about an earlier one: questions that follow, a title, a note, a check of it.
+class _Reply:
+    """What a call said, with what it was sent as letters, each made once."""
 
-    It quotes that one, or was written beside it, and says other words.
-    """
-    asks = only_asks(call.words)
-    lines = [
-        (line, match.lastgroup)
-        for role, text in call.sent
-        if role != "assistant"
-        for line in text[:_INSTRUCTION].splitlines()
-        if (match := _ASIDE.search(line)) is not None
-    ]
-    is_check = any(group for _, group in lines)
-    if not asks and not (lines and (is_check or place_in(call.sent) is None)):
-        return False
-    sent = [letters_of(text) for _, text in call.sent]
-    about: set[str] = set()
-    for one in filter(lambda one: is_long(one.words), earlier):
-        is_quoted = any(letters_of(one.words) in text for text in sent)
-        if asks and is_quoted:
+    def __init__(self, call: Step, passages: Iterable[str | None], question: str | None) -> None:
+        self.call = call
+        self._question = "" if question is None else letters_of(question)
+        self._passages = passages
+
+    @cached_property
+    def _sent(self) -> list[str]:
+        return [letters_of(text) for _, text in self.call.sent]
+
+    @cached_property
+    def _letters(self) -> str:
+        return letters_of(self.call.words)
+
+    @cached_property
+    def _evidence(self) -> frozenset[str]:
+        """The passages that its prompt shows."""
+        known = frozenset(letters_of(text) for text in self._passages if text)
+        if known:
+            return frozenset(one for one in known if any(one in text for text in self._sent))
+        place = place_in(self.call.sent)
+        pieces = () if place is None else place.pieces
+        return frozenset(letters_of(piece.text) for piece in pieces)
+
+    def is_about(self, other: _Reply) -> bool:
+        """Return whether it is about an earlier reply: a check of it, a title, a note, questions that follow.
+
+        It quotes that one, rests on no passage that the other did not see, and says other words, repeats it as
+        part of a conversation, or was told to check it; or it was written beside it and saw no passage.
+        """
+        if not is_long(other.call.words) or other._letters == self._letters:
+            return False
+        places = [at for at, text in enumerate(self._sent) if other._letters in text]
+        asks = only_asks(self.call.words)
+        if asks or not places:
+            is_beside = other.call.ended_ns > self.call.started_ns and not self._evidence
+            return bool(places) if asks else is_beside and bool(other._evidence)
+        goes_on = any(role == "tool" for role, _ in self.call.sent[places[-1] :]) or any(
+            self._sent[at].startswith(text) for at in places for text in other._sent if text
+        )
+        if goes_on or not all(one in "".join(other._sent) for one in self._evidence):
+            return False
+        told = "\n".join(
+            part
+            for role, text in self.call.sent
+            if role != "assistant"
+            for part in (text[:_INSTRUCTION], text[_INSTRUCTION:][-_INSTRUCTION:])
+        )
+        if _REVISES.search(told) is not None:
+            return False
+        page = "".join(self._sent)
+        before = page[: page.rfind(other._letters)]
+        is_quoted = (
+            bool(self._question) and self._question in before[-len(self._question) - _LABEL :]
+        )
+        if is_quoted or (self._evidence and _CHECKS.search(told) is not None):
             return True
-        if (is_quoted or one.ended_ns > call.started_ns) and not any(
-            line in text for line, _ in lines for _, text in one.sent
-        ):
-            about.update(tokens_in(one.words))
-    own = set(tokens_in(call.words))
-    return bool(about) and not asks and 2 * len(own & about) < len(own)
+        own, words = set(tokens_in(self.call.words)), set(tokens_in(other.call.words))
+        return bool(other._evidence) and 2 * len(own & words) < min(len(own), len(words))
 
 
 def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:

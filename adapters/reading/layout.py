@@ -33,7 +33,8 @@ class PromptPlace(NamedTuple):
 
 
 _ELEMENT = re.compile(
-    r"<(document|doc|chunk|passage|result|context|source|item)\b([^>]*)>(.*?)</\1>",
+    r"<((?:document|doc|chunk|passage|result|context|source|item|data|record|entry|fact|note|hit|match|excerpt|"
+    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?)\b([^>]*)>(.*?)</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 _INNER = re.compile(
@@ -45,6 +46,7 @@ _ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
 _ONE = (
     r"do[ck]umento?|doc|result|source|passage|chunk|context|hit|excerpt|snippet|article|extract|page|section|"
+    r"note|item|entry|record|fact|paragraph|text|reference|evidence|"
     r"quelle|auszug|seite|extrait|fragmento|fuente|fonte|trecho|"
     r"документ|источник|фрагмент|отрывок|контекст|страница|文档|资料|来源|片段|段落|文献|上下文"
 )
@@ -85,6 +87,7 @@ _FILE_LINE = re.compile(
 _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
+_TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
@@ -115,6 +118,9 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     heads = list(_SOURCE.finditer(text))
     for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES):
         heads = heads or _heads_by(rule, text)
+    titles = list(_TITLE.finditer(text))
+    if not heads and _are_names(titles, text):
+        heads = titles
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
@@ -166,6 +172,15 @@ def _id_of(label: str) -> str | None:
     return None if not name or _ORDINAL.fullmatch(name) else name
 
 
+def _are_names(titles: Sequence[re.Match[str]], text: str) -> bool:
+    """Return whether headings, of one level from the first line on, each name what follows."""
+    return (
+        len({title[1] for title in titles}) == 1 < len(titles)
+        and not text[: titles[0].start()].strip()
+        and _HEADING.match(text.lstrip()) is None
+    )
+
+
 def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
     """Yield what stands between the matches; groups in the user's expression do not count."""
     start = 0
@@ -215,11 +230,13 @@ _TEXTS = (
 _NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*|фрагмент\w*|источник\w*|отрывк\w*|выдержк\w*|материал\w*)"
 _WRAPPED = re.compile(
     r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
-    r"knowledge|references|search_results)(?:[_-]\w+)?)\b[^>]*>\n?(.+?)</\1>",
+    r"knowledge|references|search_results|data|facts|notes|articles|results|evidence|information|kb)(?:[_-]\w+)?)"
+    r"\b[^>]*>\n?(.+?)</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 _LABEL_LINE = re.compile(
-    r"^[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
+    r"^(?:[^\n]{0,200}[.!?。] ?)?"
+    r"[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
     rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
     r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
     rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n|"
@@ -238,6 +255,12 @@ _LEADING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A sentence that leads to it."""
+_LOOSE = re.compile(
+    r"^[^\n]{0,200}?\b(?:found|findings|notes|materials?|data|records|entries|results|texts|posts|faqs?|lookup)\b"
+    r"[^\n]{0,60}[:：][ \t]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that may lead to it, where a question stands elsewhere."""
 _PARAGRAPH = re.compile(
     r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
@@ -322,6 +345,8 @@ _META = re.compile(
 _LEAST = 20
 """Letters of a passage at least."""
 _MOST_ASKED = 2_000
+_QUESTION_MARKS = ("?", "？")
+_ASKS_FIRST = re.compile(r"\s*[^\n]{1,300}[?？][ \t]*\n")
 _MOST_ALONE = 300
 """Characters of a question that follows passages without a word before it."""
 
@@ -367,7 +392,7 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
             return _short(value)
     end = max(len(text) - _MOST_ASKED, 0)
     found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
-    span = _span_of(text)
+    span = _span_of(text, is_asked=_ASKS_FIRST.match(text) is not None)
     if found is not None and (span is not None or len(found[1]) < len(text) // 2):
         line, _, after = found[1].partition("\n")
         is_over = line.rstrip().endswith(("?", "？")) and _AFTER_QUESTION.match(after)
@@ -405,7 +430,9 @@ def _last_question(body: str) -> str:
     """Return the last paragraph if it is a question; empty: it is a passage."""
     last = _BLANK.split(body.strip())[-1].strip()
     return (
-        last if last[-1:] in ("?", "？") and "\n" not in last and len(last) <= _MOST_ALONE else ""
+        last
+        if last.endswith(_QUESTION_MARKS) and "\n" not in last and len(last) <= _MOST_ALONE
+        else ""
     )
 
 
@@ -445,20 +472,32 @@ def _short(text: str) -> str | None:
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 
-def _span_of(text: str) -> tuple[int, int, int] | None:
-    """Return where the line that leads to the context begins, and where the context does and ends."""
+def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
+    """Return where the line that leads to the context begins, and where the context does and ends.
+
+    Args:
+        text: A message.
+        is_asked: Whether a question stands outside of it.
+    """
     is_closed = _is_closed(text)
+    elements = [one for one in _ELEMENT.finditer(text) if one[3].strip()] if is_closed else []
     wrapped = _WRAPPED.search(text) if is_closed else None
-    if wrapped is not None:
+    # Of several that are called alike, each is a passage.
+    alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
+    if wrapped is not None and alike < 2:
         # Instructions may name the element, opened and closed, before it comes.
         opening = f"<{wrapped[1].lower()}>"
         named, again, _ = wrapped[2].lower().rpartition(opening)
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
-    elements = list(_ELEMENT.finditer(text)) if is_closed else []
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED):
-        head = rule.search(text)
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED, _LOOSE):
+        head = rule.search(text) if is_asked or rule is not _LOOSE else None
+        if rule is _LABEL_LINE and head is not None:
+            # Examples that come first have a context, a question and an answer each.
+            same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
+            between = text[head.end() : same[-1].start()]
+            head = same[-1] if _ASKED.search(between) is not None else head
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
     first, second = (rule.search(text) for rule in _NUMBERED)
@@ -471,7 +510,8 @@ def _span_of(text: str) -> tuple[int, int, int] | None:
 
 
 def _context_of(text: str, question: str) -> str | None:
-    span = _span_of(text)
+    is_asked = question.endswith(_QUESTION_MARKS)
+    span = _span_of(text, is_asked=is_asked)
     if span is None:
         return None
     _, start, end = span

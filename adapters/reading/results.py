@@ -21,7 +21,7 @@ from .letters import letters_of, weight_of
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
 __all__ = [
-    "ANY_TOOL", "RetrievalTool", "as_tools", "cut", "is_list", "reads_as_retrieved", "tool_for"
+    "ANY_TOOL", "RetrievalTool", "as_tools", "cut", "flattened", "is_list", "reads_as_retrieved", "tool_for"
 ]  # fmt: skip
 
 
@@ -221,11 +221,11 @@ def _lists_in(value: Mapping[str, Any], depth: int = 0) -> Iterator[list[Any]]:
             yield from _lists_in(item, depth + 1)
 
 
-def _flat(row: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+def flattened(row: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a record, with those of the records within it, the outer ones last."""
     for item in row.values():
         if isinstance(item, dict) and depth < _ROW_DEPTH:
-            yield from _flat(item, depth + 1)
+            yield from flattened(item, depth + 1)
     yield from ((key, item) for key, item in row.items() if not isinstance(item, dict))
 
 
@@ -270,7 +270,7 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         return None
     found: list[Document] = []
     for row in value:
-        fields = dict(_flat(row)) if isinstance(row, dict) else {}
+        fields = dict(flattened(row)) if isinstance(row, dict) else {}
         texts = {
             key: item for key, item in fields.items() if isinstance(item, str) and item.strip()
         }

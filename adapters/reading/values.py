@@ -326,6 +326,8 @@ def _text_of(content: Any) -> str:
     for part in content:
         if isinstance(part, str):
             texts.append(part)
+        elif isinstance(part, dict) and (shown := _shown_document(part)) is not None:
+            texts.append(shown)
         elif isinstance(part, dict) and part.get("type") not in (*_REPEATED, "blob"):
             text = part.get("text", part.get("content", refusal_part(part)))
             if isinstance(text, dict):
@@ -333,6 +335,28 @@ def _text_of(content: Any) -> str:
             if isinstance(text, str):
                 texts.append(text)
     return "\n".join(texts)
+
+
+_DOCUMENT_PARTS = ("document", "search_result", "searchResult")
+
+
+def _shown_document(part: Mapping[str, Any]) -> str | None:
+    """Return a document among the parts of a message, as an element with its name; None: it is another part."""
+    kind = next((name for name in _DOCUMENT_PARTS if name in (*part, part.get("type"))), None)
+    fields = part if kind is None else part.get(kind, part)
+    if kind is None or not isinstance(fields, dict):
+        return None
+    source = fields.get("source")
+    inner = source if isinstance(source, dict) else fields
+    text = next(
+        (found for key in ("data", "text", "content") if (found := _text_of(inner.get(key)))), ""
+    )
+    name = next((fields[key] for key in ("title", "name") if fields.get(key)), source)
+    return (
+        f'<document source="{name if isinstance(name, str) else ""}">{text}</document>'
+        if text
+        else None
+    )
 
 
 _REASON = re.compile(r"(?:.*[._])?(?:finish|stop)_?reasons?", re.IGNORECASE)

@@ -209,6 +209,48 @@ def test_bytes_among_the_parts_of_a_message_are_no_text():
     assert _shown(only(call)) == ("prompt", [RETURNS, VOUCHERS])
 
 
+SOURCE = {"type": "text", "media_type": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ([{"type": "document", "source": {**SOURCE, "data": text}, "title": "a"} for text in (RETURNS, VOUCHERS)], {}),
+        ([{"type": "search_result", "source": "a.md", "content": [{"type": "text", "text": text}]} for text in (RETURNS, VOUCHERS)], {}),
+        ([], {"context": {"citations": [{"content": text, "filepath": "a.md"} for text in (RETURNS, VOUCHERS)]}}),
+        ([], {"search": {"results": [{"text": text, "file_id": "f"} for text in (RETURNS, VOUCHERS)]}}),
+    ],
+)  # fmt: skip
+def test_documents_beside_a_models_words_are_what_it_saw(sent, said):
+    """Sent as parts of the message, or found by the model's provider itself."""
+    asked = only(
+        span(
+            1,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.input.messages": json.dumps(
+                    [{"role": "user", "content": [*sent, {"type": "text", "text": "Refunded?"}]}]
+                ),
+                "gen_ai.output.messages": json.dumps(
+                    [{"role": "assistant", "content": ANSWER, **said}]
+                ),
+            },
+        )
+    )
+
+    assert (asked.question, asked.answer) == ("Refunded?", ANSWER)
+    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
+
+
+def test_what_is_retrieved_after_the_answer_is_no_context():
+    root = openinference(1, None, "CHAIN", "qa", input="Are sale items refunded?", end=60)
+    call = _call(3, f"Context: {RETURNS}", f"```json\n{json.dumps({'answer': ANSWER})}\n```")
+
+    asked = only(root, _retriever(RETURNS), call, _retriever(CATS, number=5))
+
+    assert (asked.answer, _shown(asked)) == (ANSWER, ("prompt", [RETURNS]))
+
+
 def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
     inner = openinference(3, 2, "LLM", **{"llm.output_messages.0.message.content": RETURNS})
 
@@ -248,6 +290,10 @@ CHAT = f"User: Are sale items refunded?\nAssistant: {ANSWER}"
         (f"Is this reply harmful? Say why.\n\n{ANSWER}", "Nothing in the text can hurt people.", False),
         (f"Task:\nName a title as JSON.\n\n{CHAT}", '{"title": "What becomes of goods on sale"}', False),
         (f"Check whether the answer follows.\n\nDocuments: {RETURNS}\nAnswer: {ANSWER}", "It follows from what the first text says.", False),
+        (f"Question: Are sale items refunded?\nContext: {RETURNS}\nReply: {ANSWER}\nIs it grounded?", f"Yes: {ANSWER}", False),
+        (f"Are personal data in this text?\n\n{ANSWER}", "It contains no personal data of any kind.", False),
+        (f"Condense the dialogue.\n\n{CHAT}", f"The customer asked about sale items. {ANSWER}", False),
+        (f"Improve this by the critique.\n\n{ANSWER}", "You get a voucher for them.", True),
         (f"Write a title and then the reply again:\n\n{ANSWER}", f"Sale items: {ANSWER}", True),
         (f"Translate into German:\n\n{ANSWER}", "Nein, es gibt einen Gutschein statt Geld.", True),
     ],
