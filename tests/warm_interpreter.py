@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -72,7 +71,13 @@ class WarmInterpreter:
         )
 
     def start(
-        self, code: str, *arguments: str, cwd: Path, env: dict[str, str], stdin: str = os.devnull
+        self,
+        code: str,
+        *arguments: str,
+        cwd: Path,
+        env: dict[str, str],
+        stdin: str = os.devnull,
+        stderr: "Path | None" = None,
     ) -> "Program":
         """Start `code` as `python -Ic` would."""
         folder = Path(tempfile.mkdtemp(prefix="warm-"))
@@ -81,7 +86,7 @@ class WarmInterpreter:
             "arguments": arguments,
             "folder": str(cwd),
             "environment": env,
-            "streams": [stdin, str(folder / "out"), str(folder / "err")],
+            "streams": [stdin, str(folder / "out"), str(stderr or folder / "err")],
         }
         self._server.stdin.write(json.dumps(program).encode() + b"\n")
         return Program(int(self._server.stdout.readline()), arguments, folder, self._server.stdout)
@@ -93,28 +98,49 @@ class WarmInterpreter:
 
 @dataclass
 class Program:
-    """A program that runs, or has ended."""
+    """A program that runs, or has ended; with methods of `subprocess.Popen`."""
 
     pid: int
     arguments: Sequence[str]
     folder: Path
     replies: IO[bytes]
+    returncode: "int | None" = None
 
-    def has_ended(self) -> bool:
-        """Return whether it has ended."""
-        return bool(select.select([self.replies], [], [], 0)[0])
+    def wait(self, timeout: "float | None" = None) -> int:
+        """Return how it ended, once it has."""
+        if self.returncode is None:
+            if not select.select([self.replies], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.arguments, timeout)
+            self.returncode = int(self.replies.readline())
+        return self.returncode
 
-    def signal(self, number: int) -> None:
+    def poll(self) -> "int | None":
+        """Return how it ended, if it has."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end, unless it has."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
 
     def end(self, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
         """Wait for its end, and return what it wrote and how it ended."""
-        patience = threading.Timer(timeout, self.signal, (signal.SIGKILL,))
-        patience.start()
-        status = int(self.replies.readline())
-        patience.cancel()
+        try:
+            self.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        status = self.wait()
         written = [(self.folder / name).read_text("utf-8", "replace") for name in ("out", "err")]
         shutil.rmtree(self.folder)
         return subprocess.CompletedProcess(self.arguments, status, *written)

@@ -57,11 +57,11 @@ def interrupted(warm, place):
         process = warm.start(RUN, *arguments, cwd=place, env=dict(os.environ), stdin=stdin)
         deadline = time.monotonic() + 60
         while not ((place / "reached").exists() if held is None else is_read(held)):
-            assert not process.has_ended(), process.end()
+            assert process.poll() is None, process.end()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         for _ in range(presses):
-            process.signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
             time.sleep(0.005)
         done = process.end(20)
         said = done.stdout + done.stderr
@@ -161,9 +161,9 @@ def test_kills_change_no_row(warm, place, kills):
         before = out.stat().st_size if out.exists() else 0
         process = start("killed.jsonl")
         wanted = before + moments.randrange(1, 9_000)
-        while not process.has_ended() and (not out.exists() or out.stat().st_size < wanted):
+        while process.poll() is None and (not out.exists() or out.stat().st_size < wanted):
             time.sleep(0.001)
-        process.signal(signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
         process.end()
     for name in ("killed.jsonl", "whole.jsonl"):
         assert start(name).end().returncode == 0

@@ -4,12 +4,12 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import httpx
 import pytest
+from python_process import plain_environment
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
@@ -21,30 +21,45 @@ FULL = (
     / "adapters/recorded_spans/openinference-langchain-py/reranked/001.traces.pb"
 )
 PATIENCE_S = 100.0
+RUN = "from ragmeter.cli.main import run; run()"
 
 
 @pytest.fixture
-def serving(tmp_path):
+def serving(warm, tmp_path):
     """A running command, its address, and its file of scores."""
     scores = tmp_path / "scores.jsonl"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0", "--grpc-port", "0", "--grace", "600"],
-        env=environment | {"RAGMETER_JSONL": str(scores), "XDG_STATE_HOME": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = warm.start(
+        RUN,
+        *("serve", "--http-port", "0", "--grpc-port", "0", "--grace", "600"),
+        cwd=tmp_path,
+        env=environment | {"RAGMETER_JSONL": str(scores), "XDG_STATE_HOME": str(tmp_path)},
+    )
     try:
-        line = process.stderr.readline()
         address = re.fullmatch(
             r"ragmeter serve: OTLP/HTTP on (http://127\.0\.0\.1:\d+), OTLP/gRPC on 127\.0\.0\.1:\d+, "
             rf"scores to {re.escape(str(scores))}\n",
-            line,
+            said_line(process),
         )
-        assert address, line
+        assert address
         yield process, address[1], scores
     finally:
         process.kill()
         process.wait(PATIENCE_S)
-        process.stderr.close()
+
+
+def said_line(process, word=""):
+    """Return the first whole line with a word that a command writes on its error stream."""
+    deadline = time.monotonic() + PATIENCE_S
+    written = process.folder / "err"
+    while True:
+        text = written.read_text("utf-8") if written.exists() else ""
+        for line in text.splitlines(keepends=True):
+            if word in line and line.endswith("\n"):
+                return line
+        assert process.poll() is None, process.end()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -59,10 +74,11 @@ def test_a_signal_has_everything_scored_that_came(serving, number):
 
     process.send_signal(number)
 
-    assert process.wait(PATIENCE_S) == 0
+    done = process.end(PATIENCE_S)
+    assert done.returncode == 0
     [scored] = [json.loads(line) for line in scores.read_text("utf-8").splitlines()]
     assert scored["scores"]["context_count"]["value"] == 2.0
-    assert process.stderr.read().splitlines()[-1] == (
+    assert done.stderr.splitlines()[-1] == (
         "ragmeter serve: 1 exports (1 accepted); 11 spans (11 read); 1 requests (1 scored)"
     )
 
@@ -167,20 +183,17 @@ def test_the_last_line_says_what_became_of_everything():
     assert summary({"unsent": {"traces": 4}}) == "4 unsent (4 traces)"
 
 
-def test_a_second_signal_ends_it_at_once():
+def test_a_second_signal_ends_it_at_once(warm, tmp_path):
     """Here the first one would wait for an endpoint that nobody listens at."""
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("OTEL_", "RAGMETER_"))
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0", "--grpc-port", "0",
-         "--otlp", "http://127.0.0.1:9", "--drain-timeout", "600"],
-        env=environment, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = warm.start(
+        RUN,
+        *("serve", "--http-port", "0", "--grpc-port", "0"),
+        *("--otlp", "http://127.0.0.1:9", "--drain-timeout", "600"),
+        cwd=tmp_path,
+        env=plain_environment(),
+    )
     try:
-        address = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+        address = re.search(r"http://127\.0\.0\.1:\d+", said_line(process))
         httpx.post(
             f"{address[0]}/v1/traces",
             content=FULL.read_bytes(),
@@ -188,12 +201,10 @@ def test_a_second_signal_ends_it_at_once():
             timeout=60,
         ).raise_for_status()
         process.send_signal(signal.SIGTERM)
-        while "draining" not in process.stderr.readline():
-            pass
+        said_line(process, "draining")
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(PATIENCE_S) == 130
     finally:
         process.kill()
         process.wait(PATIENCE_S)
-        process.stderr.close()

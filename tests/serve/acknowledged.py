@@ -65,9 +65,12 @@ class Setup:
     Attributes:
         options: Of the command line.
         faults: What can go wrong: by name, a function of this object that returns a context manager.
+        popen: Starts the server, as `subprocess.Popen` does.
     """
 
     options = ()
+
+    popen = staticmethod(subprocess.Popen)
 
     def __init__(self, disk, endpoint, folder):
         self.disk, self.endpoint, self.folder = disk, endpoint, folder
@@ -92,6 +95,7 @@ class Setup:
             *("--grace", "0", "--signal", "traces", *self.options),
             XDG_STATE_HOME=str(self.disk),
             OTEL_BSP_SCHEDULE_DELAY="100",
+            popen=self.popen,
         )
         self.server = self._context.__enter__()
 
@@ -199,9 +203,10 @@ class SpoolAlone(Setup):
 
 
 @contextmanager
-def set_up(kind, tmp_path, *arguments, size=16 << 20):
+def set_up(kind, tmp_path, *arguments, size=16 << 20, popen=subprocess.Popen):
     with small_disk(tmp_path / "disk", size) as disk, Endpoint() as endpoint:
         setup = kind(disk, endpoint, tmp_path, *arguments)
+        setup.popen = popen
         try:
             yield setup
         finally:

@@ -3,8 +3,35 @@
 import pytest
 from otlp_receiver import OtlpReceiver
 from postgresql_server import postgresql
+from warm_interpreter import WarmInterpreter
 
-__all__ = ["backend", "fresh", "postgresql"]
+__all__ = ["backend", "fresh", "postgresql", "warm"]
+
+PREPARATION = """
+import grpc
+import httpx
+import opentelemetry.exporter.otlp.proto.http.trace_exporter
+import opentelemetry.exporter.otlp.proto.http._log_exporter
+import opentelemetry.exporter.otlp.proto.http.metric_exporter
+import ragmeter.cli.app
+import ragmeter.cli.serve
+from importlib import import_module
+from pkgutil import walk_packages
+import ragmeter.serve
+for module in walk_packages(ragmeter.serve.__path__, "ragmeter.serve."):
+    if "kafka" not in module.name and "postgresql" not in module.name:
+        import_module(module.name)
+from ragmeter.metrics import evaluate
+evaluate([{"question": "How high?", "contexts": ["It is 4 m high."], "answer": "4 m.", "reference": {"answer": "4 m"}}])
+"""
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """An interpreter that has imported the server, and forks into one."""
+    interpreter = WarmInterpreter(PREPARATION)
+    yield interpreter
+    interpreter.close()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])

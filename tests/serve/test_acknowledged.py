@@ -29,6 +29,15 @@ SHORT = {
         for cell, fault in product(SHORT, FAULTS)
     ],
 )
-def test_acknowledged_is_found_or_the_operator_is_told(kind, fault, tried, tmp_path):
-    with set_up(kind, tmp_path) as setup:
+def test_acknowledged_is_found_or_the_operator_is_told(kind, fault, tried, tmp_path, warm):
+    def popen(command, *, stdout, stderr, env):
+        return warm.start(
+            "from ragmeter.cli.main import run; run()",
+            *command[3:],
+            cwd=tmp_path,
+            env=env,
+            stderr=stderr.name,
+        )
+
+    with set_up(kind, tmp_path, popen=popen) as setup:
         tried(setup, fault)

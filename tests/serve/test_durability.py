@@ -1,10 +1,9 @@
 """With a spool nothing that was acknowledged is lost; what is passed on arrives; what has no room is refused."""
 
 import json
+import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from random import Random
 
@@ -352,18 +351,15 @@ meter.shutdown(60.0)
 class Killable:
     """A server in a process of its own, that writes scores to a file."""
 
-    def __init__(self, folder):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(folder)], stdout=subprocess.PIPE, text=True
-        )
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+    def __init__(self, folder, warm):
+        self.process = warm.start(SERVER, str(folder), cwd=folder, env=dict(os.environ))
+        out = self.process.folder / "out"
+        until(lambda: out.exists() and out.read_text().endswith("\n"))
+        self.url = f"http://127.0.0.1:{int(out.read_text())}"
 
     def end(self, number):
         self.process.send_signal(number)
-        said = self.process.stdout.read()
-        self.process.stdout.close()
-        self.process.wait(PATIENCE_S)
-        return said
+        return self.process.end(PATIENCE_S).stdout.partition("\n")[2]
 
 
 def scored_in(folder):
@@ -371,11 +367,11 @@ def scored_in(folder):
     return [json.loads(line)["trace_id"] for line in lines]
 
 
-def killed_while_senders_send(folder, seed, kills):
+def killed_while_senders_send(folder, warm, seed, kills):
     chance = Random(seed)
     acknowledged, number = set(), 0
     for _ in range(kills):
-        server = Killable(folder)
+        server = Killable(folder, warm)
         ended = threading.Event()
         lock = threading.Lock()
 
@@ -403,7 +399,7 @@ def killed_while_senders_send(folder, seed, kills):
         ended.set()
         for thread in threads:
             thread.join(PATIENCE_S)
-    server = Killable(folder)
+    server = Killable(folder, warm)
     assert server.end(signal.SIGTERM) == "True\n"
     found = scored_in(folder)
     assert acknowledged <= set(found)
@@ -412,19 +408,19 @@ def killed_while_senders_send(folder, seed, kills):
     return found, acknowledged
 
 
-def test_nothing_acknowledged_is_lost_by_kills_while_senders_send(tmp_path):
-    killed_while_senders_send(tmp_path, seed=1, kills=2)
+def test_nothing_acknowledged_is_lost_by_kills_while_senders_send(tmp_path, warm):
+    killed_while_senders_send(tmp_path, warm, seed=1, kills=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(2, 6))
-def test_nothing_acknowledged_is_lost_by_many_kills(tmp_path, seed):
-    killed_while_senders_send(tmp_path, seed, kills=5)
+def test_nothing_acknowledged_is_lost_by_many_kills(tmp_path, warm, seed):
+    killed_while_senders_send(tmp_path, warm, seed, kills=5)
 
 
-def test_what_was_settled_before_a_kill_is_not_scored_again(tmp_path):
-    server = Killable(tmp_path)
+def test_what_was_settled_before_a_kill_is_not_scored_again(tmp_path, warm):
+    server = Killable(tmp_path, warm)
     traces = []
     for number in range(1, 6):
         body, trace = traced_as(number)
@@ -436,6 +432,6 @@ def test_what_was_settled_before_a_kill_is_not_scored_again(tmp_path):
     until(lambda: not httpx.get(health, timeout=60).json()["spool"].get("kept"))
     server.end(signal.SIGKILL)
     assert sorted(scored_in(tmp_path)) == sorted(traces)
-    server = Killable(tmp_path)
+    server = Killable(tmp_path, warm)
     assert server.end(signal.SIGTERM) == "True\n"
     assert sorted(scored_in(tmp_path)) == sorted(traces)

@@ -31,13 +31,14 @@ class Server:
 
 
 @contextmanager
-def serving(folder, scores_to, *options, **variables):
+def serving(folder, scores_to, *options, popen=subprocess.Popen, **variables):
     """Run `ragmeter serve` on ports of its own choice until the block ends; enter it when it listens.
 
     Args:
         folder: An empty folder for its log.
         scores_to: The endpoint that it sends scores to, over HTTP.
         options: More of its command line.
+        popen: Starts it.
         variables: More of its environment.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,7 @@ def serving(folder, scores_to, *options, **variables):
     log = folder / "log"
     command = [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0"]
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = popen(
             [*command, "--grpc-port", "0", *options], stdout=output, stderr=output, env=env
         )
 
