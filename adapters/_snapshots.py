@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
-from ragmeter.metrics import RetrievedContext
 from ragmeter.requests.size import weight_of
 
 
@@ -61,16 +60,3 @@ def bytes_of(documents: Iterable[ContextSnapshot]) -> int:
     for item in documents:
         held += (item.text, item.metadata)
     return weight_of(*held)
-
-
-def to_contexts(snapshots: Iterable[ContextSnapshot]) -> tuple[RetrievedContext, ...]:
-    """Turn snapshots into contexts; done on the worker."""
-    return tuple(
-        RetrievedContext(
-            text=item.text if item.write is None else item.write(),
-            id=item.id,
-            score=item.score,
-            metadata={str(key): value for key, value in item.metadata.items()},
-        )
-        for item in snapshots
-    )

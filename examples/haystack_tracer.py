@@ -31,7 +31,7 @@ from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stage
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.adapters.reading.values import question_in
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, RetrievedContext
+from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.by_hand import error_type, status_of_error
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed
@@ -135,7 +135,7 @@ class Request:
         question = question_in(self.whole.given) or asked_in(calls, texts)
         said = heard([(call.words, call.prompt()) for call in calls], texts)
         answer = choose_answer(strings_in(_fields(self.whole.out)), said, contexts=texts)
-        shared = SharedContexts[Found](_contexts)
+        shared = SharedContexts()
         stages, last = self._stages(retrievals)
         failed = all(note.error is not None for note in retrievals)
         stood = shown_documents(
@@ -223,13 +223,6 @@ def _fields(out: object) -> list[dict[str, Any]]:
 def _looked(note: Note) -> bool:
     """Return whether a component failed that would have given documents out."""
     return note.error is not None and note.kind.endswith("Retriever")
-
-
-def _contexts(found: Any) -> tuple[RetrievedContext, ...]:
-    return tuple(
-        RetrievedContext(text=one.text, id=one.id, score=one.score, metadata=one.metadata)
-        for one in found
-    )
 
 
 class RagMeterTracer(Tracer):

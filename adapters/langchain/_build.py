@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmeter.adapters._request_name import request_name
-from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._stores import source_of
 from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import heard, is_label
@@ -144,7 +144,7 @@ def _run_of(
         answer = None
     root = request.root
     scope = request.scope or NOTHING_SAID
-    shared = SharedContexts(to_contexts)
+    shared = SharedContexts()
     sample_contexts = None if contexts is None else shared.of(contexts)
     retrievals = tuple(_retrieval(note, ending, shared) for note in notes)
     sample = RagSample(
@@ -313,9 +313,7 @@ def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bo
     return bool(contexts) and all(item.text in answer for item in contexts or ())
 
 
-def _retrieval(
-    note: RetrievalNote, ending: Ending, shared: SharedContexts[ContextSnapshot]
-) -> Retrieval:
+def _retrieval(note: RetrievalNote, ending: Ending, shared: SharedContexts) -> Retrieval:
     metadata = note.metadata or {}
     started = note.run.started_ns
     ended = note.ended_ns if note.ended_ns is not None else ending.ended_ns

@@ -7,11 +7,11 @@ the application may change, and no copies.  Read on the worker, compared and for
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters.reading.calls import MAX_CALLS, UNFINISHED
-from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.prompts import Sent, texts_of_content
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import ROLES
 
@@ -19,11 +19,6 @@ from ._payloads import first_generation
 
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run
-
-_MAX_DEPTH = 4
-_NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
-"""Types of content blocks that hold no text."""
-_LABELS = frozenset({"type", "id", "role", "name", "index", "mime_type", "tool_call_id"})
 
 
 def messages_sent(batches: Any) -> Sent:
@@ -35,7 +30,7 @@ def messages_sent(batches: Any) -> Sent:
             role = getattr(message, "type", "")
             if role == "chat":
                 role = getattr(message, "role", role)
-            noted.append((role, (content,) if type(content) is str else tuple(_texts(content))))
+            noted.append((role, texts_of_content(content)))
     return tuple(noted)
 
 
@@ -51,23 +46,6 @@ def tool_arguments(response: object) -> tuple[Mapping[str, Any], ...]:
         return ()
     arguments = [call.get("args") for call in calls if isinstance(call, Mapping)]
     return tuple(dict(given) for given in arguments if isinstance(given, Mapping))
-
-
-def _texts(content: object, depth: int = 0) -> Iterator[str]:
-    """Yield the strings in content blocks: texts, and results of searches and tools within them."""
-    if isinstance(content, str):
-        yield content
-    elif depth >= _MAX_DEPTH:
-        return
-    elif isinstance(content, Mapping):
-        if content.get("type") in _NOT_TEXT:
-            return
-        values: Iterable[object] = [value for key, value in content.items() if key not in _LABELS]
-        for value in values:
-            yield from _texts(value, depth + 1)
-    elif isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
-        for value in content:
-            yield from _texts(value, depth + 1)
 
 
 def steps_of(request: OpenRequest, *, unfinished: bool = False) -> list[Step]:

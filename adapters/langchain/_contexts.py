@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.route import Found, Passage, Paste, Route, counted, runs_around
+from ragmeter.adapters.reading.route import Passage, Paste, Route, counted, runs_around
 from ragmeter.adapters.reading.step import Step
 
 from ._state import OpenRequest, RetrievalNote, Run
@@ -72,7 +72,7 @@ def follow(
         for note in (*request.nested, *request.retrievals)
         if id(note) not in counts and note.error_type is None
     ]
-    route = Route(list(map(_found, notes)), map(_found, others))
+    route = Route[ContextSnapshot](notes, others)
     if request.options.strict:
         return route
     until = None if answering is None else answering.started_ns
@@ -86,10 +86,6 @@ def follow(
         readers = [_given_documents(run) for run in runs]
     route.give_to([run for run in readers if run is not None])
     return route
-
-
-def _found(note: RetrievalNote) -> Found[ContextSnapshot]:
-    return Found(note.run, note.ended_order or note.run.order, note.contexts, note.outer)
 
 
 def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragmeter.adapters._request_name import request_name
-from ragmeter.adapters._snapshots import ContextSnapshot, to_contexts
+from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
@@ -72,7 +72,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         reached = Reached(None)
     nodes, left_out, by_prompt = reached
-    shared = SharedContexts(to_contexts)
+    shared = SharedContexts()
     contexts = None if nodes is None else shared.of(nodes)
     retrievals = tuple(
         _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
@@ -133,7 +133,7 @@ def _asked_of_earlier(
     )
 
 
-def _retrieval(item: RetrievalNote, shared: SharedContexts[ContextSnapshot]) -> Retrieval:
+def _retrieval(item: RetrievalNote, shared: SharedContexts) -> Retrieval:
     return Retrieval(
         started_ns=item.started_ns,
         ended_ns=item.ended_ns,

@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from types import CodeType, FrameType
+from functools import lru_cache
+from types import FrameType
 
 from ._payloads import is_a
 
@@ -33,35 +34,35 @@ _EVALUATOR_METHODS = frozenset({"evaluate", "aevaluate", "evaluate_response", "a
 MAX_CALLERS = 40
 """Frames of the call stack that are read, from the call outwards."""
 
-_MAX_CODES = 5_000
-
-_ORDINARY, _PREPARES, _MAY_EVALUATE = 0, 1, 2
-
-_known: dict[int, tuple[CodeType, int]] = {}
-
 
 def is_preparation() -> bool:
     """Return whether the call under way was made by code that indexes documents or evaluates."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 -- the documented way to the callers
-    known = _known.get
     for _ in range(MAX_CALLERS):
         if frame is None:
             break
-        code = frame.f_code
-        note = known(id(code))
-        if (note is None or note[0] is not code or note[1]) and _prepares(frame):
+        if _prepares(frame):
             return True
         frame = frame.f_back
     return sys.modules.get("asyncio") is not None and any(map(_prepares, _gathering_frames()))
 
 
 def _prepares(frame: FrameType) -> bool:
-    code = frame.f_code
-    known = _known.get(id(code))
-    if known is None or known[0] is not code:
-        known = _remember(code, frame)
-    # An application's own evaluator is recognised by its class, each time.
-    return known[1] == _PREPARES or (known[1] == _MAY_EVALUATE and _evaluates(frame))
+    name = frame.f_globals.get("__name__")
+    if type(name) is str and _is_for_preparation(name):
+        return True
+    if frame.f_code.co_name not in _EVALUATOR_METHODS:
+        return False
+    # An application's own evaluator is recognised by its class.
+    instance = frame.f_locals.get("self")
+    return instance is not None and is_a(type(instance), "BaseEvaluator")
+
+
+@lru_cache(maxsize=5_000)
+def _is_for_preparation(module: str) -> bool:
+    parts = module.split(".", 3)
+    place = 2 if parts[1:2] == ["core"] else 1
+    return parts[0] == "llama_index" and not _PACKAGES.isdisjoint(parts[place : place + 1])
 
 
 def _gathering_frames() -> Iterator[FrameType]:
@@ -94,22 +95,3 @@ def _closed_over(function: object) -> list[object]:
         with suppress(ValueError):  # not assigned yet
             values.append(cell.cell_contents)
     return values
-
-
-def _remember(code: CodeType, frame: FrameType) -> tuple[CodeType, int]:
-    if len(_known) >= _MAX_CODES:
-        _known.clear()
-    name = frame.f_globals.get("__name__")
-    parts = name.split(".", 3) if isinstance(name, str) else [""]
-    place = 2 if parts[1:2] == ["core"] else 1
-    if parts[0] == "llama_index" and _PACKAGES.intersection(parts[place : place + 1]):
-        meaning = _PREPARES
-    else:
-        meaning = _MAY_EVALUATE if code.co_name in _EVALUATOR_METHODS else _ORDINARY
-    known = _known[id(code)] = (code, meaning)
-    return known
-
-
-def _evaluates(frame: FrameType) -> bool:
-    instance = frame.f_locals.get("self")
-    return instance is not None and is_a(type(instance), "BaseEvaluator")

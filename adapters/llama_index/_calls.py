@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters.reading.calls import UNHEARD
 from ragmeter.adapters.reading.fields import strings_in
-from ragmeter.adapters.reading.prompts import Sent
+from ragmeter.adapters.reading.prompts import Sent, texts_of_content
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.requests.refusals import refusal_of
 
@@ -43,14 +43,8 @@ def messages_of(arguments: Mapping[str, Any]) -> Sent:
 def _message(message: Any) -> tuple[str, tuple[str, ...]]:
     role = getattr(message, "role", None)
     blocks = getattr(message, "blocks", None)
-    if blocks is None:
-        blocks = (getattr(message, "content", None),)
-    texts = [
-        text
-        for block in blocks
-        if type(text := block if isinstance(block, str) else getattr(block, "text", None)) is str
-    ]
-    return str(getattr(role, "value", role)), tuple(texts)
+    content = getattr(message, "content", None) if blocks is None else blocks
+    return str(getattr(role, "value", role)), texts_of_content(content)
 
 
 def is_flattened(prompt: Sent, messages: Sent) -> bool:

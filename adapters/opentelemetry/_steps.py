@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from ragmeter.adapters.reading.answer import texts_that_said
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
@@ -39,6 +38,14 @@ def call_of(read: Read, limit: CutLength) -> Step:
         messages=messages,
         said=Unknown("content_off") if said is None else said,
         scope=span.scope,
+        response_id=next(
+            (
+                found
+                for key in _RESPONSE_IDS
+                if isinstance(found := span.attributes.get(key), str) and found
+            ),
+            None,
+        ),
     )
 
 
@@ -105,17 +112,3 @@ def reached_model(
     seen_texts = {item.text for item, _ in stood}
     whole = tuple(item for item in contexts if item.text in seen_texts)
     return whole, tuple(shown for _, shown in stood)
-
-
-def response_id_of(models: Sequence[Read], answer: str | None) -> str | None:
-    """Return what the provider calls the completion that is the answer; None: unknown, or there are several."""
-    known = [read for read in models if any(key in read.span.attributes for key in _RESPONSE_IDS)]
-    if not known or not answer:
-        return None
-    said = [read.reader.said(read.span) or "" for read in models]
-    places = texts_that_said(answer, said)
-    if len(places) != 1:
-        return None
-    attributes = models[places[0]].span.attributes
-    found = next((attributes[key] for key in _RESPONSE_IDS if key in attributes), None)
-    return found if isinstance(found, str) and found else None

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
 from ragmeter.adapters.reading.values import Document, mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, Reference, RetrievedContext
+from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 from ragmeter.requests.scope import RequestScope
 
@@ -57,12 +57,10 @@ def sample_of(found: FoundRequest, scope: RequestScope | None = None) -> RagSamp
         found: The request.
         scope: What the code around it said, where that is known.
     """
-    return _sample(found, scope or RequestScope(), SharedContexts(_contexts))
+    return _sample(found, scope or RequestScope(), SharedContexts())
 
 
-def _sample(
-    found: FoundRequest, scope: RequestScope, context: SharedContexts[Document]
-) -> RagSample:
+def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     # Of a part of what was retrieved, nothing can be said about what was.
@@ -102,7 +100,7 @@ def build_run(
         remote: Whether its spans were made in another process.
     """
     scope = scope or RequestScope()
-    context = SharedContexts(_contexts)
+    context = SharedContexts()
     spans = found.members if found.span is None else (found.span, *found.members)
     whole = spans[0] if found.span is not None else None
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
@@ -177,13 +175,6 @@ def _kind_of(read: Read) -> StageKind:
     return "retriever" if read.tool is None else "tool"
 
 
-def _contexts(documents: Iterable[Document]) -> tuple[RetrievedContext, ...]:
-    return tuple(
-        RetrievedContext(text=item.text or "", id=item.id, score=item.score, metadata=item.metadata)
-        for item in documents
-    )
-
-
 def _status(found: FoundRequest) -> SampleStatus:
     # One that went on to its end without what it looked for was answered all the same.
     lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
@@ -214,7 +205,7 @@ def _name(found: FoundRequest) -> str | None:
 
 
 def _retrieval(
-    found: FoundRequest, seen: Seen, context: SharedContexts[Document], *, remote: bool
+    found: FoundRequest, seen: Seen, context: SharedContexts, *, remote: bool
 ) -> Retrieval:
     """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
     read = seen.read

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragmeter.adapters.reading.calls import last_reply, speakers_of
+from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.prompt_documents import (
     PromptTemplates,
     carried_in,
@@ -32,7 +32,7 @@ from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._roots import brings_documents, join_roots
 from ._shapes import with_shapes
 from ._sources import source_in
-from ._steps import call_of, reached_model, response_id_of
+from ._steps import call_of, reached_model
 from ._times import RequestTimes
 from ._tree import SpanTree
 from .conventions import READERS, AnySpan, holds_content, is_indexing
@@ -275,7 +275,7 @@ class _Finder:
             span=request,
             seen=seen,
             asked_model=bool(models),
-            response_id=response_id_of(models, answer),
+            response_id=response_id_of(calls, answer),
             members=self._members(request, members),
             sources=self._sources,
             cut_off=self._cut_off_of(request, members),

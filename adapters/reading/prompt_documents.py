@@ -14,6 +14,7 @@ from .layout import PromptPlace, divided, place_in, question_in_prompt
 from .letters import letters_of
 from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
+from .stages import to_contexts
 from .step import Step
 from .values import Document
 
@@ -155,11 +156,7 @@ def carried_in(
                 documents = tuple(Document(piece.text, piece.id) for piece in place.pieces)
             if reads_as_retrieved(documents):
                 found |= {letters_of(item.text): item for item in documents if item.text}
-    return tuple(
-        RetrievedContext(text=item.text or "", id=item.id, score=item.score, metadata=item.metadata)
-        for letters, item in found.items()
-        if letters not in known
-    )
+    return to_contexts(item for letters, item in found.items() if letters not in known)
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:

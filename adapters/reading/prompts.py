@@ -6,7 +6,7 @@ prompt is compared and then forgotten. No framework is known here: texts in, ind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .align import Shown, align
@@ -19,6 +19,7 @@ __all__ = [
     "prompt_of",
     "seen_in_prompts",
     "shown_in_prompts",
+    "texts_of_content",
     "turn_in",
 ]
 
@@ -52,6 +53,31 @@ def new_bytes(sent: Sent, known: set[int]) -> int:
                 known.add(id(text))
                 size += str.__sizeof__(text)
     return size
+
+
+_MAX_DEPTH = 4
+_NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
+"""Types of content blocks that hold no text."""
+_LABELS = frozenset({"type", "id", "role", "name", "index", "mime_type", "tool_call_id"})
+
+
+def texts_of_content(content: object) -> tuple[str, ...]:
+    """Return the strings in a message's content: texts, and results of searches and tools within its blocks."""
+    return (content,) if type(content) is str else tuple(_texts(content, 0))
+
+
+def _texts(content: object, depth: int) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, (Mapping, list, tuple)):
+        values: Iterable[object] = content
+        if isinstance(content, Mapping):
+            is_text = content.get("type") not in _NOT_TEXT
+            values = [item for key, item in content.items() if is_text and key not in _LABELS]
+        for value in values if depth < _MAX_DEPTH else ():
+            yield from _texts(value, depth + 1)
+    elif isinstance(text := getattr(content, "text", None), str):
+        yield text
 
 
 def prompt_of(

@@ -18,6 +18,7 @@ from .stages import MAX_STAGES, Copied, SeenStage, joined
 __all__ = ["Found", "Passage", "Paste", "Route", "candidates", "counted", "runs_around"]
 
 D = TypeVar("D", bound=Copied)
+D_co = TypeVar("D_co", bound=Copied, covariant=True)
 
 
 class Run(Protocol):
@@ -59,15 +60,20 @@ class Note(Protocol):
 N = TypeVar("N", bound=Note)
 
 
-class Found(NamedTuple, Generic[D]):
+class Found(Note, Protocol[D_co]):
     """A retrieval."""
 
-    run: Run
-    ended_order: int
-    contexts: Sequence[D] | None
-    """What it found; None: it is not known, or it failed."""
-    outer: Run | None = None
-    """The retriever around it."""
+    @property
+    def ended_order(self) -> int | None:
+        """When it ended; None: it never did."""
+
+    @property
+    def contexts(self) -> Sequence[D_co] | None:
+        """What it found; None: it is not known, or it failed."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The retriever around it."""
 
 
 class Passage(NamedTuple, Generic[D]):
@@ -169,7 +175,7 @@ class Route(Generic[D]):
         for note in others:
             within.setdefault(id(note.outer), []).append(note)
         self._items = [
-            _Item(document, note.ended_order, note.run, place)
+            _Item(document, note.ended_order or note.run.order, note.run, place)
             for note in notes
             for place in [self._retrieved(note, within)]
             for document in note.contexts or ()

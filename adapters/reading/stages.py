@@ -7,13 +7,13 @@ that a sample weighs, and is sent to another process, no more than its texts.  R
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics import RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import StageKind
 
-__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "joined", "to_stages"]
+__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "joined", "to_contexts", "to_stages"]
 
 MAX_STAGES = 100
 """Stages of one request that are kept: the first ones. An agent may search for hours."""
@@ -26,6 +26,10 @@ class SourceDocument(Protocol):
     def text(self) -> str | None: ...
     @property
     def id(self) -> str | None: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def metadata(self) -> Mapping[Any, Any]: ...
 
 
 class Copied(SourceDocument, Protocol):
@@ -53,29 +57,37 @@ class SeenStage(NamedTuple):
     """Whether the framework said so."""
 
 
-class SharedContexts(Generic[D]):
-    """Makes contexts of copies: one of each copy, however often it is asked for.
+def to_contexts(documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, ...]:
+    """Turn documents into contexts; a copy whose text its framework has still to write has it written."""
+    return tuple(
+        RetrievedContext(
+            text=(item.text or "") if (write := getattr(item, "write", None)) is None else write(),
+            id=item.id,
+            score=item.score,
+            metadata={str(key): value for key, value in item.metadata.items()},
+        )
+        for item in documents
+    )
 
-    Args:
-        make: Makes the contexts of copies, one of each.
-    """
 
-    def __init__(self, make: Callable[[Iterable[D]], tuple[RetrievedContext, ...]]) -> None:
-        self._make = make
-        self._made: dict[int, tuple[D, RetrievedContext]] = {}
+class SharedContexts:
+    """Makes contexts of copies: one of each copy, however often it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[SourceDocument, RetrievedContext]] = {}
         self._alike: dict[tuple[str | None, str | None], RetrievedContext] = {}
 
-    def of(self, documents: Iterable[D]) -> tuple[RetrievedContext, ...]:
+    def of(self, documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, ...]:
         """Return the contexts of these very copies."""
         documents = tuple(documents)
         made = self._made
         new = [item for item in documents if id(item) not in made]
-        for item, context in zip(new, self._make(new), strict=True):
+        for item, context in zip(new, to_contexts(new), strict=True):
             made[id(item)] = item, context  # the copy is held: its identity is not given away
             self._alike.setdefault((item.id, item.text), context)
         return tuple([made[id(item)][1] for item in documents])
 
-    def passing(self, documents: Sequence[D]) -> tuple[RetrievedContext, ...]:
+    def passing(self, documents: Sequence[SourceDocument]) -> tuple[RetrievedContext, ...]:
         """Return contexts of these documents: those made of other copies of them, where there are any."""
         alike = self._alike
         self.of([item for item in documents if (item.id, item.text) not in alike])
@@ -97,13 +109,13 @@ def joined(lists: Iterable[Iterable[D]], key: Callable[[D], Hashable]) -> tuple[
     return tuple(kept)
 
 
-def to_stages(stages: Iterable[SeenStage], shared: SharedContexts[D]) -> tuple[RetrievalStage, ...]:
+def to_stages(stages: Iterable[SeenStage], shared: SharedContexts) -> tuple[RetrievalStage, ...]:
     """Turn what was seen into a sample's stages."""
     return tuple(
         RetrievalStage(
             name=stage.name,
             kind=stage.kind,
-            contexts=None if stage.documents is None else shared.passing(stage.documents),  # type: ignore[arg-type]  # of this framework
+            contexts=None if stage.documents is None else shared.passing(stage.documents),
             inputs=stage.inputs,
             recorded=stage.recorded,
         )
