@@ -10,6 +10,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from .label_words import (
+    ANSWER,
+    CONTEXT,
+    CONTEXT_INFLECTED,
+    CONTEXT_PLURAL,
+    HISTORY,
+    PASSAGE,
+    PASSAGES,
+    QUESTION,
+    QUESTION_LABEL,
+    RULES,
+)
 from .letters import letters_of, weight_of
 from .step import Message
 
@@ -44,21 +56,15 @@ _INNER = re.compile(
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 _ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
-_ONE = (
-    r"do[ck]umento?|doc|result|source|passage|chunk|context|hit|excerpt|snippet|article|extract|page|section|"
-    r"note|item|entry|record|fact|paragraph|text|reference|evidence|"
-    r"quelle|auszug|seite|extrait|fragmento|fuente|fonte|trecho|"
-    r"документ|источник|фрагмент|отрывок|контекст|страница|文档|资料|来源|片段|段落|文献|上下文"
-)
 _HEADING = re.compile(
     r"^[ \t]*(?:[=#*-]{1,}[ \t]*)?"
-    rf"(?:(?:{_ONE})[ \t]*[\#№]?[ \t]*\d+[ \t]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
+    rf"(?:(?:{PASSAGE})[ \t]*[\#№]?[ \t]*\d+[ \t]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
     r"(?:[=#*-]{2,}[ \t]*$|[:：.)][ \t]*|$)"
     r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+)",
     re.IGNORECASE | re.MULTILINE,
 )
 _FIRST = (
-    rf"[ \t]*(?:[=#*-]+[ \t]*)?(?:\[1\]|【1】|(?:{_ONE})[ \t]*[\#№]?[ \t]*1\b"
+    rf"[ \t]*(?:[=#*-]+[ \t]*)?(?:\[1\]|【1】|(?:{PASSAGE})[ \t]*[\#№]?[ \t]*1\b"
     r"|\(?(?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)"
 )
 """How the first of several numbered passages begins; lists of instructions begin otherwise."""
@@ -92,9 +98,9 @@ _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _LABEL_NAME = re.compile(
-    rf"\A(?:{_ONE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE
+    rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE
 )
-_ORDINAL = re.compile(rf"(?:(?:{_ONE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
+_ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
 _NOTHING = re.compile(
     r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
     r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
@@ -207,27 +213,6 @@ def _labelled(text: str) -> Piece:
     return Piece(text.strip()[label.end() :], _id_of(label[1]))
 
 
-_NAMES = (
-    r"contexts?|documents?|docs|sources?|passages?|excerpts?|snippets?|knowledge(?:[ -]base)?|information|"
-    r"references?|search results|retrieved (?:text|chunks|content)|chunks|facts|articles|extracts|evidence|"
-    r"контекст|документы|источники|фрагменты|выдержки|отрывки|сведения|база знаний|информация|материалы|"
-    r"上下文|参考资料|参考信息|参考内容|参考材料|资料|文档|知识库|背景知识|背景信息|已知信息|检索结果|检索内容|"
-    r"kontext|dokumente|quellen|contexte|sources|documentos|fuentes|contexto|contesto|documenti|fonti|"
-    r"auszüge|textstellen|fragmentos|extraits|trechos|"
-    r"コンテキスト|文脈|文書|参考情報|参考資料|資料|ドキュメント|문맥|컨텍스트|문서|"
-    r"참고 ?자료|السياق|المستندات|المصادر|الوثائق|"
-    r"ngữ cảnh|tài liệu|bağlam|belgeler|บริบท|เนื้อหา|เอกสาร|konteks|dokumen|kontekst|dokumenty|bronnen|"
-    r"контексту|джерела|документи|संदर्भ|दस्तावेज़|متن|اسناد|הקשר|מסמכים"
-)
-_PLURALS = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", _NAMES)
-"""Of which one may stand before a passage of its own: ``Source: a.md``."""
-_TEXTS = (
-    r"documents|passages|excerpts|snippets|chunks|search results|articles|extracts|"
-    r"документ(?:ы|ов)|фрагмент(?:ы|ов)|выдерж(?:ки|ек)|отрыв(?:ки|ков)|"
-    r"dokumente|auszüge|textstellen|documentos|fragmentos|trechos|extraits|documenti"
-)
-"""Of which more than the name may stand in a label."""
-_NAMED = rf"(?:{_NAMES}|контекст\w*|документ\w*|фрагмент\w*|источник\w*|отрывк\w*|выдержк\w*|материал\w*)"
 _WRAPPED = re.compile(
     r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
     r"knowledge|references|search_results|data|facts|notes|articles|results|evidence|information|kb)(?:[_-]\w+)?)"
@@ -237,11 +222,11 @@ _WRAPPED = re.compile(
 _LABEL_LINE = re.compile(
     r"^(?:[^\n]{0,200}[.!?。] ?)?"
     r"[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
-    rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{_PLURALS})"
+    rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
     r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
-    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{_NAMES})[ \t]*\n|"
-    rf"^[ \t#*]*(?:[\w'’-]+[ \t]+){{1,4}}(?:{_TEXTS})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
-    rf"^[ \t]*(?:【|\[|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{_PLURALS})[^\n\d]{{0,30}}?[ \t]*"
+    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{CONTEXT})[ \t]*\n|"
+    rf"^[ \t#*]*(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
+    rf"^[ \t]*(?:【|\[|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{CONTEXT_PLURAL})[^\n\d]{{0,30}}?[ \t]*"
     r"(?:】|\]|[=*-]{2,40})[ \t]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -250,87 +235,76 @@ _LEADING = re.compile(
     r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
     r"retriev|sources|knowledge|контекст|документ|следующ|"
     r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
-    rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,80}}"
+    rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A sentence that leads to it."""
-_LOOSE = re.compile(
-    r"^[^\n]{0,200}?\b(?:found|findings|notes|materials?|data|records|entries|results|texts|posts|faqs?|lookup)\b"
-    r"[^\n]{0,60}[:：][ \t]*\n",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A line that may lead to it, where a question stands elsewhere."""
 _PARAGRAPH = re.compile(
     r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
-    rf"[^\n]{{0,200}}{_NAMED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
+    rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
     re.IGNORECASE,
 )
 """A paragraph of instructions before it."""
 _BEFORE_FENCE = re.compile(
-    rf"\A[^\n]{{0,400}}(?:{_NAMES})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
+    rf"\A[^\n]{{0,400}}(?:{CONTEXT})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
     re.IGNORECASE,
 )
 _BEFORE_NUMBERED = re.compile(
-    rf"^[^\n]{{0,600}}?(?:\b|(?<=[\u4e00-\u9fff])){_NAMED}[^\n]{{0,600}}\n\s*(?={_FIRST})",
+    rf"^[^\n]{{0,600}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,600}}\n\s*(?={_FIRST})",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that names passages, before the first of those that are numbered."""
 _NUMBERED = tuple(
     re.compile(
-        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{_ONE})[ \t#№]*{number}\b",
+        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*{number}\b",
         re.IGNORECASE | re.MULTILINE,
     )
     for number in (1, 2)
 )
 """Headings of the first two of several passages."""
+_WIDE_LABEL = re.compile(
+    r"^[^\n:：]{0,60}?(?:\b(?:information|content|found|findings|notes|materials?|data|records|entries|"
+    r"results|posts|faqs?|lookup|cases|details|texts?|inhalt|contenido|conteúdo|contenu|"
+    r"contenuto|сведения|информация|кейсы|тексты?|данные)\b|"
+    r"内容|信息|材料|내용|本文)[^\n:：]{0,40}[:：][ \t*]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label that names the context only where another one names the question."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
-_QUESTION = (
-    r"question|query|user input|user message|current message|input|"
-    r"request|frage|вопрос|запрос|问题是?|提问|用户问题|"
-    r"pregunta|pergunta|domanda|質問|질문|السؤال|câu hỏi|soru|คำถาม|pertanyaan|pytanie|vraag|"
-    r"питання|запитання|प्रश्न|سوال|سؤال|השאלה|שאלה"
-)
-_ASKS = (
-    r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"
-    rf"(?:{_QUESTION})(?: is| пользователя)?"
-)
 _ASKING_LABEL = re.compile(
-    r"^[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:" + _QUESTION + r")(?![a-z])[^\n:：.!?？。]{0,40}"
-    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300})(?=\n|\Z)",
+    r"^[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:" + QUESTION + r")(?![a-z])[^\n:：.!?？。]{0,40}"
+    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300}?)[ \t.]*(?=\n|\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that has such a word among others, and one line."""
-_ANSWERS = (
-    r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案|"
-    r"antwort|réponse|respuesta|resposta|risposta|답변|الإجابة|الجواب"
+_TURN = re.compile(
+    r"^[ \t]*(?:user|human|customer|пользователь|клиент|用户|客户)[ \t]*[:：][ \t]*(?P<asked>[^\n]{1,300})"
+    r"\n+[ \t]*(?:ai|assistant|bot|ассистент|助手)[ \t]*[:：]?\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
 )
+"""The last turn of a dialogue that the model goes on with."""
 _ASKED = re.compile(
-    rf"(?:^|(?<=。)|(?<=, ))[ \t#*<\[]*{_ASKS}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
-    rf"(?=\n[ \t#*<]*(?:{_ANSWERS}|{_NAMES}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
+    rf"(?:^|(?<=。)|(?<=, ))[ \t#*<\[]*{QUESTION_LABEL}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?=\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
-_FIELD = re.compile(rf"(?:retrieved |relevant )?{_NAMED}", re.IGNORECASE)
-_ASKING_FIELD = re.compile(_ASKS, re.IGNORECASE)
-_HISTORY = (
-    r"(?:(?:chat|conversation|dialog|dialogue) )?history|previous (?:conversation|messages)|"
-    r"история (?:диалога|разговора|чата|беседы)|对话历史|聊天记录|历史对话|会話履歴|대화 ?(?:기록|이력)"
-)
-_RULES = (
-    r"instructions?|(?:\w+ )?(?:rules|guidelines|requirements|notes?)|инструкци[ия]|правила|требования|важно|"
-    r"指令|(?:重要|回答)?(?:规则|要求)|注意(?:事项)?|ルール|규칙"
-)
+_FIELD = re.compile(rf"(?:retrieved |relevant )?{CONTEXT_INFLECTED}", re.IGNORECASE)
+_ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
-    rf"\n[ \t#*<\[]*(?:{_HISTORY}|{_RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
-    rf"\n[ \t#*<\[]*(?:{_ASKS}|{_ANSWERS})[ \t*>\]#]*(?:[:：]|$)|"
+    rf"\n[ \t#*<\[]*(?:{HISTORY}|{RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
+    rf"\n[ \t#*<\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|инструкции|指令)"
+    r"[ \t*>\]#]*(?:[:：]|$)|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
+    r"\n[ \t]*\n[ \t]*(?:answer|respond|reply|format your|(?:please )?provide|please|"
+    r"ответь|отвечай|请)(?![a-zа-я])|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 """What ends it."""
 _AFTER_QUESTION = re.compile(
-    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)\b",
+    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)(?![a-zа-я])",
     re.IGNORECASE,
 )
 _OPEN_LABEL = re.compile(r"(?:(?:\A|\n)[^\n:：]{0,80}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z")
@@ -395,7 +369,8 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     span = _span_of(text, is_asked=_ASKS_FIRST.match(text) is not None)
     if found is not None and (span is not None or len(found[1]) < len(text) // 2):
         line, _, after = found[1].partition("\n")
-        is_over = line.rstrip().endswith(("?", "？")) and _AFTER_QUESTION.match(after)
+        line = line.rstrip(" \t.")
+        is_over = line.endswith(("?", "？")) and _AFTER_QUESTION.match(after)
         return _short(line if is_over else found[1])
     if span is not None or len(text) > _MOST_ALONE:
         labelled = _labelled_question(text)
@@ -415,15 +390,16 @@ def _labelled_question(text: str) -> str | None:
     """Return the line behind the last label that speaks of a question: it asks, or ends the prompt."""
     last = None
     for match in _ASKING_LABEL.finditer(text):
-        asked = match["asked"].strip()
+        asked = match["asked"].strip(' \t"“”«»')
         rest = text[match.end() :].strip()
-        ends = not rest or re.match(_ANSWERS, rest, re.IGNORECASE) is not None
+        ends = not rest or re.match(ANSWER, rest, re.IGNORECASE) is not None
         is_context = re.search(
-            _NAMED, match[0][: match.start("asked") - match.start()], re.IGNORECASE
+            CONTEXT_INFLECTED, match[0][: match.start("asked") - match.start()], re.IGNORECASE
         )
         if asked.endswith(("?", "？", "؟")) or (ends and not is_context):
             last = asked
-    return last
+    turn = _TURN.search(text[-_MOST_ASKED:]) if last is None else None
+    return last if turn is None else turn["asked"].strip()
 
 
 def _last_question(body: str) -> str:
@@ -438,14 +414,18 @@ def _last_question(body: str) -> str:
 
 def _fields_of(text: str) -> Mapping[str, object]:
     """Return the fields of a prompt that is one JSON object; none: it is another text."""
-    plain = text.strip()
-    if plain[:1] != "{" or plain[-1:] != "}":
-        return {}
-    try:
-        fields = json.loads(plain, strict=False)
-    except (ValueError, RecursionError):
-        return {}
+    fields = _parsed(text.strip())
     return fields if isinstance(fields, dict) else {}
+
+
+def _parsed(text: str) -> object:
+    """Return an object or a list that a text is in JSON; None: it is another text."""
+    if text[:1] + text[-1:] not in {"{}", "[]"}:
+        return None
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_asking(name: str) -> bool:
@@ -491,8 +471,8 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED, _LOOSE):
-        head = rule.search(text) if is_asked or rule is not _LOOSE else None
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED):
+        head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
             # Examples that come first have a context, a question and an answer each.
             same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
@@ -502,8 +482,12 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
             return head.start(), head.end(), len(text)
     first, second = (rule.search(text) for rule in _NUMBERED)
     if first is None or second is None:
-        heads = list(_BRACKETED.finditer(text))
-        if len(heads) < 2 or _labelled_question(text) is None:
+        names_question = _ASKED.search(text) is not None or _labelled_question(text) is not None
+        wide = _WIDE_LABEL.search(text) if is_asked or names_question else None
+        if wide is not None:
+            return wide.start(), wide.end(), len(text)
+        heads = list(_BRACKETED.finditer(text)) if names_question else []
+        if len(heads) < 2:
             return None
         first = heads[0]
     return first.start(), first.start(), len(text)
@@ -539,6 +523,9 @@ def _until_closing(body: str) -> str:
 
 def divided(body: str, count: int | None = None) -> PromptPlace:
     """Return the passages of a text that holds nothing else; `count` as in `place_in`."""
+    listed = _field_place({"context": _parsed(body)}) if body[:1] in "[{" else None
+    if listed is not None and (count is None or len(listed.pieces) == count):
+        return listed
     pieces = [piece for piece in pieces_of(body) if piece.text]
     whole = [piece for piece in pieces if _META.fullmatch(piece.text) is None] or pieces
     whole = [
