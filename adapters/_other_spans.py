@@ -19,6 +19,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
+from functools import partial
+from operator import contains
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -91,9 +93,8 @@ def is_retrieval(span: Span) -> bool:
     return any(mark in name for mark in _RETRIEVAL_TASKS)
 
 
-def keeps_spans() -> bool:
-    """Return whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
-    return _OPENINFERENCE in sys.modules
+keeps_spans: Callable[[], bool] = partial(contains, sys.modules, _OPENINFERENCE)
+"""Return whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
 
 
 def openinference_span(run_id: UUID) -> SpanContext | None:

@@ -91,7 +91,11 @@ def may_show(calls: Iterable[Sent]) -> bool:
 
 def context_in(variables: Mapping[str, Any]) -> str | None:
     """Return what a prompt's template is given as the context, if that is a text."""
-    return next((text for key in _CONTEXTS if type(text := variables.get(key)) is str), None)
+    for key in _CONTEXTS:
+        text = variables.get(key)
+        if type(text) is str:
+            return text
+    return None
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:

@@ -177,7 +177,7 @@ class MeterPort:
             if not self._shut_down:
                 if not self._watched:
                     self._begin_watch()
-                self.pipeline.put(UnseenRetrieval(framework, reason, look))
+                self.pipeline.put_unseen(UnseenRetrieval(framework, reason, look))
 
     def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
         """Register an adapter that waits for requests; if none comes for long, a warning is logged.

@@ -409,7 +409,7 @@ class RagMeter(QualityVerbs):
         """
         with self._amend_guard:
             value = as_reference(reference, "attach_reference")
-            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), reference=value))
+            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), reference=value), 0)
 
     def feedback(
         self,
@@ -433,7 +433,7 @@ class RagMeter(QualityVerbs):
         """
         with self._amend_guard:
             score = feedback_score(name, value, label, explanation, direction)
-            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), score=score))
+            self.port.pipeline.put(Amendment(request_key(run_or_trace_id), score=score), 0)
 
     def stats(self) -> MeterStats:
         """Return the meter's own counters."""

@@ -22,8 +22,7 @@ from ragmeter.adapters.reading.answer import (
     choose_answer,
     is_label,
 )
-from ragmeter.adapters.reading.fields import OutputString, strings_in, text_of_string
-from ragmeter.requests.size import weight_of
+from ragmeter.adapters.reading.fields import OutputString, strings_in
 
 from ._payloads import closing_text, fields_in
 
@@ -45,11 +44,6 @@ class OutputNote(NamedTuple):
     structured: object = None
     """An agent's structured answer as plain values."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the texts that are held."""
-        return weight_of(self.text, *[item.text for item in self.strings])
-
 
 _NOTHING = OutputNote()
 
@@ -59,7 +53,7 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
     if outputs is None:
         return _NOTHING
     if issubclass(type(outputs), str):  # a message's own text is of a class of its own
-        return OutputNote(text_of_string(outputs) or None)
+        return OutputNote(str.__str__(outputs) or None)
     fields = outputs if type(outputs) is dict else fields_in(outputs)
     if fields and "content" not in fields:
         structured = fields.get(STRUCTURED_KEY)

@@ -15,8 +15,6 @@ from ragmeter.adapters.reading.prompts import Sent, texts_of_content
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import ROLES
 
-from ._payloads import first_generation
-
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run
 
@@ -39,9 +37,9 @@ def prompts_sent(prompts: Any) -> Sent:
     return tuple(("user", (text,)) for text in prompts if isinstance(text, str))
 
 
-def tool_arguments(response: object) -> tuple[Mapping[str, Any], ...]:
-    """Return the arguments of the tools that a model called: structured answers come as such."""
-    calls = getattr(getattr(first_generation(response), "message", None), "tool_calls", None)
+def tool_arguments(first: object) -> tuple[Mapping[str, Any], ...]:
+    """Return the arguments of the tools that a generation calls: structured answers come as such."""
+    calls = getattr(getattr(first, "message", None), "tool_calls", None)
     if not isinstance(calls, (list, tuple)):
         return ()
     arguments = [call.get("args") for call in calls if isinstance(call, Mapping)]

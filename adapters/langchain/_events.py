@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from ragmeter.adapters._other_spans import (
@@ -20,7 +20,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
-from ragmeter.adapters._unseen import context_in
+from ragmeter.adapters._unseen import RetrievalRules, context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.scope import is_suppressed
@@ -28,6 +28,7 @@ from ragmeter.requests.scope import is_suppressed
 from ._callers import calling_retriever
 from ._calls import tool_arguments
 from ._passages import (
+    MIN_LENGTH,
     enclosing_retriever,
     note_passage,
     note_paste,
@@ -36,6 +37,7 @@ from ._passages import (
 from ._payloads import (
     copied_lists,
     document_lists,
+    first_generation,
     is_control_flow,
     is_interrupt,
     llm_refusal,
@@ -55,6 +57,7 @@ from ._state import (
     RunKind,
     active_retriever,
     current_family,
+    default_attachment,
 )
 
 try:
@@ -67,87 +70,153 @@ COUNTED_FROM = 16 * 1024
 """Bytes of prompts from which on they count in the table of requests in flight at once, not at the end."""
 
 
-def run_started(
-    attached: Attachment,
-    options: Options,
-    kind: RunKind,
-    run_id: UUID,
-    name: object,
-    event: Mapping[str, Any],
-    inputs: Any,
-    read: Callable[[Any], Sent] | None,
-) -> None:
-    """Note that a run starts; the topmost one begins a request.
+Note = Callable[[Attachment, Run, Any, Mapping[str, Any], int], None]
+"""Notes the end of a run: its result or error, what else the framework says, the time."""
+
+
+class Watcher(Protocol):
+    """What callbacks need of the handler that they are methods of."""
+
+    @property
+    def _own(self) -> Attachment | None: ...
+    @property
+    def _options(self) -> Options: ...
+
+
+def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callable[..., None]:
+    """Return the callback for the start of such a run; the topmost one begins a request.
+
+    Most events of a request are of no interest, so that a callback does without further calls what it can.
 
     Args:
-        attached: The state that the meter's handlers share.
-        options: How the handler wants its requests read.
         kind: What runs.
-        run_id: The run's id.
-        name: Its name, if it has one.
-        event: What else the framework says: parent's id, tags, metadata.
-        inputs: What it is given.
-        read: For model calls: reads what was sent from `inputs`.
+        read: For model calls: reads what was sent.
     """
-    tracker = attached.tracker
-    runs = tracker.runs
-    parent_run_id: UUID | None = event.get("parent_run_id")
-    parent = None if parent_run_id is None else runs.get(parent_run_id.int)
-    if run_id.int in runs:
-        return
-    if event.get("run_type") in ("prompt", "parser"):
-        # It retrieves and says nothing itself, but runs below it belong to its request.
-        if parent is not None:
-            tracker.alias(run_id, parent)
-            if type(inputs) is dict:
-                parent.request.filled = context_in(inputs) or parent.request.filled
-        return
-    now = time.time_ns()
-    label = name if isinstance(name, str) else None
-    if parent is None:
-        parent = tracker.get(_ambient_run_id())
-    if parent is None:
-        if _comes_too_late(run_id, parent_run_id):
+    callback = f"on_{kind}_start"
+
+    def start(
+        watcher: Watcher,
+        _: Any,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        name: object = None,
+        **event: Any,
+    ) -> None:
+        attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
+        if attached is None:
             return
-        request = tracker.open_request(run_id, kind, label, now, options)
-        begin_request(attached, request, event, None if read else inputs)
-        run = request.root
-    elif is_suppressed() and not parent.request.ignored:
-        tracker.hide(run_id, parent)
-        return
-    else:
-        run = tracker.add(run_id, kind, parent, label, now)
-        request = run.request
-    if request.ignored:
-        return
-    if (
-        run is not request.root
-        and request.target is None
-        and ambient_context() is not request.context
-    ):
-        look_for_workflow(request)
-    rules = request.options.rules
-    if rules is not None and kind in ("tool", "chain"):
-        run.rule = rules.rule_for(label, is_tool=kind == "tool")
+        try:
+            tracker = attached.tracker
+            runs = tracker.runs
+            key = run_id.int
+            if key in runs:
+                return
+            known = None if parent_run_id is None else runs.get(parent_run_id.int)
+            parent = known or _run_around(runs)
+            if event.get("run_type") in _PASSING:
+                # It retrieves and says nothing itself, but runs below it belong to its request.
+                if parent is not None:
+                    runs[key] = parent
+                    parent.request.family.ids.add(key)
+                    if type(inputs) is dict:
+                        parent.request.filled = context_in(inputs) or parent.request.filled
+                return
+            now = time.time_ns()
+            label = name if isinstance(name, str) and read is None else None
+            if parent is None:
+                if parent_run_id is not None and _comes_too_late(run_id, parent_run_id):
+                    return
+                request = tracker.open_request(run_id, kind, label, now, watcher._options)  # noqa: SLF001 -- as above
+                begin_request(attached, request, event, None if read else inputs)
+                run = request.root
+            elif is_suppressed() and not parent.request.ignored:
+                tracker.hide(run_id, parent)
+                return
+            else:
+                request = parent.request
+                run = runs[key] = (
+                    request.root
+                    if request.ignored
+                    else Run(
+                        run_id=run_id,
+                        kind=kind,
+                        parent=parent,
+                        request=request,
+                        name=label,
+                        started_ns=now,
+                        order=next(request.clock),
+                        retriever=parent if parent.kind == "retriever" else parent.retriever,
+                    )
+                )
+                request.family.ids.add(key)
+                if len(request.family.ids) > request.most_members:
+                    tracker.forget_ended(request)
+            if request.ignored:
+                return
+            if run is not request.root:
+                if request.target is None and ambient_context() is not request.context:
+                    look_for_workflow(request)
+                if kind == "chain":
+                    run.tags = event.get("tags")
+                    if type(inputs) is not str or request.retrievals or request.passages:
+                        _note_inputs(request, run, inputs)
+            if request.options.rules is not None:
+                _note_rule(request.options.rules, run, inputs)
+            if kind == "retriever":
+                _retriever_started(attached, run, inputs, event)
+            elif read is not None:
+                _llm_started(attached, run, read(inputs))
+        except Exception as error:
+            if not attached.callbacks[callback].contains(error):
+                raise
+
+    return start
+
+
+_PASSING = frozenset({"prompt", "parser"})
+
+
+def on_end(callback: str, note: Note) -> Callable[..., None]:
+    """Return the callback for the end of a run, which is noted if its request is watched."""
+
+    def end(watcher: Watcher, result: Any, *, run_id: UUID, **event: Any) -> None:
+        attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
+        run = None if attached is None else attached.tracker.runs.get(run_id.int)
+        if attached is None or run is None:
+            return
+        try:
+            if (
+                run.run_id.int != run_id.int
+            ):  # another stands for it, and it has no runs below it any more
+                attached.tracker.runs.pop(run_id.int, None)
+                run.request.family.ids.discard(run_id.int)
+            elif run.request.ignored:
+                attached.tracker.close_request(run.request)
+            else:
+                run.open = False
+                note(attached, run, result, event, time.time_ns())
+        except Exception as error:
+            if not attached.callbacks[callback].contains(error):
+                raise
+
+    return end
+
+
+def _note_rule(rules: RetrievalRules, run: Run, inputs: object) -> None:
+    if run.kind in ("tool", "chain"):
+        run.rule = rules.rule_for(run.name, is_tool=run.kind == "tool")
         if run.rule is not None:
             run.taken = dict(inputs) if type(inputs) is dict else inputs
-    if kind == "chain":
-        if run is not request.root:
-            _note_inputs(request, run, event, inputs)
-    elif kind == "retriever":
-        _retriever_started(attached, run, inputs, event)
-    elif read is not None:
-        _llm_started(attached, run, read, inputs)
 
 
-def _note_inputs(request: OpenRequest, run: Run, event: Mapping[str, Any], inputs: object) -> None:
+def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
     """Note the documents, and once something was retrieved the strings, that a chain is given."""
-    run.tags = event.get("tags")
-    if type(inputs) is not str:
-        lists = document_lists(inputs)
-        if lists:
-            run.documents = copied_lists(lists)
-            request.reader = run
+    lists = None if type(inputs) is str else document_lists(inputs)
+    if lists:
+        run.documents = copied_lists(lists)
+        request.reader = run
     if request.retrievals or request.passages:
         run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
 
@@ -164,7 +233,7 @@ def _retriever_started(
     if options.include is not None and options.include.isdisjoint(names):
         run.transparent = True
         return
-    if (enclosing := enclosing_retriever(run)) is not None:
+    if run.retriever is not None and (enclosing := enclosing_retriever(run)) is not None:
         run.nested = RetrievalNote(run, outer=enclosing)
         request.nested.append(run.nested)
         return
@@ -176,27 +245,30 @@ def _retriever_started(
         note.outer = outer
     run.note = note
     request.retrievals.append(note)
-    if _may_show_span(request):
+    if ambient_context() is not request.context or keeps_spans():
         _find_retrieval_span(attached, request, note)
     active_retriever.set(run.run_id.int)
 
 
-def retriever_ended(attached: Attachment, run: Run, run_id: UUID, documents: Any) -> None:
+def retriever_ended(
+    attached: Attachment, run: Run, documents: Any, event: Mapping[str, Any], now: int
+) -> None:
     """Copy what an outermost retriever returned, at once: the application gets the very list."""
-    now = time.time_ns()
-    if not _ends(attached, run, run_id):
-        return
+    del event
     request = run.request
     note = run.note
     if note is not None:
-        _leave_retriever(run_id)
+        if active_retriever.get() == run.run_id.int:
+            active_retriever.set(None)
         note.ended_ns = now
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
         size_bytes = _new_bytes(request, contexts) if request.nested else bytes_of(contexts)
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
-        if (note.target is None or request.target is None) and _may_show_span(request):
+        if (note.target is None or request.target is None) and (
+            ambient_context() is not request.context or keeps_spans()
+        ):
             _find_retrieval_span(attached, request, note)
         note.note_around()
     elif run.nested is not None:
@@ -214,44 +286,48 @@ def _new_bytes(request: OpenRequest, contexts: tuple[ContextSnapshot, ...]) -> i
     return bytes_of(new)
 
 
-def retriever_failed(attached: Attachment, run: Run, run_id: UUID, error: BaseException) -> None:
+def retriever_failed(
+    attached: Attachment, run: Run, error: BaseException, event: Mapping[str, Any], now: int
+) -> None:
     """Note a retrieval that raised."""
-    now = time.time_ns()
     note = run.note
     if run.nested is not None:
         run.nested.error_type = error_type(error)
     if note is not None:
-        _leave_retriever(run_id)
+        if active_retriever.get() == run.run_id.int:
+            active_retriever.set(None)
         note.ended_ns = now
         note.ended_order = next(run.request.clock)
         note.error_type = error_type(error)
-    run_failed(attached, run, run_id, error, {}, now)
+    run_failed(attached, run, error, event, now)
 
 
 def chain_ended(
-    attached: Attachment, run: Run, run_id: UUID, outputs: object, event: Mapping[str, Any]
+    attached: Attachment, run: Run, outputs: Any, event: Mapping[str, Any], now: int
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
-    if not _ends(attached, run, run_id):
-        return
-    now = time.time_ns()
     request = run.request
-    is_watched = attached.lookout.looks or run.rule is not None
-    if is_watched and run is not request.root and note_result(attached, run, outputs, now):
-        return
-    if type(outputs) is not str and (run is not request.root or not holds_state(request)):
-        note_passage(attached, run, outputs, event.get("inputs"), now)
-    if run is not request.root and (request.retrievals or request.passages):
-        note_paste(run, outputs, event.get("inputs"))
+    is_text = issubclass(type(outputs), str)
     if run is request.root:
+        if not (is_text or holds_state(request)):
+            note_passage(attached, run, outputs, event.get("inputs"), now)
         end_request(attached, request, now, outputs, None, event)
-
-
-def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> None:
-    """Note what a tool gave out: documents beside its text, or a text that may hold some."""
-    now = time.time_ns()
-    if not _ends(attached, run, run_id):
         return
+    has_found = request.retrievals or request.passages
+    is_watched = attached.lookout.looks and not has_found
+    if (is_watched or run.rule is not None) and note_result(attached, run, outputs, now):
+        return
+    if not is_text:
+        note_passage(attached, run, outputs, event.get("inputs"), now)
+    if (has_found or request.passages) and not (is_text and len(outputs) < MIN_LENGTH):
+        note_paste(run, outputs, event.get("inputs"))
+
+
+def tool_ended(
+    attached: Attachment, run: Run, output: Any, event: Mapping[str, Any], now: int
+) -> None:
+    """Note what a tool gave out: documents beside its text, or a text that may hold some."""
+    del event
     request = run.request
     if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
         note_tool(attached, run, output, now)
@@ -259,49 +335,43 @@ def tool_ended(attached: Attachment, run: Run, run_id: UUID, output: object) -> 
         end_request(attached, request, now)
 
 
-def _llm_started(attached: Attachment, run: Run, read: Callable[[Any], Sent], prompt: Any) -> None:
+def _llm_started(attached: Attachment, run: Run, sent: Sent) -> None:
     """Note a model call in progress and what it was sent, unless it helps a retriever."""
     request = run.request
     request.open_llms[run.run_id.int] = run
     if run.retriever is not None:
         return
-    run.sent = read(prompt)
-    size_bytes = new_bytes(run.sent, request.known_texts) + request.loose_bytes
+    run.sent = sent
+    size_bytes = new_bytes(sent, request.known_texts) + request.loose_bytes
     request.loose_bytes = size_bytes
     if size_bytes >= COUNTED_FROM:
         request.loose_bytes = 0
         attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 
-def llm_ended(attached: Attachment, run: Run, run_id: UUID, response: object) -> None:
+def llm_ended(
+    attached: Attachment, run: Run, response: Any, event: Mapping[str, Any], now: int
+) -> None:
     """Note what a model said, unless it helped a retriever."""
-    if not _ends(attached, run, run_id):
-        return
-    now = time.time_ns()
+    del event
     request = run.request
-    request.open_llms.pop(run_id.int, None)
+    request.open_llms.pop(run.run_id.int, None)
     if run.retriever is None:
-        refusal = llm_refusal(response)
-        text = llm_text(response) or refusal or None
-        arguments = () if text else tool_arguments(response)
-        request.llms.append(LlmNote(run, text, arguments, refusal, response_id(response)))
+        first = first_generation(response)
+        refusal = llm_refusal(first)
+        text = llm_text(first) or refusal or None
+        arguments = () if text else tool_arguments(first)
+        request.llms.append(LlmNote(run, text, arguments, refusal, response_id(first, response)))
         if run is request.root:
             end_request(attached, request, now, text)
 
 
 def run_failed(
-    attached: Attachment,
-    run: Run,
-    run_id: UUID,
-    error: BaseException,
-    event: Mapping[str, Any],
-    now: int,
+    attached: Attachment, run: Run, error: BaseException, event: Mapping[str, Any], now: int
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
-    if not _ends(attached, run, run_id):
-        return
     request = run.request
-    if request.open_llms.pop(run_id.int, None) is not None:
+    if request.open_llms.pop(run.run_id.int, None) is not None:
         request.failed_llms.append(run)
     if is_control_flow(error):
         request.interrupted = request.interrupted or is_interrupt(error)
@@ -311,7 +381,7 @@ def run_failed(
         end_request(attached, request, now, None, error, event)
 
 
-def _ambient_run_id() -> UUID | None:
+def _run_around(runs: Mapping[int, Run]) -> Run | None:
     """Return the run that encloses the current code by LangChain's own context variable.
 
     It is right where the parent id is missing: for the attempts of ``with_fallbacks``
@@ -319,44 +389,18 @@ def _ambient_run_id() -> UUID | None:
     """
     if var_child_runnable_config is None:
         return None
-    config = var_child_runnable_config.get()
-    if not config:
-        return None
+    config = var_child_runnable_config.get() or {}
     parent = getattr(config.get("callbacks"), "parent_run_id", None)
-    return parent if isinstance(parent, UUID) else None
+    return runs.get(parent.int) if isinstance(parent, UUID) else None
 
 
-def _comes_too_late(run_id: UUID, parent_run_id: UUID | None) -> bool:
+def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:
     """Return whether a run starts below a request that is over; then so do all runs below it."""
     family = current_family.get()
-    if family is None or not family.closed or parent_run_id is None:
-        return False
-    if parent_run_id.int not in family.ids:
+    if family is None or not family.closed or parent_run_id.int not in family.ids:
         return False
     family.ids.add(run_id.int)
     return True
-
-
-def _leave_retriever(run_id: UUID) -> None:
-    if active_retriever.get() == run_id.int:
-        active_retriever.set(None)
-
-
-def _ends(attached: Attachment, run: Run, run_id: UUID) -> bool:
-    """Note that a run is over; forget it where another stands for it, and with an ignored root its request."""
-    if run_id.int != run.run_id.int:
-        attached.tracker.drop(run_id, run.request)
-    elif run.request.ignored:
-        attached.tracker.close_request(run.request)
-    else:
-        run.open = False
-        return True
-    return False
-
-
-def _may_show_span(request: OpenRequest) -> bool:
-    """Return whether looking for another instrumentation's span can find any."""
-    return ambient_context() is not request.context or keeps_spans()
 
 
 def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:

@@ -14,8 +14,7 @@ that does nothing while it has no meter.  Nothing is patched.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -25,24 +24,22 @@ from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.reading.fields import Reader, check_readers
-from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._calls import messages_sent, prompts_sent
 from ._events import (
     chain_ended,
     llm_ended,
+    on_end,
+    on_start,
     retriever_ended,
     retriever_failed,
     run_failed,
-    run_started,
     tool_ended,
 )
 from ._state import (
     Attachment,
     Options,
-    Run,
-    RunKind,
     attachment_of,
     default_attachment,
     restore_handler,
@@ -153,7 +150,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
     def meter(self) -> RagMeter | None:
         """The meter that takes the requests now; None while there is none."""
         attached = self._attachment
-        return None if attached is None else attached.meter
+        return None if attached is None else attached.meter()
 
     @property
     def open_requests(self) -> int:
@@ -188,124 +185,47 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         token = None if self._own is None else self._own.token
         return restore_handler, (type(self), token, self._options.portable())
 
-    def on_chain_start(
-        self, serialized: dict[str, Any], inputs: Any, *, run_id: UUID, **event: Any
-    ) -> None:
-        """Note a chain, graph, node or function; the topmost one begins a request."""
-        # As `_start` does it; this and the next make up three quarters of a request's events.
-        attached = self._own or default_attachment()
-        if attached is not None:
-            name = event.get("name")
-            try:
-                run_started(attached, self._options, "chain", run_id, name, event, inputs, None)
-            except Exception as error:
-                if not attached.on_chain_start.contains(error):
-                    raise
-
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **event: Any) -> None:
-        """Note documents a chain gave out; the end of the topmost one ends the request."""
-        attached = self._own or default_attachment()
-        run = None if attached is None else attached.tracker.runs.get(run_id.int)
-        if attached is not None and run is not None:
-            try:
-                chain_ended(attached, run, run_id, outputs, event)
-            except Exception as error:
-                if not attached.on_chain_end.contains(error):
-                    raise
-
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
-        """Note a failure, a cancellation or a graph's pause."""
-        self._fail(error, run_id, event)
-
-    def on_retriever_start(
-        self, serialized: dict[str, Any], query: str, *, run_id: UUID, **event: Any
-    ) -> None:
-        """Note a retriever's start, and whether it is nested in another."""
-        self._start("retriever", run_id, event.get("name"), event, query)
-
-    def on_retriever_end(self, documents: Any, *, run_id: UUID, **event: Any) -> None:
-        """Copy what an outermost retriever found."""
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_retriever_end:
-                retriever_ended(*known, run_id, documents)
-
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
-        """Note a failed retrieval."""
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_retriever_error:
-                retriever_failed(*known, run_id, error)
-
-    def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[Any]], *, run_id: UUID, **event: Any
-    ) -> None:
-        """Note a model call, and by reference what it was sent."""
-        self._start("llm", run_id, None, event, messages, messages_sent)
-
-    def on_llm_start(
-        self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **event: Any
-    ) -> None:
-        """Note a call to a model that completes text."""
-        self._start("llm", run_id, None, event, prompts, prompts_sent)
-
-    def on_llm_end(self, response: Any, *, run_id: UUID, **event: Any) -> None:
-        """Note what a model said."""
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_llm_end:
-                llm_ended(*known, run_id, response)
-
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
-        """Note a failed model call."""
-        self._fail(error, run_id, event)
+    on_chain_start = on_start("chain")
+    """Note a chain, graph, node or function; the topmost one begins a request."""
+    on_chain_end = on_end("on_chain_end", chain_ended)
+    """Note documents a chain gave out; the end of the topmost one ends the request."""
+    on_chain_error = on_end("on_error", run_failed)
+    """Note a failure, a cancellation or a graph's pause."""
+    on_retriever_start = on_start("retriever")
+    """Note a retriever's start, and whether it is nested in another."""
+    on_retriever_end = on_end("on_retriever_end", retriever_ended)
+    """Copy what an outermost retriever found."""
+    on_retriever_error = on_end("on_retriever_error", retriever_failed)
+    """Note a failed retrieval."""
+    on_chat_model_start = on_start("llm", messages_sent)
+    """Note a model call, and by reference what it was sent."""
+    on_llm_start = on_start("llm", prompts_sent)
+    """Note a call to a model that completes text."""
+    on_llm_end = on_end("on_llm_end", llm_ended)
+    """Note what a model said."""
+    on_llm_error = on_end("on_error", run_failed)
+    """Note a failed model call."""
+    on_tool_end = on_end("on_tool_end", tool_ended)
+    """Note the documents in a tool's artifact."""
+    on_tool_error = on_end("on_error", run_failed)
+    """Note a failed tool."""
+    _on_tool_start = on_start("tool")
 
     def on_tool_start(
         self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any
     ) -> None:
         """Note a tool."""
-        name, given = event.get("name"), event.get("inputs")
-        if name is None and isinstance(serialized, dict):
-            name = serialized.get("name")
-        self._start("tool", run_id, name, event, input_str if given is None else given)
-
-    def on_tool_end(self, output: Any, *, run_id: UUID, **event: Any) -> None:
-        """Note the documents in a tool's artifact."""
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_tool_end:
-                tool_ended(*known, run_id, output)
-
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **event: Any) -> None:
-        """Note a failed tool."""
-        self._fail(error, run_id, event)
+        given = event.pop("inputs", None)
+        if event.get("name") is None and isinstance(serialized, dict):
+            event["name"] = serialized.get("name")
+        given = input_str if given is None else given
+        self._on_tool_start(serialized, given, run_id=run_id, **event)
 
     def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
         """Ignore it: the pausing node's error says the same on every version of LangGraph."""
 
     def on_resume(self, *args: Any, **kwargs: Any) -> None:
         """Ignore it, as `on_interrupt`."""
-
-    def _running(self, run_id: UUID) -> tuple[Attachment, Run] | None:
-        """Return the state shared by the meter's handlers and the run, if its request is watched."""
-        attached = self._own or default_attachment()
-        run = None if attached is None else attached.tracker.runs.get(run_id.int)
-        return None if attached is None or run is None else (attached, run)
-
-    def _start(
-        self,
-        kind: RunKind,
-        run_id: UUID,
-        name: object,
-        event: Mapping[str, Any],
-        inputs: Any,
-        read: Callable[[Any], Sent] | None = None,
-    ) -> None:
-        attached = self._own or default_attachment()
-        if attached is not None:
-            with attached.starting[kind]:
-                run_started(attached, self._options, kind, run_id, name, event, inputs, read)
-
-    def _fail(self, error: BaseException, run_id: UUID, event: Mapping[str, Any]) -> None:
-        if (known := self._running(run_id)) is not None:
-            with known[0].on_error:
-                run_failed(*known, run_id, error, event, time.time_ns())
 
 
 def _as_run_id(value: UUID | str) -> UUID:

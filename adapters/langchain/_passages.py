@@ -8,13 +8,12 @@ contexts is decided in `_contexts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from sys import getsizeof
 from typing import Any
 
 from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
 from ragmeter.adapters.reading.route import Passage, Paste
-from ragmeter.requests.size import weight_of
 
 from ._answers import answer_in, note_output
 from ._payloads import (
@@ -139,13 +138,13 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
 
     Whether they are documents that it pasted or cut is found out later.
     """
-    given = strings_of(outputs)
     request = run.request
+    given = (outputs,) if type(outputs) is str else strings_of(outputs)
     if not given or request.options.strict or run.retriever is not None:
         return
     before = run.strings or (() if late_inputs is None else strings_of(late_inputs))
     if before:
-        handed_through = {id(text) for text in before}
+        handed_through = set(map(id, before))
         given = tuple([text for text in given if id(text) not in handed_through])
         if not given:
             return
@@ -154,17 +153,18 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
         taken = copied_lists(document_lists(late_inputs))
     documents = () if not taken else tuple([text for one in taken.values() for _, text in one])
     request.pastes.append(Paste(run, next(request.clock), documents, before, given))
-    request.loose_bytes += weight_of(*given)
+    request.loose_bytes += sum(map(getsizeof, given))
 
 
 def strings_of(payload: object) -> tuple[str, ...]:
     """Return the strings of a payload that may hold documents: itself, a list's, those under its keys."""
-    kind = type(payload)
-    values: Iterable[object] = payload if kind in _LISTS else (payload,)  # type: ignore[assignment]
-    if type(payload) is dict:
-        lists = [one if type(one) in _LISTS else (one,) for one in payload.values()]
-        values = chain.from_iterable(lists)
-    return tuple([one for one in values if type(one) is str and len(one) >= MIN_LENGTH])
+    found: list[str] = []
+    for value in payload.values() if type(payload) is dict else (payload,):
+        items: Any = value if type(value) in _LISTS else (value,)
+        for item in items:
+            if type(item) is str and len(item) >= MIN_LENGTH:
+                found.append(item)  # noqa: PERF401 -- a list built from a generator costs more calls
+    return tuple(found)
 
 
 _LISTS = frozenset({list, tuple})

@@ -205,25 +205,23 @@ def first_generation(response: object) -> Any:
     return generations[0][0] if generations and generations[0] else None
 
 
-def llm_text(response: object) -> str | None:
-    """Return the text of a model's (first) generation; None when it only called tools."""
-    first = first_generation(response)
+def llm_text(first: object) -> str | None:
+    """Return the text of a model's first generation; None when it only called tools."""
     text = getattr(first, "text", None)
     if isinstance(text, str) and text:
         return text
     return closing_text(getattr(first, "message", None))
 
 
-def llm_refusal(response: object) -> str | None:
-    """Return the words by which a model's (first) generation refuses, perhaps none; None: it does not."""
-    first = first_generation(response)
-    info = getattr(first, "generation_info", None)
-    return refusal_of(getattr(first, "message", None), info and {"generation_info": info})
+def llm_refusal(first: object) -> str | None:
+    """Return the words by which a model's first generation refuses, perhaps none; None: it does not."""
+    message, info = getattr(first, "message", None), getattr(first, "generation_info", None)
+    return refusal_of(message, {"generation_info": info}) if info else refusal_of(message)
 
 
-def response_id(response: object) -> str | None:
-    """Return what the provider calls a model's (first) generation; ids that LangChain itself gave are none."""
-    message = getattr(first_generation(response), "message", None)
+def response_id(first: object, response: object) -> str | None:
+    """Return what the provider calls a model's first generation; ids that LangChain itself gave are none."""
+    message = getattr(first, "message", None)
     metadata = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
     found = metadata.get("id") if isinstance(metadata, Mapping) else None
     if not found:

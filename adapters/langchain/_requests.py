@@ -27,7 +27,7 @@ from ragmeter.adapters._unseen import may_show
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.stages import joined
 from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
-from ragmeter.requests.scope import is_suppressed
+from ragmeter.requests.scope import current_scope, is_suppressed
 from ragmeter.requests.size import weight_of
 
 from ._answers import note_output
@@ -81,7 +81,8 @@ def begin_request(
         # A copy: the application may reuse the dictionary. Only the root's counts.
         request.metadata = dict(metadata)
     request.tags = tuple(tags or ())
-    request.scope = scope_around(request.metadata.get(NOTE_KEY), attached.on_note)
+    note = request.metadata.get(NOTE_KEY)
+    request.scope = current_scope() if note is None else scope_around(note, attached.on_note)
     request.context = context = ambient_context()
     # Nothing was ever attached to an empty context: no span either.
     span = ambient_span() if context else None
@@ -163,7 +164,7 @@ def _offer_request(
     size_bytes = attached.tracker.close_request(request)
     if size_bytes is None:
         return
-    annotation = attached.take_annotation(run_id)
+    annotation = attached.annotations.close(run_id) if attached.is_annotated else None
     options = request.options
     given = output_contexts = None
     if options.contexts is not None and error is None:
@@ -195,7 +196,7 @@ def _offer_request(
             with attached.on_span_lookup:
                 request.target = openinference_span(run_id)
     _release(request)
-    meter = attached.meter
+    meter = attached.meter()
     if meter is None:
         request.dissolve()
         return
@@ -215,8 +216,7 @@ def _offer_request(
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes
         + request.loose_bytes
-        + output.size_bytes
-        + weight_of(request.question.text),
+        + weight_of(request.question.text, output.text, *[item.text for item in output.strings]),
         scope=request.scope,
         alone=alone,
     )

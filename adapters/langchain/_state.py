@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -111,11 +111,11 @@ def _importable(reader: Reader | None) -> Reader | None:
     return reader if found is reader else None
 
 
-class Run:
+class Run(SimpleNamespace):
     """One run of LangChain's within a request.
 
-    Made for every run on the request's own path: what few runs have stands on the class until it
-    is set.
+    Made for every run on the request's own path, so without code of Python's: what few runs have stands on
+    the class until it is set.
     """
 
     open = True
@@ -139,25 +139,17 @@ class Run:
     children_retrievals: list[RetrievalNote] | None = None
     """Finished retrievals below this run, in the order they finished."""
 
-    def __init__(
-        self,
-        run_id: UUID,
-        kind: RunKind,
-        parent: Run | None,
-        request: OpenRequest,
-        name: str | None,
-        started_ns: int,
-    ) -> None:
-        self.run_id = run_id
-        self.kind: RunKind = kind
-        self.parent = parent
-        self.request = request
-        self.name = name
-        self.started_ns = started_ns
-        self.order = next(request.clock)
-        self.retriever: Run | None = (
-            None if parent is None else parent if parent.kind == "retriever" else parent.retriever
-        )
+    run_id: UUID
+    kind: RunKind
+    parent: Run | None
+    request: OpenRequest
+    name: str | None
+    started_ns: int
+    order: int
+    retriever: Run | None
+    """The nearest retriever around it."""
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     @property
     def texts(self) -> list[str]:
@@ -325,7 +317,27 @@ class OpenRequest:
         self.root = _NO_RUN
 
 
-_NO_RUN = Run(_NO_ID, "chain", None, OpenRequest(Options()), None, 0)
+def root_run(
+    request: OpenRequest,
+    run_id: UUID = _NO_ID,
+    kind: RunKind = "chain",
+    name: str | None = None,
+    started_ns: int = 0,
+) -> Run:
+    """Return the topmost run of a request."""
+    return Run(
+        run_id=run_id,
+        kind=kind,
+        parent=None,
+        request=request,
+        name=name,
+        started_ns=started_ns,
+        order=next(request.clock),
+        retriever=None,
+    )
+
+
+_NO_RUN = root_run(OpenRequest(Options()))
 
 
 class RunTracker:
@@ -336,16 +348,12 @@ class RunTracker:
 
     def __init__(self, on_evict: Callable[[], None]) -> None:
         self.runs: dict[int, Run] = {}
-        """Runs of requests in flight; read it, and change it by the methods only."""
+        """Runs of requests in flight; a run that shows nothing itself has its parent stand for it."""
         self._on_eviction = on_evict
         self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evict)
 
     def __len__(self) -> int:
         return len(self.runs)
-
-    def get(self, run_id: UUID | None) -> Run | None:
-        """Return a run of a request in flight, or None."""
-        return None if run_id is None else self.runs.get(run_id.int)
 
     def open_request(
         self, run_id: UUID, kind: RunKind, name: str | None, started_ns: int, options: Options
@@ -353,34 +361,11 @@ class RunTracker:
         """Begin a request with its root run."""
         key = run_id.int
         request = OpenRequest(options)
-        self.runs[key] = request.root = Run(run_id, kind, None, request, name, started_ns)
+        self.runs[key] = request.root = root_run(request, run_id, kind, name, started_ns)
         request.family.ids.add(key)
         current_family.set(request.family)
         self.requests.open(key, request)
         return request
-
-    def add(
-        self, run_id: UUID, kind: RunKind, parent: Run, name: str | None, started_ns: int
-    ) -> Run:
-        """Note a run below `parent`."""
-        request = parent.request
-        run = (
-            request.root
-            if request.ignored
-            else Run(run_id, kind, parent, request, name, started_ns)
-        )
-        key = run_id.int
-        self.runs[key] = run
-        ids = request.family.ids
-        ids.add(key)
-        if len(ids) > request.most_members:
-            self._forget_ended(request)
-        return run
-
-    def alias(self, run_id: UUID, parent: Run) -> None:
-        """Let a run that shows nothing itself stand for its parent."""
-        self.runs[run_id.int] = parent
-        parent.request.family.ids.add(run_id.int)
 
     def hide(self, run_id: UUID, parent: Run) -> None:
         """Note a run below `parent` that is not captured, nor is what runs below it."""
@@ -390,8 +375,9 @@ class RunTracker:
             hidden = request.hidden = OpenRequest(request.options)
             hidden.ignored = True
             hidden.family = request.family  # its runs are forgotten with the request's
-            hidden.root = Run(_NO_ID, "chain", None, hidden, None, 0)
-        self.alias(run_id, hidden.root)
+            hidden.root = root_run(hidden)
+        self.runs[run_id.int] = hidden.root
+        request.family.ids.add(run_id.int)
 
     def close_request(self, request: OpenRequest) -> int | None:
         """Forget a request and all its runs; return the bytes it held, None if it was gone."""
@@ -405,19 +391,14 @@ class RunTracker:
         if not request.ignored:
             self._on_eviction()
 
-    def drop(self, run_id: UUID, request: OpenRequest) -> None:
-        """Forget one run that cannot have children any more."""
-        key = run_id.int
-        self.runs.pop(key, None)
-        request.family.ids.discard(key)
-
     def _forget(self, request: OpenRequest) -> None:
         family, runs = request.family, self.runs
         family.closed = True
         for key in tuple(family.ids):
             runs.pop(key, None)
 
-    def _forget_ended(self, request: OpenRequest) -> None:
+    def forget_ended(self, request: OpenRequest) -> None:
+        """Forget the runs of a request with many that have ended."""
         ids = request.family.ids
         for key in tuple(ids):
             run = self.runs.get(key)
@@ -427,39 +408,37 @@ class RunTracker:
         request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
 
 
+_CALLBACKS = (
+    *[f"on_{kind}_start" for kind in ("chain", "llm", "retriever", "tool")],
+    *[f"on_{event}" for event in ("chain_end", "retriever_end", "llm_end", "tool_end")],
+    "on_retriever_error",
+    "on_error",
+)
+
+
 class Attachment:
     """The shared state of one meter's handlers."""
 
     def __init__(self, meter: RagMeter) -> None:
-        self._meter = weakref.ref(meter)
+        self.meter = weakref.ref(meter)
+        """Returns the meter, or None once it is not held any more."""
         self.token = uuid.uuid4().hex
         self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
         self.tracker = RunTracker(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
+        self.is_annotated = False
+        """Whether any request was ever annotated."""
         self.paused: OpenRequests[str, Question] = OpenRequests(
             lambda _key, _question: None, max_age_s=_LONGEST_PAUSE_S
         )
         """What interrupted graphs were asked, by thread id: resumed, they are not asked again."""
-        self.starting: Mapping[RunKind, Guard] = {
-            kind: meter.port.guard(f"langchain.on_{kind}_start")
-            for kind in ("chain", "llm", "retriever", "tool")
+        self.callbacks: Mapping[str, Guard] = {
+            name: meter.port.guard(f"langchain.{name}") for name in _CALLBACKS
         }
-        self.on_chain_start = self.starting["chain"]
-        self.on_chain_end = meter.port.guard("langchain.on_chain_end")
-        self.on_retriever_end = meter.port.guard("langchain.on_retriever_end")
-        self.on_retriever_error = meter.port.guard("langchain.on_retriever_error")
-        self.on_llm_end = meter.port.guard("langchain.on_llm_end")
-        self.on_tool_end = meter.port.guard("langchain.on_tool_end")
-        self.on_error = meter.port.guard("langchain.on_error")
         self.on_note = meter.port.guard("langchain.metadata")
         self.on_annotate = meter.port.guard("langchain.annotate")
         self.on_override = meter.port.guard("langchain.override")
         self.on_span_lookup = meter.port.guard("langchain.target_span")
-
-    @property
-    def meter(self) -> RagMeter | None:
-        """The meter, or None once it is not held any more."""
-        return self._meter()
 
     def annotate(self, run_id: UUID, note: Mapping[str, Any]) -> None:
         """Keep a note for the request with this root run."""
@@ -467,13 +446,10 @@ class Attachment:
         if scope is not None:
             earlier = self.annotations.close(run_id)
             self.annotations.open(run_id, scope.merged_over(earlier))
-
-    def take_annotation(self, run_id: UUID) -> RequestScope | None:
-        """Return and forget the note for a request."""
-        return self.annotations.close(run_id) if len(self.annotations) else None
+            self.is_annotated = True
 
     def _evict(self) -> None:
-        meter = self._meter()
+        meter = self.meter()
         if meter is not None:
             meter.port.count_lost("evicted")
 
@@ -499,7 +475,7 @@ def default_attachment() -> Attachment | None:
     if meter is None:
         return None
     latest = _latest[0]
-    if latest is None or latest.meter is not meter:
+    if latest is None or latest.meter() is not meter:
         latest = _latest[0] = attachment_of(meter)
     return latest
 

@@ -139,7 +139,7 @@ class WorkerQueue(Generic[T]):
             return
         self._bytes += size_bytes
         self._items.append((item, size_bytes))
-        if self._is_too_much():
+        if len(self._items) > 1 and self._is_too_much():
             self._drop_oldest()
         if self._closed:
             self._drop_all()  # closed meanwhile

@@ -84,12 +84,10 @@ class Counters:
 
     def __init__(self) -> None:
         self._tally = Tally()
+        self.count_capture: Callable[[Capture], None] = self._tally.note
+        """Count a waiting request once, by the thread that puts it or the one that takes it out."""
         self._may_log = OncePerMinute()
         fork.forget(self._leave_to_parent)
-
-    def count_capture(self, capture: Capture) -> None:
-        """Count a waiting request once, by the thread that puts it or the one that takes it out."""
-        self._tally.note(capture)
 
     def withdraw(self) -> None:
         """Undo a capture: there was no request after all."""

@@ -164,6 +164,8 @@ class Pipeline:
             max_bytes=limits.queue_bytes,
             max_batch=computes.batch,
         )
+        self.put: Callable[[Offer | Amendment, int], None] = self._queue.put
+        """Queue a captured request of so many bytes, or an amendment of one. Never blocks."""
 
     def backlog(self) -> dict[str, Any]:
         """Return what waits, as fields of `MeterStats`."""
@@ -189,12 +191,12 @@ class Pipeline:
         if self._alarming is not None:
             self._alarming.start()
 
-    def put(self, item: Offer | Amendment | UnseenRetrieval, size_bytes: int = 0) -> None:
-        """Queue a captured request, or an amendment of one. Never blocks."""
-        if isinstance(item, UnseenRetrieval) and self._worker == threading.get_ident():
+    def put_unseen(self, item: UnseenRetrieval) -> None:
+        """Queue a request without a seen retrieval. Never blocks."""
+        if self._worker == threading.get_ident():
             self._report_unseen(item)  # found while reading a request: a flush waits for both
-            return
-        self._queue.put(item, size_bytes)
+        else:
+            self._queue.put(item)
 
     def signs(self) -> Signs:
         """Return the latest progress of judge and exporters."""

@@ -159,6 +159,8 @@ class RecentRetrievals:
             own: The recent ones of its context, perhaps of other meters or frameworks.
             around: Where it is made.
         """
+        if not (own or self._by_place):
+            return ()
         found = {one: None for one in own if one.documents and one.owner is self}
         if self._by_place:
             for place in around.places:

@@ -92,7 +92,7 @@ def ends_refused(value: object, depth: int = 0) -> bool:
             return True
     for key in _HOLDERS:
         held = of(key)
-        if (held or type(held) is not dict) and ends_refused(held, depth + 1):
+        if held is not None and (type(held) is not dict or held) and ends_refused(held, depth + 1):
             return True
     return False
 

@@ -327,13 +327,19 @@ def test_a_handler_that_fails_inside_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every event raising: the chain's outcome is the same, and each kind is logged once."""
-    from ragmeter.adapters.langchain import _handler as adapter
+    from ragmeter.adapters.langchain import _events as adapter
 
     def explode(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("a bug of ours")
 
     watch = Watch()
-    for name in ("run_started", "chain_ended", "llm_ended", "retriever_ended", "run_failed"):
+    for name in (
+        "_retriever_started",
+        "_note_inputs",
+        "snapshot_documents",
+        "LlmNote",
+        "end_request",
+    ):
         monkeypatch.setattr(adapter, name, explode)
     chain = lcel(FixedRetriever(found=docs("a")))
     outcomes = [chain.invoke("who?", config=watch.config) for _ in range(50)]

@@ -1,7 +1,8 @@
 """Other handlers of LangChain get the same events with ragmeter attached as without."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -55,11 +56,7 @@ def _streaming_text_model() -> Runnable[Any, Any]:
 
 
 def _chat_model() -> Runnable[Any, Any]:
-    def replies() -> Iterator[AIMessage]:
-        while True:
-            yield AIMessage("It is in Paris.")
-
-    return GenericFakeChatModel(messages=replies())
+    return GenericFakeChatModel(messages=repeat(AIMessage("It is in Paris.")))
 
 
 class Shelf(BaseRetriever):

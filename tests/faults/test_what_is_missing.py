@@ -156,7 +156,7 @@ def test_a_task_queue_s_time_limit_passes_through_langchain(monkeypatch):
     pytest.importorskip("langchain_core")
     from rag_chain import rag_chain
 
-    from ragmeter.adapters.langchain import RagMeterCallbackHandler, _handler
+    from ragmeter.adapters.langchain import RagMeterCallbackHandler, _events
 
     class SoftTimeLimitExceeded(Exception):  # noqa: N818 -- as task queues call it
         pass
@@ -166,7 +166,7 @@ def test_a_task_queue_s_time_limit_passes_through_langchain(monkeypatch):
 
     memory = InMemoryExporter()
     meter = RagMeter(metrics=["retrieval_health"], exporters=[memory])
-    real = _handler.time.time_ns
+    real = _events.time.time_ns
     struck = []
 
     def slow():
@@ -176,8 +176,6 @@ def test_a_task_queue_s_time_limit_passes_through_langchain(monkeypatch):
         return real()
 
     before = signal.signal(signal.SIGALRM, limit)
-    from ragmeter.adapters.langchain import _events
-
     monkeypatch.setattr(_events.time, "time_ns", slow)
     try:
         with pytest.raises(SoftTimeLimitExceeded):
