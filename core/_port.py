@@ -18,7 +18,7 @@ from ragmeter.exporters.protocol import Exporter, ScoredRun, Suspects
 
 from ._runtime.exit import keep_watch
 from ._runtime.guard import ErrorLog, Guard, front_door
-from ._runtime.stats import Counters, NoDataWarning, new_capture
+from ._runtime.stats import CAPTURED, Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
 from .pipeline.ending import PipelineEnding
@@ -103,7 +103,7 @@ class MeterPort:
             scope: The scope in which the request started.
             alone: It is a retrieval without a model call: it waits for the call that uses its documents.
         """
-        with self._offer_guard:
+        try:
             if scope is not None:
                 size_bytes += weight_of_scope(scope)
             if (
@@ -124,10 +124,13 @@ class MeterPort:
                 self._begin_watch()
             # Ctrl-C may hit between any two steps: the request is counted here or by the thread that takes it
             # out.
-            capture = new_capture()
+            capture = iter([[CAPTURED]])
             offer = Offer(build, candidate, capture, iter((True,)), alone, size_bytes)
             self.pipeline.put(offer, size_bytes)
             self.counters.count_capture(capture)
+        except Exception as error:
+            if not self._offer_guard.contains(error):
+                raise
 
     def _begin_watch(self) -> None:
         self._watched = True
@@ -144,7 +147,7 @@ class MeterPort:
         with self._offer_guard:
             run = sent.run
             item: Offer | Amendment
-            capture = new_capture()
+            capture = iter([[CAPTURED]])
             if sent.late:
                 item = Amendment(run.run_id, again=sent)
             else:

@@ -67,7 +67,7 @@ except ImportError:  # not promised by LangChain: without it, fallbacks are requ
 
 
 COUNTED_FROM = 16 * 1024
-"""Bytes of prompts from which on they count in the table of requests in flight at once, not at the end."""
+"""Bytes of texts from which on they count in the table of requests in flight at once, not at the end."""
 
 
 Note = Callable[[Attachment, Run, Any, Mapping[str, Any], int], None]
@@ -92,7 +92,6 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
         kind: What runs.
         read: For model calls: reads what was sent.
     """
-    callback = f"on_{kind}_start"
 
     def start(
         watcher: Watcher,
@@ -119,7 +118,7 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
                 # It retrieves and says nothing itself, but runs below it belong to its request.
                 if parent is not None:
                     runs[key] = parent
-                    parent.request.family.ids.add(key)
+                    parent.request.family.add(key)
                     if type(inputs) is dict:
                         parent.request.filled = context_in(inputs) or parent.request.filled
                 return
@@ -128,31 +127,34 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
             if parent is None:
                 if parent_run_id is not None and _comes_too_late(run_id, parent_run_id):
                     return
-                request = tracker.open_request(run_id, kind, label, now, watcher._options)  # noqa: SLF001 -- as above
-                begin_request(attached, request, event, None if read else inputs)
-                run = request.root
+                request = OpenRequest(watcher._options)  # noqa: SLF001 -- as above
             elif is_suppressed() and not parent.request.ignored:
                 tracker.hide(run_id, parent)
                 return
             else:
                 request = parent.request
-                run = runs[key] = (
-                    request.root
-                    if request.ignored
-                    else Run(
-                        run_id=run_id,
-                        kind=kind,
-                        parent=parent,
-                        request=request,
-                        name=label,
-                        started_ns=now,
-                        order=next(request.clock),
-                        retriever=parent if parent.kind == "retriever" else parent.retriever,
-                    )
+            run = runs[key] = (
+                request.root
+                if request.ignored
+                else Run(
+                    run_id=run_id,
+                    kind=kind,
+                    parent=parent,
+                    request=request,
+                    name=label,
+                    started_ns=now,
+                    order=next(request.clock),
+                    retriever=parent
+                    if parent is None or parent.kind == "retriever"
+                    else parent.retriever,
                 )
-                request.family.ids.add(key)
-                if len(request.family.ids) > request.most_members:
-                    tracker.forget_ended(request)
+            )
+            request.family.add(key)
+            if parent is None:
+                tracker.open_request(request, run)
+                begin_request(attached, request, event, None if read else inputs)
+            elif len(request.family) > request.most_members:
+                tracker.forget_ended(request)
             if request.ignored:
                 return
             if run is not request.root:
@@ -169,7 +171,7 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
             elif read is not None:
                 _llm_started(attached, run, read(inputs))
         except Exception as error:
-            if not attached.callbacks[callback].contains(error):
+            if not attached.callbacks[f"on_{kind}_start"].contains(error):
                 raise
 
     return start
@@ -191,7 +193,7 @@ def on_end(callback: str, note: Note) -> Callable[..., None]:
                 run.run_id.int != run_id.int
             ):  # another stands for it, and it has no runs below it any more
                 attached.tracker.runs.pop(run_id.int, None)
-                run.request.family.ids.discard(run_id.int)
+                run.request.family.discard(run_id.int)
             elif run.request.ignored:
                 attached.tracker.close_request(run.request)
             else:
@@ -213,11 +215,11 @@ def _note_rule(rules: RetrievalRules, run: Run, inputs: object) -> None:
 
 def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
     """Note the documents, and once something was retrieved the strings, that a chain is given."""
-    lists = None if type(inputs) is str else document_lists(inputs)
+    lists = {} if type(inputs) is str else document_lists(inputs)
     if lists:
         run.documents = copied_lists(lists)
         request.reader = run
-    if request.retrievals or request.passages:
+    if "" not in lists and (request.retrievals or request.passages):
         run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
 
 
@@ -264,8 +266,11 @@ def retriever_ended(
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        size_bytes = _new_bytes(request, contexts) if request.nested else bytes_of(contexts)
-        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+        request.loose_bytes += (
+            _new_bytes(request, contexts) if request.nested else bytes_of(contexts)
+        )
+        if request.loose_bytes >= COUNTED_FROM:
+            _count(attached, request)
         if (note.target is None or request.target is None) and (
             ambient_context() is not request.context or keeps_spans()
         ):
@@ -307,7 +312,10 @@ def chain_ended(
 ) -> None:
     """Note documents that a chain gave out; end the request if it was the topmost run."""
     request = run.request
-    is_text = issubclass(type(outputs), str)
+    kind = type(outputs)
+    is_text = issubclass(kind, str) or (
+        kind is dict and _TEXTS.issuperset(map(type, outputs.values()))
+    )
     if run is request.root:
         if not (is_text or holds_state(request)):
             note_passage(attached, run, outputs, event.get("inputs"), now)
@@ -319,8 +327,11 @@ def chain_ended(
         return
     if not is_text:
         note_passage(attached, run, outputs, event.get("inputs"), now)
-    if (has_found or request.passages) and not (is_text and len(outputs) < MIN_LENGTH):
+    if (has_found or request.passages) and not (kind is str and len(outputs) < MIN_LENGTH):
         note_paste(run, outputs, event.get("inputs"))
+
+
+_TEXTS = frozenset({str})
 
 
 def tool_ended(
@@ -342,11 +353,14 @@ def _llm_started(attached: Attachment, run: Run, sent: Sent) -> None:
     if run.retriever is not None:
         return
     run.sent = sent
-    size_bytes = new_bytes(sent, request.known_texts) + request.loose_bytes
-    request.loose_bytes = size_bytes
-    if size_bytes >= COUNTED_FROM:
-        request.loose_bytes = 0
-        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+    request.loose_bytes += new_bytes(sent, request.known_texts)
+    if request.loose_bytes >= COUNTED_FROM:
+        _count(attached, request)
+
+
+def _count(attached: Attachment, request: OpenRequest) -> None:
+    size_bytes, request.loose_bytes = request.loose_bytes, 0
+    attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
 
 
 def llm_ended(
@@ -397,9 +411,9 @@ def _run_around(runs: Mapping[int, Run]) -> Run | None:
 def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:
     """Return whether a run starts below a request that is over; then so do all runs below it."""
     family = current_family.get()
-    if family is None or not family.closed or parent_run_id.int not in family.ids:
+    if family is None or not family.closed or parent_run_id.int not in family:
         return False
-    family.ids.add(run_id.int)
+    family.add(run_id.int)
     return True
 
 

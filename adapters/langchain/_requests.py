@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -62,9 +63,12 @@ from ._state import (
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not ours."""
 
+_IDS = frozenset({*CONVERSATION_KEYS, *USER_KEYS})
+
 NOTE_KEY = "ragmeter"
 """Key of the nested dictionary in a config's metadata."""
 
+_TEXT_OF = attrgetter("text")
 _NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -112,11 +116,13 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
     """
     scope, metadata, run_id = request.scope or NOTHING_SAID, request.metadata, request.root.run_id
     is_own = span is None or is_workflow(span) or is_retrieval(span)
-    around = Surroundings(
-        None if is_own or request.parent_span is None else request.parent_span.trace_id,
-        scope.conversation_id or first_text(metadata, CONVERSATION_KEYS),
-        scope.user_id or first_text(metadata, USER_KEYS),
-    )
+    conversation_id, user_id = scope.conversation_id, scope.user_id
+    if not _IDS.isdisjoint(metadata):
+        conversation_id = conversation_id or first_text(metadata, CONVERSATION_KEYS)
+        user_id = user_id or first_text(metadata, USER_KEYS)
+    parent = None if is_own else request.parent_span
+    trace_id = None if parent is None else parent.trace_id
+    around = Surroundings(trace_id, conversation_id, user_id)
     name = request.root.name or ""
     request.alone = LoneRetrieval(
         owner=attached.lookout.alone, run_id=run_id, name=name, around=around
@@ -159,12 +165,14 @@ def _offer_request(
     streamed = "inputs" in event
     if streamed:
         _take_late_inputs(attached, request, event["inputs"])
-    ending = Ending(ended_ns, type(outputs), error, streamed, last_refusal(outputs))
-    run_id = request.root.run_id
+    kind = type(outputs)
+    ending = Ending(
+        ended_ns, kind, error, streamed, None if issubclass(kind, str) else last_refusal(outputs)
+    )
     size_bytes = attached.tracker.close_request(request)
     if size_bytes is None:
         return
-    annotation = attached.annotations.close(run_id) if attached.is_annotated else None
+    annotation = attached.annotations.close(request.root.run_id) if attached.is_annotated else None
     options = request.options
     given = output_contexts = None
     if options.contexts is not None and error is None:
@@ -194,14 +202,14 @@ def _offer_request(
             look_for_workflow(request)
         if keeps_spans() and request.target is None:
             with attached.on_span_lookup:
-                request.target = openinference_span(run_id)
+                request.target = openinference_span(request.root.run_id)
     _release(request)
-    meter = attached.meter()
-    if meter is None:
+    if (meter := attached.meter()) is None:
         request.dissolve()
         return
     span = request.target or request.parent_span
-    captured.note(request.target, request.parent_span, request.root.started_ns)
+    if span is not None:
+        captured.note(request.target, request.parent_span, request.root.started_ns)
     alone: LoneRetrieval | None = None
     if request.alone is not None and not request.llms:
         asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
@@ -212,11 +220,11 @@ def _offer_request(
         lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
         run_id=request.before[-1].run_id
         if request.before
-        else run_id,  # both or neither is sampled
+        else request.root.run_id,  # both or neither is sampled
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes
         + request.loose_bytes
-        + weight_of(request.question.text, output.text, *[item.text for item in output.strings]),
+        + weight_of(request.question.text, output.text, *map(_TEXT_OF, output.strings)),
         scope=request.scope,
         alone=alone,
     )

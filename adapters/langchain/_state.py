@@ -60,18 +60,14 @@ _LONGEST_PAUSE_S = 24 * 3600.0
 _NO_ID = UUID(int=0)
 
 
-class Family:
+class Family(set[int]):
     """The ids of one request's runs, and whether the request is over.
 
     A run that starts below a request that is over (a task that was not waited for) is not a request
     of its own. It finds this in its own context, so that nothing need be remembered here.
     """
 
-    __slots__ = ("closed", "ids")
-
-    def __init__(self) -> None:
-        self.ids: set[int] = set()
-        self.closed = False
+    closed = False
 
 
 current_family: ContextVar[Family | None] = ContextVar("ragmeter_langchain_family", default=None)
@@ -317,27 +313,20 @@ class OpenRequest:
         self.root = _NO_RUN
 
 
-def root_run(
-    request: OpenRequest,
-    run_id: UUID = _NO_ID,
-    kind: RunKind = "chain",
-    name: str | None = None,
-    started_ns: int = 0,
-) -> Run:
-    """Return the topmost run of a request."""
+def _no_run(request: OpenRequest) -> Run:
     return Run(
-        run_id=run_id,
-        kind=kind,
+        run_id=_NO_ID,
+        kind="chain",
         parent=None,
         request=request,
-        name=name,
-        started_ns=started_ns,
-        order=next(request.clock),
+        name=None,
+        started_ns=0,
+        order=0,
         retriever=None,
     )
 
 
-_NO_RUN = root_run(OpenRequest(Options()))
+_NO_RUN = _no_run(OpenRequest(Options()))
 
 
 class RunTracker:
@@ -355,17 +344,11 @@ class RunTracker:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def open_request(
-        self, run_id: UUID, kind: RunKind, name: str | None, started_ns: int, options: Options
-    ) -> OpenRequest:
+    def open_request(self, request: OpenRequest, root: Run) -> None:
         """Begin a request with its root run."""
-        key = run_id.int
-        request = OpenRequest(options)
-        self.runs[key] = request.root = root_run(request, run_id, kind, name, started_ns)
-        request.family.ids.add(key)
+        request.root = root
         current_family.set(request.family)
-        self.requests.open(key, request)
-        return request
+        self.requests.open(root.run_id.int, request)
 
     def hide(self, run_id: UUID, parent: Run) -> None:
         """Note a run below `parent` that is not captured, nor is what runs below it."""
@@ -375,9 +358,9 @@ class RunTracker:
             hidden = request.hidden = OpenRequest(request.options)
             hidden.ignored = True
             hidden.family = request.family  # its runs are forgotten with the request's
-            hidden.root = root_run(hidden)
+            hidden.root = _no_run(hidden)
         self.runs[run_id.int] = hidden.root
-        request.family.ids.add(run_id.int)
+        request.family.add(run_id.int)
 
     def close_request(self, request: OpenRequest) -> int | None:
         """Forget a request and all its runs; return the bytes it held, None if it was gone."""
@@ -392,14 +375,13 @@ class RunTracker:
             self._on_eviction()
 
     def _forget(self, request: OpenRequest) -> None:
-        family, runs = request.family, self.runs
-        family.closed = True
-        for key in tuple(family.ids):
-            runs.pop(key, None)
+        request.family.closed = True
+        for key in tuple(request.family):
+            self.runs.pop(key, None)
 
     def forget_ended(self, request: OpenRequest) -> None:
         """Forget the runs of a request with many that have ended."""
-        ids = request.family.ids
+        ids = request.family
         for key in tuple(ids):
             run = self.runs.get(key)
             if run is None or not run.open:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
 __all__ = [
+    "CAPTURED",
     "QUIET_S",
     "REPEAT_AFTER_S",
     "THREE_LINES",
@@ -33,7 +34,6 @@ __all__ = [
     "OncePerMinute",
     "Tally",
     "explain",
-    "new_capture",
 ]
 
 
@@ -46,16 +46,10 @@ _MAX_KINDS = 256
 
 _Changes: TypeAlias = list[tuple[Hashable, int]]
 Capture: TypeAlias = Iterator[_Changes]
-"""A one-time note that a request was captured: the first reader counts it."""
-_CAPTURED = (("captured", ""), 1)
+"""A one-time note that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
+CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
-
-
-def new_capture() -> Capture:
-    """Return a note for one request."""
-    notes: list[_Changes] = [[_CAPTURED]]
-    return iter(notes)
 
 
 class OncePerMinute:

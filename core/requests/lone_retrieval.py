@@ -161,7 +161,10 @@ class RecentRetrievals:
         """
         if not (own or self._by_place):
             return ()
-        found = {one: None for one in own if one.documents and one.owner is self}
+        found = dict[LoneRetrieval, None]()
+        for one in own:
+            if one.documents and one.owner is self:
+                found[one] = None
         if self._by_place:
             for place in around.places:
                 found |= dict.fromkeys(recent(self._by_place.get(place, ())))
