@@ -1,10 +1,8 @@
 """What was acknowledged is there again, whatever happened meanwhile; nothing grows beyond its bound."""
 
 import os
-import signal
 import sqlite3
 import stat
-import subprocess
 import sys
 import threading
 from random import Random
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from python_process import run_python
+from served import until
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve._spool import FORWARDED, Entry, Spool, SpoolFullError
@@ -222,20 +221,15 @@ while True:
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
 )
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, seed):
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, warm, seed):
     expected = {}
     chance = Random(seed)
     for round_ in range(2):
-        child = subprocess.Popen(
-            [sys.executable, "-c", APPENDING, str(tmp_path), str(seed * 10 + round_)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        lines = [child.stdout.readline() for _ in range(chance.randrange(5, 20))]
-        child.send_signal(signal.SIGKILL)
-        lines += child.stdout.readlines()
-        child.stdout.close()
-        child.wait(30)
+        child = warm.start(APPENDING, str(tmp_path), str(seed * 10 + round_), cwd=tmp_path, env={})
+        out, wanted = child.folder / "out", chance.randrange(5, 20)
+        until(lambda: out.exists() and out.read_text().count("\n") >= wanted)  # noqa: B023
+        child.kill()
+        lines = child.end().stdout.splitlines(keepends=True)
         for line in lines:
             if not line.endswith("\n"):
                 continue

@@ -2,11 +2,8 @@
 
 import os
 import random
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from served import until
 from stored import BAD, CHUNKS, GOOD, ask, pieces_of, scored, store, tables, told
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
@@ -252,22 +250,18 @@ while True:
 """
 
 
-def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, runs):
+def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, runs, warm):
     """Killed while it writes; the file opens again, whole, and has every request that was answered for."""
     path, body = tmp_path / "serve.db", tmp_path / "body.pb"
     body.write_bytes(told(runs[:1])[0].SerializeToString())
     first, seen = 1, []
     for acknowledged in (1, 40):
-        with subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(path), str(body), str(first)],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as child:
-            seen += [int(child.stdout.readline()) for _ in range(acknowledged)]
-            child.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-            # What it had said when it died was acknowledged, too.
-            seen += [int(line) for line in child.stdout.read().splitlines() if line]
-            child.wait(PATIENCE_S)
+        child = warm.start(CHILD, str(path), str(body), str(first), cwd=tmp_path, env={})
+        out = child.folder / "out"
+        until(lambda: out.exists() and out.read_text().count("\n") >= acknowledged)  # noqa: B023
+        child.kill()
+        # What it had said when it died was acknowledged, too.
+        seen += map(int, child.end().stdout.split())
         first = max(seen) + 1
         with store(path) as kept:
             reader = kept.reader()
