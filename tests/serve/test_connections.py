@@ -31,7 +31,12 @@ def limited(monkeypatch, **limits):
 
 
 def connected(server):
-    return socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S)
+    """A connection that has little room for answers that are not read."""
+    one = socket.socket()
+    one.settimeout(PATIENCE_S)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.connect(("127.0.0.1", server.http_port))
+    return one
 
 
 def post(server):

@@ -63,7 +63,7 @@ def at(run, seconds):
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 2**32), repeated=st.integers(0, 20))
 def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same(
