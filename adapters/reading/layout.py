@@ -58,7 +58,7 @@ _ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
 _RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(
     r"^[ \t]*(?:[=#*-]{1,}[ \t]*)?"
-    rf"(?:(?:{PASSAGE})[ \t]*[\#№]?[ \t]*\d+[ \t]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
+    rf"(?:(?:{PASSAGE})[ \t]*[\#№]?[ \t]*\d+[ \t*]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
     r"(?:[=#*-]{2,}[ \t]*$|[:：.)][ \t]*|$)"
     r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+)",
     re.IGNORECASE | re.MULTILINE,
@@ -93,6 +93,9 @@ _FILE_LINE = re.compile(
 _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
+_BOLD = re.compile(
+    r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE
+)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _BLANK = re.compile(r"\n[ \t]*\n")
@@ -100,13 +103,22 @@ _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _LABEL_NAME = re.compile(
     rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE
 )
-_ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
-_NOTHING = re.compile(
-    r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b"
-    r"[^.\n]{0,60}(?:found|results?|match(?:es|ing)?|documents?|hits?|entries)?[^\n]{0,40}",
+_SCORED = re.compile(
+    r"(?:score|relevance|similarity|distance|rank|confidence|оценка|相关度|得分)[ \t:=：]*-?[\d.,%]+|"
+    r"[\d:.,/ T-]+",
     re.IGNORECASE,
 )
-_FOUND = re.compile(r"\b(?:found|results?|match\w*|documents?|hits?|entries)\b", re.IGNORECASE)
+_ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"(?=.*\b(?:found|results?|match\w*|documents?|hits?|entries)\b)"
+    r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b.*|"
+    r"(?:[a-z]+_)*no_[a-z_]*(?:found|results?|matche?s?)|"
+    r"(?:\w+ )*(?:search|retrieval|retriever|tool|query) error\b.*|"
+    r"(?:к сожалению, )?(?:.*\b)?(?:ничего |информаци\w+ |документ\w+ )(?:\w+ ){0,3}не (?:удалось )?най\w+.*|"
+    r"нет (?:результатов|документов|данных)\b.*|.*(?:未找到|没有找到|找不到|未检索到|暂无相关|无相关).*",
+    re.IGNORECASE,
+)
+"""One line of a tool that found nothing, or failed."""
 
 
 def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
@@ -122,7 +134,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if not text.strip() or _is_nothing(text.strip()):
         return
     heads = list(_SOURCE.finditer(text))
-    for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES):
+    for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES, _BOLD):
         heads = heads or _heads_by(rule, text)
     titles = list(_TITLE.finditer(text))
     if not heads and _are_names(titles, text):
@@ -173,9 +185,12 @@ def _is_lead(text: str) -> bool:
 
 
 def _id_of(label: str) -> str | None:
-    """Return what a label names; None: it counts, as "Document 1" does, and names nothing."""
-    name = _LABEL_NAME.sub("", label.strip(" \t[]【】"), count=1).strip()
-    return None if not name or _ORDINAL.fullmatch(name) else name
+    """Return what a label names; None: it counts or scores, as "Document 1 | score: .8", and names nothing."""
+    for part in re.split(r" ?[|·] ?", label.strip(" \t[]【】")):
+        name = _LABEL_NAME.sub("", part, count=1).strip()
+        if name and not _ORDINAL.fullmatch(name) and not _SCORED.fullmatch(name):
+            return name
+    return None
 
 
 def _are_names(titles: Sequence[re.Match[str]], text: str) -> bool:
@@ -199,11 +214,7 @@ def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
 
 def _is_nothing(text: str) -> bool:
     """Return whether a tool says in one short line that it found nothing."""
-    return (
-        len(text) <= 100
-        and _NOTHING.fullmatch(text) is not None
-        and _FOUND.search(text) is not None
-    )
+    return len(text) <= 100 and _NOTHING.fullmatch(text) is not None
 
 
 def _labelled(text: str) -> Piece:

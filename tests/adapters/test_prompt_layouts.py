@@ -6,6 +6,7 @@ import pytest
 
 from ragmeter.adapters.reading.calls import last_reply
 from ragmeter.adapters.reading.prompt_documents import asked_in, contexts_in_prompts
+from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
 
 ONE = "Kettle 4711 boils in three minutes flat, as long as it is not full."
@@ -116,3 +117,32 @@ def test_any_other_text_shows_none(text):
 )  # fmt: skip
 def test_follow_up_questions_about_a_reply_are_not_the_answer(said, sent, reply):
     assert last_reply([call(QUESTION), call(sent, said=said, began=3)]) == reply
+
+
+RESULTS = {
+    "a place in the list and a score": (f"[Doc 1 · score 0.9] {ONE}\n[Doc 2 · score 0.8] {TWO}", [None, None]),
+    "a file and a score": (f"[a.pdf | score: 0.9]\n{ONE}\n\n---\n\n[b.pdf | score: 0.8]\n{TWO}", ["a.pdf", "b.pdf"]),
+    "fields of a source": (f"Source: a.md\n\nContent: {ONE}\n\nSource: b.md\n\nContent: {TWO}", ["a.md", "b.md"]),
+    "bold headings": (f"Found 2 documents:\n\n**Document 1** (Source: a.pdf)\n{ONE}\n\n**Document 2** (Source: b.pdf)\n{TWO}", [None, None]),
+    "bold names": (f"• **a.pdf** (page 1)\n{ONE}\n\n• **b.pdf** (page 2)\n{TWO}", ["a.pdf", "b.pdf"]),
+    "dates": (f"[2024-05-01] {ONE}\n\n[2024-05-02] {TWO}", [None, None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_result_of_a_tool_is_cut_into_documents_that_are_called_by_their_names_alone(result):
+    text, ids = RESULTS[result]
+
+    documents = cut(text, ANY_TOOL)
+
+    assert [document.text for document in documents] == [ONE, TWO]
+    assert [document.id for document in documents] == ids
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["NO_RELEVANT_POLICY_FOUND", "No relevant messages found.", "Knowledge base search error: timed out",
+     "К сожалению, ничего не найдено.", "知识库中未找到相关内容。"],
+)  # fmt: skip
+def test_one_line_that_says_nothing_was_found_is_no_document(text):
+    assert cut(text, ANY_TOOL) == ()
