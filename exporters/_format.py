@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -25,6 +26,8 @@ from .protocol import ScoredRun
 
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut."""
+UNKNOWN_ID = "unknown"
+"""The id of a chunk of which neither id nor text is known."""
 MAX_NAME_CHARS = 1_024
 """Longest name, id, tag, summary or metadata value, in characters; the rest is cut."""
 
@@ -43,6 +46,13 @@ clean_name = lru_cache(maxsize=1024)(clean)
 def outgoing(text: str) -> str:
     """Return a text, already redacted by the meter, cut and encodable."""
     return clean(text, MAX_TEXT_CHARS)
+
+
+def text_id(text: str) -> str:
+    """Return what names a chunk without an id: a hash of its text, the same in every process."""
+    if not text:
+        return UNKNOWN_ID
+    return f"sha256:{sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def annotator_kind(score: Score) -> str:

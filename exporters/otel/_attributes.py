@@ -31,6 +31,7 @@ from ragmeter.exporters._format import (
     items_attribute,
     missing_inputs,
     score_metadata,
+    text_id,
 )
 from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RagSample, RetrievedContext, Score
@@ -232,7 +233,7 @@ def document_groups(retrieval: Retrieval, content: ContentPolicy) -> list[Group]
     for index, context in enumerate(retrieval.contexts[:MAX_DOCUMENTS]):
         prefix = f"{semconv.RETRIEVAL_DOCUMENTS}.{index}."
         # A document without any attribute would be a gap, and readers take that for the end of the list.
-        group: Group = {prefix + semconv.DOCUMENT_ID: clean(context.id or f"chunk-{index + 1}")}
+        group: Group = {prefix + semconv.DOCUMENT_ID: clean(context.id or text_id(context.text))}
         if context.score is not None and math.isfinite(context.score):
             group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
         if content.on_spans:
@@ -370,8 +371,8 @@ def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | flo
     # Phoenix keeps the list only when every document has both an id and a score. A missing id
     # can be made up honestly, a missing score cannot.
     documents: list[dict[str, str | float]] = []
-    for number, context in enumerate(contexts, start=1):
-        document: dict[str, str | float] = {"id": clean(context.id or f"chunk-{number}")}
+    for context in contexts:
+        document: dict[str, str | float] = {"id": clean(context.id or text_id(context.text))}
         if context.score is not None and math.isfinite(context.score):
             document["score"] = float(context.score)
         documents.append(document)

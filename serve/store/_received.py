@@ -23,6 +23,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     has_ids,
 )
 from ragmeter.exporters import semconv
+from ragmeter.exporters._format import UNKNOWN_ID
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.segments import MAX_NAMES, UNKNOWN
 from ragmeter.watch.version_comparison import is_version_key
@@ -583,7 +584,7 @@ def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredR
             (_time(span.start_time_unix_nano) or 0) // 1_000_000,
             tuple(
                 Chunk(
-                    _text(one.get(semconv.DOCUMENT_ID)),
+                    None if (name := _text(one.get(semconv.DOCUMENT_ID))) == UNKNOWN_ID else name,
                     _number(one.get(semconv.DOCUMENT_SCORE)),
                     _text(one.get(semconv.DOCUMENT_CONTENT), 2**20),
                 )

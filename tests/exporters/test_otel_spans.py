@@ -7,6 +7,7 @@ import pytest
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
+from ragmeter.exporters._format import text_id
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RetrievedContext, Verdict
 
@@ -29,6 +30,7 @@ WORKFLOW = {
     "openinference.span.kind": "CHAIN",
     "gen_ai.workflow.name": "support_bot",
 }
+SECOND = text_id("CONTEXT-TEXT 检索到的段落 two")
 RETRIEVAL = {
     "gen_ai.operation.name": "retrieval",
     "openinference.span.kind": "RETRIEVER",
@@ -38,7 +40,7 @@ RETRIEVAL = {
     "gen_ai.retrieval.top_k": 2,
     "retrieval.documents.0.document.id": "doc-1",
     "retrieval.documents.0.document.score": 0.8,
-    "retrieval.documents.1.document.id": "chunk-2",
+    "retrieval.documents.1.document.id": SECOND,
 }
 ITEMS = [{"id": "chunk-1", "verdict": True}]
 
@@ -140,7 +142,7 @@ def test_content_stands_on_spans_only_after_an_opt_in(sdk, make):
         **shown(0, "faithfulness", 0.9, label="pass", explanation=make.content["explanation"]),
     }
     documents = retrieval.attributes["gen_ai.retrieval.documents"]
-    assert json.loads(documents) == [{"id": "doc-1", "score": 0.8}, {"id": "chunk-2"}]
+    assert json.loads(documents) == [{"id": "doc-1", "score": 0.8}, {"id": SECOND}]
     assert {
         key: value
         for key, value in retrieval.attributes.items()

@@ -21,6 +21,7 @@ from test_otel_spans import (
     REQUEST,
     RETRIEVAL,
     RETRIEVAL_SCORES,
+    SECOND,
     WORKFLOW,
     messages,
     shown,
@@ -250,7 +251,7 @@ def expected_spans(content, own, *, texts):
             workflow |= {"output.value": content["answer"], "output.mime_type": "text/plain"}
             retrieval |= {
                 "gen_ai.retrieval.query.text": query,
-                "gen_ai.retrieval.documents": '[{"id": "doc-1", "score": 0.8}, {"id": "chunk-2"}]',
+                "gen_ai.retrieval.documents": f'[{{"id": "doc-1", "score": 0.8}}, {{"id": "{SECOND}"}}]',
                 "input.value": query,
                 "input.mime_type": "text/plain",
                 "retrieval.documents.0.document.content": context,

@@ -1,15 +1,19 @@
 """The corpus as the server's store sees it: what a meter counts of the same requests."""
 
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
-from stored import scored, store
+from stored import scored, store, told
 
+from ragmeter.exporters._format import text_id
 from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import Retrieval
 from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext, Verdict
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
 from ragmeter.quality.gaps.memory import GapMemory
@@ -82,6 +86,29 @@ def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(
     ]
     assert view.evidence.answer[0].supporters == ((2, 1),)
     assert listed.n_chunks == 1, "it is no chunk that this request's search has found"
+
+
+def test_chunks_without_ids_and_texts_are_counted_by_a_hash_or_not_at_all(tmp_path):
+    """Never by their rank: every first chunk would be one."""
+    texts = ["Bees collect nectar.", "The tower was built in 1889.", "Bees collect nectar.", ""]
+    runs = [
+        replace(one, run=replace(one.run, sample=one.run.sample.model_copy(update={"contexts": (context,)}),
+            retrievals=(Retrieval(started_ns=one.run.started_ns, ended_ns=one.run.ended_ns, contexts=(context,)),)))
+        for one, context in zip(map(_request, range(4)), (RetrievedContext(text=text) for text in texts), strict=True)
+    ]  # fmt: skip
+    with store(tmp_path / "serve.db", clock=lambda: NOW_S) as kept:
+        for export in told(runs, content=False):
+            kept.take(export)
+        found = kept.reader().chunks(Filters(range_s=3600))
+        seen = [
+            [chunk.id for chunk in kept.reader().request(one.trace_id).contexts]
+            for one in kept.reader().requests().requests
+        ]
+
+    assert found.n_chunks == 2
+    assert Counter(chain.from_iterable(seen)) == {
+        text_id(texts[0]): 2, text_id(texts[1]): 1, None: 1
+    }  # fmt: skip
 
 
 def test_prometheus_has_the_lengths_of_the_lists_and_the_share_of_conversations():
