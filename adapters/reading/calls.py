@@ -154,7 +154,7 @@ class _Reply:
         """Return whether it is about an earlier reply: a check of it, a title, a note, questions that follow.
 
         It quotes that one, rests on no passage that the other did not see, and says other words, repeats it as
-        part of a conversation, or was told to check it; or it was written beside it and saw no passage.
+        part of a conversation, or was asked to check it; or it was written beside it and saw no passage.
         """
         if not is_long(other.call.words) or other._letters == self._letters:
             return False
@@ -168,20 +168,20 @@ class _Reply:
         )
         if goes_on or not all(one in "".join(other._sent) for one in self._evidence):
             return False
-        told = "\n".join(
+        instructions = "\n".join(
             part
             for role, text in self.call.sent
             if role != "assistant"
             for part in (text[:_INSTRUCTION], text[_INSTRUCTION:][-_INSTRUCTION:])
         )
-        if _REVISES.search(told) is not None:
+        if _REVISES.search(instructions) is not None:
             return False
         page = "".join(self._sent)
         before = page[: page.rfind(other._letters)]
         is_quoted = (
             bool(self._question) and self._question in before[-len(self._question) - _LABEL :]
         )
-        if is_quoted or (self._evidence and _CHECKS.search(told) is not None):
+        if is_quoted or (self._evidence and _CHECKS.search(instructions) is not None):
             return True
         own, words = set(tokens_in(self.call.words)), set(tokens_in(other.call.words))
         return bool(other._evidence) and 2 * len(own & words) < min(len(own), len(words))
