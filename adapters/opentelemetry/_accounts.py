@@ -26,7 +26,7 @@ REMEDIES: Mapping[str, str] = {
     "tool_not_shown": "if a tool of these retrieves, name it: {}",
     "prompt_not_divided": "trace the retrieval, or put --- between the documents in the prompt",
     "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
-    "no_model_call": "send the spans of the model and of the retriever, too: instrument both",
+    "no_model_call": "send the spans of model and retriever, too: instrument both; or name what retrieves: {}",
     "indexing": "nothing to add: it fills a store",
     "evaluation": "nothing to add: by its name it judges other requests",
     "captured": "nothing to add: the application scored it itself",
@@ -286,7 +286,7 @@ def line_of(note: Unheard, *, in_process: bool = False) -> str:
         option = " ".join(f"--retrieval-{kind} {name!r}" for kind, names in named for name in names)
     if note.reason == "content_off" and option:
         line = f"{line}; then {REMEDIES['tool_not_shown']}"
-    return line.format(option).removesuffix(": ")
+    return line.format(option).removesuffix(": ").removesuffix("; or name what retrieves")
 
 
 def account_of(found: FoundRequest, *, scored: bool) -> Unheard:

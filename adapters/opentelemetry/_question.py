@@ -63,7 +63,9 @@ class RequestQuestion:
         asked = asked_in(sorted(calls, key=lambda call: call.started_ns), texts)
         if asked is not None:
             return cls(asked)
-        queries = {read.reader.query(read.span) for read in sources} - {None}
+        # What a model has a tool look for is its own words, if a step stands above.
+        asking = [read for read in sources if read.tool is None or not steps or read is steps[0]]
+        queries = {read.reader.query(read.span) for read in asking} - {None}
         # Several queries are parts of a question, or several questions: none of them is the question.
         return cls(queries.pop() if len(queries) == 1 else None)
 

@@ -1,10 +1,12 @@
-"""Two roots, one request: documents retrieved first, and handed to a chain afterwards."""
+"""Two roots, one request: documents retrieved first, and handed to a chain later; and one root, several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ragmeter.adapters.reading.layout import place_in, question_in_prompt
 from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.step import Message
 
 from ._contexts import Read
 from ._limits import CutLength
@@ -12,6 +14,8 @@ from ._steps import call_of
 
 _BEGINNING = 64
 """So many letters identify a document."""
+_REPLY = 20
+"""Letters of a reply that is looked for in later prompts."""
 
 
 def join_roots(
@@ -41,7 +45,7 @@ def join_roots(
             continue
         root = reads[key].span
         prompts = [text for read in members for _, text in call_of(read, limit).sent]
-        given = letters_of("\0".join([_input_of(reads[key]), *prompts]))
+        given = letters_of("\0".join([reads[key].reader.given(root), *prompts]))
         for place, (above, read) in offers.items():
             texts = [item.text for item in read.documents().items if item.text]
             if (
@@ -60,12 +64,38 @@ def _asks_model(members: Iterable[Read]) -> bool:
     return any(read.role == "model" for read in members)
 
 
-def _input_of(read: Read) -> str:
-    return str(read.span.attributes.get(read.reader.input_key, ""))
-
-
 def brings_documents(read: Read) -> bool:
     """Return whether documents came out of a span: a reranking that does not say which makes no request."""
     return read.is_retrieval or (
         read.role == "rerank" and (read.span.failed or bool(read.documents().items))
     )
+
+
+def is_shown_in(members: Iterable[Read], page: str) -> bool:
+    """Return whether all that retrievals found stands in a prompt."""
+    found = [letters_of(item.text or "") for read in members for item in read.documents().items]
+    return bool(found) and all(text in page for text in found)
+
+
+def split_requests(members: list[Read]) -> list[list[Read]]:
+    """Return the spans of requests that run below one span that says nothing, each request's by themselves.
+
+    They are several if calls have a question and a context each, and none was sent another one's reply.
+    """
+    asked: dict[str, int] = {}
+    said: list[str] = []
+    parts: list[list[Read]] = [[]]
+    for read in members:
+        sent = [Message(role, text) for role, text in read.reader.prompt(read.span)]
+        question = question_in_prompt(sent) if read.role == "model" and place_in(sent) else None
+        page = "".join(letters_of(text) for _, text in sent)
+        if any(words in page for words in said):
+            return [members]
+        words = letters_of(read.reader.said(read.span) or "") if question else ""
+        if len(words) >= _REPLY:
+            said.append(words)
+        if question is not None and question not in asked:
+            asked[question] = len(asked)
+            parts += [[]] if len(asked) > 1 else []
+        parts[asked.get(question or "", len(parts) - 1)].append(read)
+    return parts

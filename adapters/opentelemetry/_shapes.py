@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ragmeter.adapters._unseen import shaped_documents
 from ragmeter.adapters.reading.layout import place_in
@@ -25,14 +25,25 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     Such a tool did not fail, ran no model and no retriever, and what it gave back stands in the prompt of a
     later call: a passage of forty letters, or a shorter text with an id or a score beside it.
     """
+    if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
+        return dict(reads)
+    models = [read for read in reads.values() if read.role == "model"]
+    told = {
+        letters_of(text)
+        for read in models
+        for role, text in read.reader.prompt(read.span)
+        if role == "tool"
+    }
     tools = [
         read
         for read in reads.values()
-        if not read.span.failed and (read.role == "tool" or (read.role == "step" and _gives(read)))
+        if not read.span.failed
+        and (
+            read.role == "tool" or (read.role == "step" and (_gives(read) or _is_told(read, told)))
+        )
     ]
-    if not tools or any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
+    if not tools:
         return dict(reads)
-    models = [read for read in reads.values() if read.role == "model"]
     busy = _above(models, tree)
     tools = [read for read in tools if read.span.span_id not in busy]
     shaped = shaped_documents(
@@ -63,12 +74,18 @@ def _page_of(read: Read) -> Step:
     )
 
 
+def _is_told(read: Read, told: Collection[str]) -> bool:
+    """Return whether a model was sent what a step gave out as what a tool did."""
+    result = read.reader.result(read.span)
+    return isinstance(result, str) and letters_of(result) in told
+
+
 def _gives(read: Read) -> bool:
     """Return whether a step gives documents out that it was not given."""
     found = documents_in(read.reader.result(read.span))
     if not found or any(not item.text or place_in([Message("", item.text)]) for item in found):
         return False  # a prompt is no document
-    given = letters_of(str(read.span.attributes.get(read.reader.input_key, "")))
+    given = letters_of(read.reader.given(read.span))
     return not any(letters_of(item.text or "")[:_BEGINNING] in given for item in found)
 
 

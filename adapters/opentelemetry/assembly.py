@@ -22,9 +22,9 @@ from ragmeter.metrics._process import fork
 
 from ._sources import names_source
 from ._tree import SpanTree
-from .conventions import holds_content, reading
+from .conventions import holds_content, holds_messages, reading
 from .record import LogNote, SpanNote, SpanRecord
-from .requests import OWN_SCOPE, holds_messages
+from .requests import OWN_SCOPE
 
 __all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
 

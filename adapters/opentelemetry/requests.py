@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
+from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_documents import (
     PromptTemplates,
     carried_in,
@@ -29,14 +30,14 @@ from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
-from ._roots import brings_documents, join_roots
+from ._roots import brings_documents, is_shown_in, join_roots, split_requests
 from ._shapes import with_shapes
 from ._sources import source_in
 from ._steps import call_of, reached_model
 from ._times import RequestTimes
 from ._tree import SpanTree
-from .conventions import READERS, AnySpan, holds_content, is_indexing
-from .record import LogNote, SpanNote, SpanRecord
+from .conventions import READERS, AnySpan, holds_messages, is_indexing, with_logs
+from .record import LogNote, SpanRecord
 
 __all__ = [
     "OWN_SCOPE",
@@ -44,7 +45,6 @@ __all__ = [
     "Reason",
     "TraceReading",
     "Usable",
-    "holds_messages",
     "read_trace",
 ]
 
@@ -77,7 +77,7 @@ def read_trace(
         tools: Which tools retrieve.
         templates: Knows what stands in every prompt, from the traces before.
     """
-    tree = SpanTree(_with_logs(spans, logs))
+    tree = SpanTree(with_logs(spans, logs))
     reads = {
         span.span_id: read
         for span in tree.spans.values()
@@ -104,39 +104,6 @@ def read_trace(
     finder = _Finder(tree, reads, logs, templates or PromptTemplates())
     requests = sorted(finder.requests(), key=_start)
     return TraceReading(requests, judges + finder.unheard)
-
-
-def holds_messages(note: LogNote) -> bool:
-    """Return whether a log record holds what a model was sent or replied."""
-    return holds_content(_event_of(note)) or any(
-        _value_in(note, key) is not None
-        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
-    )
-
-
-def _event_of(note: LogNote) -> str:
-    return note.event or str(note.attributes.get("event.name", ""))
-
-
-def _with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[SpanRecord]:
-    """Return the spans with their log records among their events."""
-    notes: dict[str, list[SpanNote]] = {}
-    for note in logs:
-        if holds_messages(note):
-            body = note.body if isinstance(note.body, dict) else {"content": note.body}
-            given = {
-                **note.attributes,
-                **{key: item for key, item in body.items() if item is not None},
-            }
-            notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
-    if not notes:
-        return spans
-    return [
-        replace(span, events=(*span.events, *notes[span.span_id]))
-        if span.span_id in notes
-        else span
-        for span in spans
-    ]
 
 
 def _start(found: FoundRequest) -> tuple[int, str]:
@@ -218,9 +185,19 @@ class _Finder:
             query = top.reader.query(top.span) if present else None
             groups.setdefault((top.reader.name if present else "", query), []).append(read)
         others = [read for read in alone if read.role == "model"]
-        if len(groups) > 1:
-            others = []  # whose calls they are is not known
-        return [self._best(None, [*members, *others]) for members in groups.values()]
+        if len(groups) < 2:
+            return [self._best(None, [*members, *others]) for members in groups.values()]
+        # Whose calls they are, prompts say.
+        pages = [
+            (read, letters_of("\0".join(text for _, text in read.reader.prompt(read.span))))
+            for read in others
+        ]
+        return [
+            self._best(
+                None, [*members, *(read for read, page in pages if is_shown_in(members, page))]
+            )
+            for members in groups.values()
+        ]
 
     def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
         """Return the request as the convention describes it that knows most of it."""
@@ -453,7 +430,11 @@ class _Finder:
         tops: dict[str, list[Read]] = {}
         for read in (read for reads in beside.values() for read in reads):
             tops.setdefault(self._tops.get(read.span.span_id) or read.span.span_id, []).append(read)
-        made += [self._by_prompt(None, members, taken, times) for members in tops.values()]
+        made += [
+            self._by_prompt(None, members, taken, times)
+            for together in tops.values()
+            for members in split_requests(together)
+        ]
         return [one for one in made if one is not None]
 
     def _by_prompt(
@@ -503,6 +484,9 @@ class _Finder:
             span=span,
             asked_model=bool(models),
             shown=contexts if full else None,
+            carried=carried_in(calls, answer, [item.text or "" for item in contexts])
+            if full
+            else (),
             members=self._members(span, members),
         )
 
@@ -592,9 +576,3 @@ def _is_model_of(span: SpanRecord) -> bool:
         or "gen_ai.output.messages" in span.attributes
         or (isinstance(value, str) and value.startswith(('{"args"', '{"messages"', '{"prompt"')))
     )
-
-
-def _value_in(note: LogNote, key: str) -> object:
-    if key in note.attributes:
-        return note.attributes[key]
-    return note.body.get(key) if isinstance(note.body, dict) else None

@@ -433,7 +433,7 @@ _QUERY_KEYS = (
 )
 _ANSWER_KEYS = (
     "answer", "final_answer", "output", "result", "response", "output_text", "reply", "replies", "completion",
-    "generation", "text", "content", "outputs", "final_output", "value",
+    "generation", "text", "content", "outputs", "final_output", "value", "raw",
 )  # fmt: skip
 
 

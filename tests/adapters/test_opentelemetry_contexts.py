@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from otlp_spans import documents, found, only, openinference, span
+from otlp_spans import documents, found, only, openinference, span, texts
 
 from ragmeter.adapters.opentelemetry.build import sample_of
 
@@ -240,6 +240,53 @@ def test_documents_beside_a_models_words_are_what_it_saw(sent, said):
 
     assert (asked.question, asked.answer) == ("Refunded?", ANSWER)
     assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
+
+
+@pytest.mark.parametrize("with_retrievals", [True, False])
+def test_two_questions_below_a_span_that_says_nothing_are_two_requests(with_retrievals):
+    """Asked at once, or one after the other; whose call is whose, prompts say."""
+    asked = {
+        "Are sale items refunded?": (RETURNS, VOUCHERS),
+        "When do cats sleep?": (CATS, "Dogs sleep at night, as a rule."),
+    }
+    said = {
+        "Are sale items refunded?": ANSWER,
+        "When do cats sleep?": "Around noon, most of all, it seems.",
+    }
+    spans = [span(1, None, "batch", end=90)]
+    for number, (question, passages) in enumerate(asked.items(), 2):
+        prompt = "Context:\n{}\n---\n{}\n\nQuestion: {}".format(*passages, question)
+        spans.append(_call(number + 4, prompt, said[question]))
+        if with_retrievals:
+            spans.append(
+                openinference(number, 1, "RETRIEVER", input=question, **documents(*passages))
+            )
+
+    requests = found(*spans)
+
+    assert {one.question: (tuple(texts(one)), one.answer) for one in requests} == {
+        question: (passages, said[question]) for question, passages in asked.items()
+    }
+
+
+def test_a_function_whose_text_a_model_was_sent_as_a_tools_retrieves():
+    """As Logfire writes tools of the Agents SDK: no kind, and messages in a list of events."""
+    messages = [
+        {"event.name": "gen_ai.user.message", "content": "Are sale items refunded?"},
+        {"event.name": "gen_ai.tool.message", "content": f"{RETURNS}\n---\n{VOUCHERS}"},
+        {"event.name": "gen_ai.assistant.message", "content": ANSWER},
+    ]
+    call = {"gen_ai.operation.name": "chat", "events": json.dumps(messages)}
+    asked = only(
+        span(1, None, "Agent workflow", end=90, attributes={"name": "Agent workflow"}),
+        span(
+            2, 1, attributes={"input": {"query": "sale"}, "return": f"{RETURNS}\n---\n{VOUCHERS}"}
+        ),
+        span(3, 1, attributes=call),
+    )
+
+    assert (asked.question, asked.answer) == ("Are sale items refunded?", ANSWER)
+    assert texts(asked) == [RETURNS, VOUCHERS]
 
 
 def test_what_is_retrieved_after_the_answer_is_no_context():

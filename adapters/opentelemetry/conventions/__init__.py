@@ -10,7 +10,7 @@ from ._any import AnySpan, is_indexing, is_writing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
 from ._kinds import KindReader
-from ._messages import holds_content
+from ._messages import holds_content, holds_messages, with_logs
 from ._openinference import OpenInference
 from ._openllmetry import OpenLLMetry
 from ._reader import Documents, Missing, Reader, Role
@@ -24,9 +24,11 @@ __all__ = [
     "Reader",
     "Role",
     "holds_content",
+    "holds_messages",
     "is_indexing",
     "is_writing",
     "reading",
+    "with_logs",
 ]
 
 ANY_SPAN = AnySpan()
@@ -48,6 +50,13 @@ READERS: Sequence[Reader] = (
         "mlflow.spanInputs",
         "mlflow.spanOutputs",
         "let mlflow record inputs and outputs",
+    ),
+    KindReader(
+        "langsmith",
+        "langsmith.span.kind",
+        "gen_ai.prompt",
+        "gen_ai.completion",
+        "take LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS out of the environment",
     ),
     Haystack(),
     PydanticAI(),

@@ -6,6 +6,7 @@ in (``input``, ``arguments``, ``prompt``) and what came out (``output``, ``resul
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -42,7 +43,7 @@ _IN = re.compile(
     re.IGNORECASE,
 )
 _OUT = re.compile(
-    r"(?:.*[._:])?(?:\w+_)?(answer|completions?|reply|outputs?|response|results?|documents|docs|contexts?|chunks|hits|"
+    r"(?:.*[._:])?(?:\w+_)?(answer|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
     r"passages|nodes|matches)(?:[._](?:value|json|text))?",
     re.IGNORECASE,
 )
@@ -242,6 +243,9 @@ class AnySpan(Reader):
             if found and all(item.text is not None for item in found):
                 return found
         return ()
+
+    def given(self, span: SpanRecord) -> str:
+        return json.dumps([*_fields(span).given.values()], ensure_ascii=False, default=str)
 
     def result(self, span: SpanRecord) -> Any:
         out = _fields(span).out

@@ -1,15 +1,16 @@
 """What a model was sent and replied, from attributes, span events and log records, in old forms and new.
 
-Log records of a span stand among its events (`requests.with_logs`).
+Log records of a span stand among its events (`with_logs`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import LogNote, SpanNote, SpanRecord
 from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
@@ -28,18 +29,48 @@ def holds_content(name: str) -> bool:
     return name.startswith("gen_ai.") or name.endswith("query.result")
 
 
+def holds_messages(note: LogNote) -> bool:
+    """Return whether a log record holds what a model was sent or replied."""
+    return holds_content(_event_of(note)) or any(
+        _value_in(note, key) is not None
+        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
+    )
+
+
+def _event_of(note: LogNote) -> str:
+    return note.event or str(note.attributes.get("event.name", ""))
+
+
+def with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[SpanRecord]:
+    """Return the spans with their log records among their events."""
+    notes: dict[str, list[SpanNote]] = {}
+    for note in logs:
+        if holds_messages(note):
+            body = note.body if isinstance(note.body, dict) else {"content": note.body}
+            given = {
+                **note.attributes,
+                **{key: item for key, item in body.items() if item is not None},
+            }
+            notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
+    if not notes:
+        return spans
+    return [
+        replace(span, events=(*span.events, *notes[span.span_id]))
+        if span.span_id in notes
+        else span
+        for span in spans
+    ]
+
+
 def sent_in(span: SpanRecord) -> list[tuple[str, str]]:
     """Return role and text of each message that a model was sent, by the GenAI conventions of any time."""
     for home in _homes(span):
         found = messages_in(home.get(_SENT))
         if found:
             return [*(("system", text) for text in _instructions(home)), *found]
-    found = [
-        message
-        for name, given in _events(span)
-        if (role := _EVENT.fullmatch(name)) is not None
-        for message in _message(role[1], given)
-    ]
+    found = [message for role, given in _message_events(span) for message in _message(role, given)]
+    if found and found[-1][0] == "assistant":
+        del found[-1]  # what it said itself
     return found or _indexed(span, "prompt") or _older(span, "prompt", "user")
 
 
@@ -55,6 +86,9 @@ def said_in(span: SpanRecord) -> str | None:
         if name == "gen_ai.choice"
         for message in _message("assistant", given)
     ]
+    if not choices:
+        *_, (role, given) = [("", {}), *_message_events(span)]
+        choices = _message(role, given) if role == "assistant" else []
     found = choices or _indexed(span, "completion") or _older(span, "completion", "assistant")
     return last_of(found, "assistant")
 
@@ -73,6 +107,12 @@ def _events(span: SpanRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for one in messages if isinstance(messages, list) else ():
             if isinstance(one, dict):
                 yield str(one.get("event.name", "")), one
+
+
+def _message_events(span: SpanRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, given in _events(span):
+        if (role := _EVENT.fullmatch(name)) is not None:
+            yield role[1], given
 
 
 def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -142,3 +182,9 @@ def _prefixed(text: str, role: str) -> tuple[str, str]:
     return (
         (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])
     )
+
+
+def _value_in(note: LogNote, key: str) -> object:
+    if key in note.attributes:
+        return note.attributes[key]
+    return note.body.get(key) if isinstance(note.body, dict) else None

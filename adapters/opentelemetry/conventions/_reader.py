@@ -91,6 +91,10 @@ class Reader(ABC):
         """Return the documents that a reranking was given; empty: it does not say."""
         return documents_in(span.attributes.get(self.input_key)) or ()
 
+    def given(self, span: SpanRecord) -> str:
+        """Return what a step was called with, as it is written."""
+        return str(span.attributes.get(self.input_key, ""))
+
     def result(self, span: SpanRecord) -> Any:
         """Return what a tool gave back; None: its span does not say."""
         return span.attributes.get(self.output_key)
