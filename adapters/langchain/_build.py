@@ -13,7 +13,7 @@ from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._stores import source_of
 from ragmeter.adapters._unseen import Lookout, read_results
-from ragmeter.adapters.reading.answer import heard, is_label
+from ragmeter.adapters.reading.answer import heard, is_label, is_pasted
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
@@ -301,16 +301,12 @@ def _status(
         return "partial"
     if refused:
         return "refused"
-    if not request.llms and ending.kind is str and _is_formatted(answer or "", contexts):
+    texts = [item.text for item in contexts or ()]
+    if not request.llms and ending.kind is str and is_pasted(answer or "", texts):
         return "retrieval_only"
     if answer is None:
         return "no_answer" if request.llms else "retrieval_only"
     return "ok"
-
-
-def _is_formatted(answer: str, contexts: Sequence[ContextSnapshot] | None) -> bool:
-    """Return whether an output without any model call is just the retrieved texts, pasted."""
-    return bool(contexts) and all(item.text in answer for item in contexts or ())
 
 
 def _retrieval(note: RetrievalNote, ending: Ending, shared: SharedContexts) -> Retrieval:

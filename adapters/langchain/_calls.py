@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters.reading.calls import MAX_CALLS, UNFINISHED
+from ragmeter.adapters.reading.fields import ROLES
 from ragmeter.adapters.reading.prompts import Sent, texts_of_content
 from ragmeter.adapters.reading.step import Message, Step, Unknown
-from ragmeter.adapters.reading.values import ROLES
 
 if TYPE_CHECKING:
     from ._state import LlmNote, OpenRequest, Run

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import (
-    MODELS,
-    USERS,
+    asked_last,
     content_text,
     fields_of,
     message_of,
@@ -57,20 +56,16 @@ def find_question(inputs: object) -> Question:
     """
     if type(inputs) is str:
         return Question(inputs or None)
+    fields: Mapping[str, Any] | None
     if type(inputs) is dict and "content" not in inputs:
-        # What most inputs are, without asking what else they might be.
-        for key in QUESTION_KEYS:
-            value = inputs.get(key)
-            if type(value) is str and value:
-                return Question(value)
-            if value is not None:
-                break
-    text = _text_in(inputs)
-    if text is not None:
-        return Question(text or None)
-    fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
-    if fields is None or message_of(inputs) is not None:
-        return Question(None)
+        fields = inputs  # what most inputs are, without asking what else they might be
+    else:
+        text = _text_in(inputs)
+        if text is not None:
+            return Question(text or None)
+        fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
+        if fields is None or message_of(inputs) is not None:
+            return Question(None)
     for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
         text = _text_in(fields.get(key))
         if text:
@@ -242,7 +237,7 @@ def last_refusal(outputs: object) -> str | None:
     if isinstance(messages, (list, tuple)) and messages:
         outputs = messages[-1]
     message = message_of(outputs)
-    return refusal_of(outputs) if message is not None and message.role in MODELS else None
+    return refusal_of(outputs) if message is not None and message.role == "assistant" else None
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -273,13 +268,11 @@ def _text_in(value: object) -> str | None:
     as_conversation = getattr(value, "to_messages", None)
     if callable(as_conversation):
         value = as_conversation()
-    message = message_of(value)
-    if message is None and isinstance(value, (list, tuple)):
-        said = [one for one in map(message_of, value) if one is not None and one.role in USERS]
-        if not said and all(isinstance(item, Mapping) for item in value):
-            return content_text(value) or None
-        message = said[-1] if said else None
-    return message.text if message is not None and message.role in USERS else None
+    asked = asked_last(value)
+    if asked is not None or not isinstance(value, (list, tuple)):
+        return asked
+    is_content = all(isinstance(item, Mapping) and message_of(item) is None for item in value)
+    return content_text(value) or None if is_content else None
 
 
 def fields_in(value: object) -> Mapping[str, Any] | None:

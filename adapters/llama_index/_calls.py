@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters.reading.calls import UNHEARD
-from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.fields import ROLES, strings_in
 from ragmeter.adapters.reading.prompts import Sent, texts_of_content
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.requests.refusals import refusal_of
@@ -101,7 +101,11 @@ def steps_of(calls: Sequence[CallNote]) -> list[Step]:
             id=str(place),
             started_ns=call.started,
             ended_ns=call.started,
-            messages=tuple(Message(role, text) for role, texts in call.messages for text in texts),
+            messages=tuple(
+                Message(ROLES.get(role, role), text)
+                for role, texts in call.messages
+                for text in texts
+            ),
             said=UNHEARD if call.is_stream else _words_of(call),
             group="" if call.synthesis is None else str(id(call.synthesis)),
             answers=call.answers,

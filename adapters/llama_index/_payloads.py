@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot, as_score
 from ragmeter.adapters._stores import source_of
-from ragmeter.adapters.reading.fields import fields_of, items_of
+from ragmeter.adapters.reading.fields import asked_last, fields_of, items_of
 
 Kind = Literal[
     "query",
@@ -102,8 +102,10 @@ def is_a(cls: type, name: str) -> bool:
     )
 
 
-def kind_of(cls: type, method: str) -> Kind | None:
-    """Return what a call of `method` on an instance of `cls` is, or None for all that is ignored."""
+@lru_cache(maxsize=10_000)
+def kind_of(cls: type, name: str) -> Kind | None:
+    """Return what a call of a method, ``<class>.<method>``, of a class is, or None for all that is ignored."""
+    method = name.rpartition(".")[2]
     if method not in _METHODS:
         return None
     for base, methods, kind in _KINDS:
@@ -116,15 +118,10 @@ def kind_of_span(span_id: str, instance: object) -> Kind | None:
     """Return the kind of a span; its id is ``<class>.<method>-<uuid>``. Every span pays for this."""
     if instance is None:
         return None
-    return _kind_of(type(instance), span_id[:-_UUID])  # type: ignore[arg-type]  # classes are hashable
+    return kind_of(type(instance), span_id[:-_UUID])  # type: ignore[arg-type]  # classes are hashable
 
 
 _UUID = 37
-
-
-@lru_cache(maxsize=10_000)
-def _kind_of(cls: type, name: str) -> Kind | None:
-    return kind_of(cls, name.rpartition(".")[2])
 
 
 def text_of(value: object) -> str | None:
@@ -151,7 +148,7 @@ def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
         if text is not None:
             return text
     if kind == "call":
-        return _asked_last(arguments.get("chat_history"))
+        return asked_last(arguments.get("chat_history"))
     if any(name in arguments for name in _QUESTION_ARGUMENTS.get(kind, ())):
         return None
     return text_of(next(iter(arguments.values()), None))
@@ -169,19 +166,9 @@ def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
             text = text_of(_field(source, name))
             if text:
                 return text
-        text = _asked_last(_field(source, "chat_history"))
+        text = asked_last(_field(source, "chat_history"))
         if text is not None:
             return text
-    return None
-
-
-def _asked_last(history: object) -> str | None:
-    """Return the text of the last message that a user wrote."""
-    if isinstance(history, Sequence):
-        for message in reversed(history):
-            role = getattr(message, "role", None)
-            if getattr(role, "value", role) == "user":
-                return text_of(message)
     return None
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._snapshots import bytes_of
 from ragmeter.adapters._unseen import GaveOut, Who
+from ragmeter.adapters.reading.answer import is_pasted
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics.sample import SampleStatus
@@ -402,8 +403,7 @@ class LlamaRequest(Notes):
             if isinstance(passed, Synthesis)
             or (self.kind == "call" and not isinstance(passed, StepNote))
         }
-        given = [item for nodes in left.values() for item in nodes]
-        return bool(given) and all(item.text in answer for item in given)
+        return is_pasted(answer, [item.text for nodes in left.values() for item in nodes])
 
     def ended(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int

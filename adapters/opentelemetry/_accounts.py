@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ragmeter.adapters._unseen import MOST_GIVEN, GaveOut, suspects_in
-from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step, Unknown
 from ragmeter.adapters.reading.values import opened
 from ragmeter.quality.segments import OTHER
@@ -141,10 +140,9 @@ def _names_in_prompts(tools: Sequence[Read], calls: Sequence[Step]) -> tuple[str
     """Return the names of tools that gave out a text that a model was sent, and none had said."""
     given: list[GaveOut] = []
     for read in sorted(tools, key=lambda read: read.span.ended_ns)[:MOST_GIVEN]:
-        result = read.reader.result(read.span)
-        held = [item.text for item in strings_in(opened(result))][:MOST_GIVEN]
-        texts = [result, *held] if isinstance(result, str) else held
-        given.append(GaveOut("tool", read.reader.tool_name(read.span), tuple(dict.fromkeys(texts))))
+        result = opened(read.reader.result(read.span))
+        one = GaveOut.of("tool", read.reader.tool_name(read.span), result)
+        given += [] if one is None else [one]
     prompts = [text for call in calls for _, text in call.sent]
     found = suspects_in(given, prompts, [call.words for call in calls]) if given else []
     return tuple(dict.fromkeys(one.name for one in found))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, question_in
@@ -49,17 +48,11 @@ class RequestQuestion:
             asked = _asked_in(model.reader.variables(model.span))
             if asked is not None:
                 return cls(asked)
-        by_tool = [read for read in sources if read.tool is not None]
         texts = [document.text for item in seen for document in item.documents.items]
-        if by_tool:
-            for model in sorted(models, key=lambda item: item.span.started_ns):
-                asked = last_of(model.reader.prompt(model.span), "user")
-                if asked is not None and is_hidden(asked):
-                    return cls(None, hidden=True)
-                if asked is not None:
-                    if any(text and letters_of(text) in letters_of(asked) for text in texts):
-                        break
-                    return cls(asked)
+        if any(read.tool is not None for read in sources):
+            said = (last_of(model.reader.prompt(model.span), "user") for model in models)
+            if any(map(is_hidden, said)):
+                return cls(None, hidden=True)
         asked = asked_in(sorted(calls, key=lambda call: call.started_ns), texts)
         if asked is not None:
             return cls(asked)

@@ -13,7 +13,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .fields import OutputString, strings_in
@@ -26,6 +26,7 @@ __all__ = [
     "heard",
     "is_label",
     "is_long",
+    "is_pasted",
     "only_asks",
     "texts_that_said",
 ]
@@ -192,6 +193,11 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
             hits.append((place, hit.closeness))
     cut_out = [place for place, closeness in hits if closeness == _CUT_OUT]
     return cut_out[:1] or [place for place, _ in reversed(hits)]
+
+
+def is_pasted(answer: str, texts: Collection[str]) -> bool:
+    """Return whether an answer is just the retrieved texts, put together without a model."""
+    return bool(texts) and all(text in answer for text in texts)
 
 
 def is_label(text: str) -> bool:

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 from ragmeter.metrics import ConfigurationError
 
 __all__ = [
-    "MODELS",
-    "USERS",
+    "ROLES",
     "OutputString",
     "Reader",
     "Spoken",
+    "asked_last",
     "check_readers",
     "content_text",
     "fields_of",
@@ -250,10 +250,14 @@ MAX_STRINGS = 200
 MAX_VISITED = 2_000
 """Levels, strings and objects of an output that are read, the shallow ones first."""
 
-USERS = frozenset({"user", "human"})
-MODELS = frozenset({"ai", "assistant", "chatbot", "AIMessageChunk"})
-"""Roles of those who ask, and of those who answer."""
-_ROLES = USERS | MODELS | {"system", "developer", "tool", "function", "remove", "placeholder"}
+ROLES: Mapping[str, str] = {
+    "human": "user", "HumanMessage": "user", "HumanMessageChunk": "user", "user": "user",
+    "ai": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant", "assistant": "assistant",
+    "model": "assistant", "chatbot": "assistant", "system": "system", "SystemMessage": "system",
+    "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
+}  # fmt: skip
+"""Roles of messages by what frameworks call them."""
+_MESSAGES = frozenset((*ROLES, "remove", "placeholder"))
 
 
 class OutputString(NamedTuple):
@@ -333,6 +337,7 @@ class Spoken(NamedTuple):
     """What a message says."""
 
     role: str
+    """``user``, ``assistant``, ``system`` or ``tool``."""
     text: str
     is_models: bool
     """The model says it, or an agent that speaks as a named user, and it calls no tools."""
@@ -344,21 +349,31 @@ def message_of(value: object) -> Spoken | None:
     return _message_in(fields_of(value) or {}) if items is None else _message_of_pair(items)
 
 
+def asked_last(value: object) -> str | None:
+    """Return what the user says in a message, or in the last one of theirs in a conversation."""
+    message = message_of(value)
+    said = [message] if message is not None else map(message_of, items_of(value) or ())
+    asked = [one.text for one in said if one is not None and one.role == "user"]
+    return asked[-1] if asked else None
+
+
 def _message_of_pair(items: Sequence[Any]) -> Spoken | None:
-    if len(items) != 2 or type(items[0]) is not str or items[0] not in _ROLES:
+    if len(items) != 2 or type(items[0]) is not str or items[0] not in _MESSAGES:
         return None
-    return Spoken(items[0], content_text(items[1]), items[0] in MODELS)
+    role = ROLES.get(items[0], "")
+    return Spoken(role, content_text(items[1]), role == "assistant")
 
 
 def _message_in(fields: Mapping[str, Any]) -> Spoken | None:
     if "content" not in fields and "blocks" not in fields:
         return None
-    role = text_of_string(fields.get("role")) or text_of_string(fields.get("type"))
-    if role not in _ROLES:
+    named = text_of_string(fields.get("role")) or text_of_string(fields.get("type"))
+    if named not in _MESSAGES:
         return None
+    role = ROLES.get(named, "")
     # Agents report to each other as users, by name.
-    is_agents = role in USERS and bool(text_of_string(fields.get("name")))
-    speaks = (role in MODELS or is_agents) and not items_of(fields.get("tool_calls"))
+    is_agents = role == "user" and bool(text_of_string(fields.get("name")))
+    speaks = (role == "assistant" or is_agents) and not items_of(fields.get("tool_calls"))
     return Spoken(role, content_text(fields.get("content", fields.get("blocks"))), speaks)
 
 

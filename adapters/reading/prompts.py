@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .align import Shown, align
+from .fields import ROLES
 from .prompt_page import SMALL
 
 __all__ = [
@@ -89,17 +90,16 @@ def prompt_of(
     what comes before the last user messages is history, but for the system's instructions.
 
     Args:
-        messages: Role (``system``, ``developer``, ``user`` or ``human``, ``assistant`` or ``ai``,
-            anything else) and texts, in the order sent.
+        messages: Role, by any name in `ROLES`, and texts, in the order sent.
         new: Texts that came up in this turn, wherever they stand: what earlier calls were sent.
     """
-    sent = list(messages)
+    sent = [(ROLES.get(role, role), parts) for role, parts in messages]
     turn = turn_in([role for role, _ in sent])
     texts: list[str] = []
     history: list[str] = []
     for place, (role, parts) in enumerate(sent):
-        is_new = role in _INSTRUCTIONS or (
-            role not in _MODEL and (place >= turn or any(part in new for part in parts))
+        is_new = role == "system" or (
+            role != "assistant" and (place >= turn or any(part in new for part in parts))
         )
         (texts if is_new else history).extend(parts)
     return Prompt(texts, history)
@@ -107,17 +107,14 @@ def prompt_of(
 
 def turn_in(roles: Sequence[str]) -> int:
     """Return where in a conversation this turn begins: with the last of the user's messages in a row."""
-    turn = max((place for place, role in enumerate(roles) if role in _USER), default=0)
-    while turn > 0 and roles[turn - 1] in _USER:
+    turn = max((place for place, role in enumerate(roles) if role == "user"), default=0)
+    while turn > 0 and roles[turn - 1] == "user":
         turn -= 1
     return turn
 
 
 _LONG = 60
 """Characters of a text that is taken for no other where it stands to the letter."""
-_USER = frozenset({"user", "human"})
-_MODEL = frozenset({"assistant", "ai", "AIMessageChunk", "model", "chatbot"})
-_INSTRUCTIONS = frozenset({"system", "developer"})
 
 
 def seen_in_prompts(

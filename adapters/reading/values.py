@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_part
 
+from .fields import ROLES
+
 __all__ = [
-    "ROLES",
     "Document",
     "answer_in",
     "documents_in",
@@ -231,13 +232,6 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-ROLES: Mapping[str, str] = {
-    "human": "user", "HumanMessage": "user", "HumanMessageChunk": "user", "user": "user",
-    "ai": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant", "assistant": "assistant",
-    "model": "assistant", "chatbot": "assistant", "system": "system", "SystemMessage": "system",
-    "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
-}  # fmt: skip
-"""Roles of messages by what frameworks call them."""
 _REPEATED = frozenset(
     """tool tool_call tool-call tool_call_response tool-result tool_result thinking reasoning""".split()
 )
