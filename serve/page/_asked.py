@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -107,17 +108,20 @@ class PageQuery:
 
     def link(self, path: str, **changes: str | tuple[str, ...]) -> str:
         """Return an address with these parameters and those changed; an empty one is left out."""
-        of_one_page = dict.fromkeys(("before", "setup", "lanes"), "")
-        changed = replace(self, **{**of_one_page, **changes})  # type: ignore[arg-type]
-        given = changed.given()
-        return f"{path}?{urlencode(given, doseq=True)}" if given else path
+        given = {**self.given(), **_OF_ONE_PAGE, **changes}
+        said = [
+            (name, given[name])
+            for name, default in _DEFAULTS.items()
+            if given.get(name) and given[name] != default
+        ]
+        return f"{path}?{urlencode(said, doseq=True)}" if said else path
 
     def given(self) -> dict[str, str | tuple[str, ...]]:
         """Return the parameters that differ from their defaults."""
         return {
-            name: getattr(self, name)
-            for name, one in PageQuery.__dataclass_fields__.items()
-            if getattr(self, name) != one.default
+            name: value
+            for name, value in zip(_DEFAULTS, _VALUES(self), strict=True)
+            if value != _DEFAULTS[name]
         }
 
     def in_force(self) -> dict[str, Any]:
@@ -129,6 +133,11 @@ class PageQuery:
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
+_DEFAULTS = {name: one.default for name, one in PageQuery.__dataclass_fields__.items()}
+_VALUES = attrgetter(*_DEFAULTS)
+_OF_ONE_PAGE = dict.fromkeys(("before", "setup", "lanes"), "")
+
+
 def page_query_of(query: Mapping[str, str]) -> PageQuery:
     """Read the parameters of an address; those of other names are ignored.
 
@@ -136,9 +145,9 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
         UnreadableAddressError: One has a value that it cannot have.
     """
     given = {
-        name: query[name].strip()[:_MOST_CHARACTERS]
-        for name in PageQuery.__dataclass_fields__
-        if query.get(name) and name != "part"
+        name: value.strip()[:_MOST_CHARACTERS]
+        for name, value in query.items()
+        if name in _DEFAULTS and name != "part"
     }
     parts = query.getlist("part") if isinstance(query, QueryParams) else ()
     asked = PageQuery(

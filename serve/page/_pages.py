@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -42,6 +43,7 @@ __all__ = ["Pages"]
 
 T = TypeVar("T")
 
+_spoken = lru_cache(maxsize=4096)(language_of)
 READERS = 2
 """Threads that read the store for the page."""
 RETRY_AFTER_S = 5
@@ -364,13 +366,13 @@ class Pages:
         return Response(status_code=404) if found is None else found
 
     def _t(self, request: Request) -> Words:
-        return words_in(
-            chosen_language(
+        if "language" not in request.scope:
+            request.scope["language"] = chosen_language(
                 request.query_params.get("lang"),
                 request.cookies.get("lang"),
                 request.headers.get("accept-language", ""),
             )
-        )
+        return words_in(request.scope["language"])
 
     def _message(
         self,
@@ -424,17 +426,15 @@ class Pages:
 
         def written(text: str | None) -> Markup:
             """Return the attributes of an element with a text: which way it runs, and its language."""
-            code = language_of(text or "")
+            code = _spoken(text or "")
             language = "" if code in (None, words.language) else Markup(' lang="{}"').format(code)
             return Markup(' dir="auto"') + language
 
+        path, given = request.url.path, request.query_params.multi_items()
+
         def with_query(**changes: str) -> str:
-            kept = [
-                (k, v)
-                for k, v in request.query_params.multi_items()
-                if k not in (*changes, "saved")
-            ]
-            return f"{request.url.path}?{urlencode([*kept, *changes.items()])}"
+            kept = [(name, one) for name, one in given if name not in (*changes, "saved")]
+            return f"{path}?{urlencode([*kept, *changes.items()])}"
 
         context = {
             "t": words,
@@ -461,7 +461,7 @@ class Pages:
             "number": number,
             "whole": count,
             "percent": percent,
-            "spoken": language_of,
+            "spoken": _spoken,
             "written": written,
             "exported": "",
             "no_text": words("no_text_how", variable=f"{CAPTURE_VARIABLE}=true")
@@ -479,7 +479,7 @@ class Pages:
 
     def _light(self, words: Words, now_ms: float) -> tuple[str, str]:
         """Return how the server is, as a class and in words: never a green light without traffic."""
-        why = self._sources.health().get("status", "ok")
+        why = self._views.server_health().get("status", "ok")
         if why != "ok":
             return "off", words("refusing", why=why)
         last_ms = self._views.last_ms()

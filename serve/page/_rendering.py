@@ -64,14 +64,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["file"] = _versioned_address
+    environment.globals["file"] = {name: _versioned_address(name) for name in FILES}
     environment.globals["style"] = lambda: Markup(_static_text("style.css"))  # noqa: S704 -- our own file
     environment.globals["file_policy"] = FILE_POLICY
     environment.globals["install"] = install_command
     return environment
 
 
-@cache
 def _versioned_address(name: str) -> str:
     """Return the address of a static file; it changes with the file, so that browsers may keep it."""
     digest = hashlib.blake2b(_static_text(name).encode(), digest_size=6).hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
@@ -15,6 +17,7 @@ from ragmeter.quality.corpus.view import SeenChunk
 from ragmeter.serve.store import (
     GAPS_RANGE_S,
     ConversationView,
+    FacetPage,
     Filters,
     GapPage,
     GapView,
@@ -69,6 +72,7 @@ CONVERSATIONS = 20
 TURNS = 3
 """Turns that each opens to: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
+HEALTH_S = 1.0
 GAPS_EVERY_S = 600.0
 """Seconds for which the gaps of the overview are those that were found."""
 GAPS_WAIT_S = 0.05
@@ -109,11 +113,20 @@ class Views:
         self._finding: Future[GapPage] | None = None
         self._found: tuple[GapView, ...] = ()
         self._found_at = 0.0
+        self._server_health: Mapping[str, Any] = {}
+        self._healthy_at = -math.inf
 
     def last_ms(self) -> float | None:
         """Return when the last request came, by this server's clock; None: none has ever come."""
         found: float | None = self._snapshots.get("last", self._sources.reader.last_ms)
         return found
+
+    def server_health(self) -> Mapping[str, Any]:
+        """Return how the server is, as it was within the last second: a page asks more than once."""
+        now = time.monotonic()
+        if now - self._healthy_at > HEALTH_S:
+            self._server_health, self._healthy_at = self._sources.health(), now
+        return self._server_health
 
     def services(self, asked: PageQuery) -> Mapping[str, int]:
         """Return the services of that time, with how many requests each had."""
@@ -127,8 +140,7 @@ class Views:
 
     def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what the overview shows. Raises UnreadableAddressError: there is no such segment."""
-        overview = self._read(asked.filters())
-        health = self._health(asked)
+        overview, health = self._read(asked.filters()), self._health(asked)
         news, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
@@ -196,15 +208,20 @@ class Views:
         sort = asked.sort or "worst"
         filters = asked.filters()
         now_ms = self._sources.clock() * 1000
+
+        def read_facets() -> FacetPage:
+            return self._snapshots.get(
+                ("facets", filters), lambda: self._sources.reader.facets(filters)
+            )
+
+        beside = self._threads.submit(read_facets)
         page = self._snapshots.get(
             ("requests", filters, sort, asked.before),
             lambda: self._sources.reader.requests(
                 filters, sort=sort, limit=ROWS, cursor=asked.before or None
             ),
         )
-        facets = self._snapshots.get(
-            ("facets", filters), lambda: self._sources.reader.facets(filters)
-        )
+        facets = read_facets() if beside.cancel() else beside.result()  # no thread was free
         over_time, ends = timeline(facets, words, now_ms)
         return {
             "page": page,
@@ -329,7 +346,7 @@ class Views:
             one for one in STATUSES if any(score.statuses.get(one) for score in overview.measured)
         ]
         judge = overview.judge
-        health = self._sources.health()
+        health = self.server_health()
         drops = dict(overview.dropped)
         for name, n in health.get("requests", {}).items():
             if name not in ("scored", "in_flight", "captured"):
@@ -424,7 +441,7 @@ class Views:
         """Return when within that time senders were asked to come again."""
         return [
             one
-            for one in self._sources.health().get("overloads", ())
+            for one in self.server_health().get("overloads", ())
             if one["until_ms"] >= overview.from_ms and one["from_ms"] < overview.until_ms
         ]
 
@@ -437,11 +454,11 @@ class Views:
         )
 
     def _health_problem(self) -> str:
-        why = str(self._sources.health().get("status", "ok"))
+        why = str(self.server_health().get("status", "ok"))
         return "" if why == "ok" else why
 
     def _exports(self) -> dict[str, int]:
-        return dict(self._sources.health().get("exports", {}))
+        return dict(self.server_health().get("exports", {}))
 
     def _neighbours(
         self, row: RequestRow, asked: PageQuery

@@ -30,6 +30,11 @@ class Words:
         self._words = words
         self._scores = scores
 
+    def __getitem__(self, key: str) -> str:
+        """Return the words under a key that has no values."""
+        found = self._words[key]
+        return found if isinstance(found, str) else self(key)
+
     def __call__(self, key: str, **values: object) -> str:
         """Return the words under a key with the values put in; a count ``n`` chooses the form.
 

@@ -200,7 +200,7 @@ class Lists:
         database = self._database
         database.execute(
             "CREATE TEMP TABLE usual (workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
-            "PRIMARY KEY (workflow, kind))"
+            "PRIMARY KEY (kind, workflow, mean))"
         )
         one, two, joined = "0", "CAST(0 AS DOUBLE PRECISION)", ""
         arguments: list[Any] = []
@@ -332,12 +332,13 @@ def list_where(
         (pattern,) = patterns(f'"{filters.reason}"')[:1]
         conditions.append("r.codes LIKE ? ESCAPE '\\'")
         given.append(pattern)
-    for name, sign, value in filters.scores:
+    for name in dict.fromkeys(one[0] for one in filters.scores):
+        bounds_of = [(sign, value) for score, sign, value in filters.scores if score == name]
+        signs = " ".join(f"AND b.value {sign} ?" for sign, _ in bounds_of)
         conditions.append(
-            "EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? "
-            f"AND b.value {'>=' if sign == '>=' else '<='} ?)"
+            f"EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? {signs})"
         )
-        given += [name, value]
+        given += [name, *(value for _, value in bounds_of)]
     if filters.conversation_id is not None:
         conditions.append("r.conversation_id = ?")
         given.append(filters.conversation_id)
