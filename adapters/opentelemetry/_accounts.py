@@ -29,6 +29,7 @@ REMEDIES: Mapping[str, str] = {
     "indexing": "nothing to add: it fills a store",
     "evaluation": "nothing to add: by its name it judges other requests",
     "captured": "nothing to add: the application scored it itself",
+    "repeated": "nothing to add: another instrumentation recorded it within its request",
     "convention_has_no_text": "the convention records ids only; use an instrumentation that records texts",
     "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
     "no_retrieval_span": "the instrumentation does not trace retrievals",
@@ -69,7 +70,7 @@ _SWITCHES_OF_SCOPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 """What turns texts on, by who wrote the spans: advice stands only where it is obeyed."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
-NO_REQUESTS = frozenset(("indexing", "evaluation", "captured"))
+NO_REQUESTS = frozenset(("indexing", "evaluation", "captured", "repeated"))
 """Reasons for which there is nothing to add."""
 _MOST_ACCOUNTS = 100
 _MOST_SCOPE = 200
@@ -302,6 +303,11 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
 def silence_of(span: SpanRecord) -> Unheard:
     """Return the note of a trace in which no span is of a model or a retrieval."""
     return Unheard(_service(span), span.scope, "no_model_call")
+
+
+def repetition_of(span: SpanRecord) -> Unheard:
+    """Return the note of a call that stands in another trace, too."""
+    return Unheard(_service(span), span.scope, "repeated")
 
 
 _EVALUATES = re.compile(

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics._process import fork
 
+from ._recent_calls import RecentCalls
 from ._sources import names_source
 from ._tree import SpanTree
 from .conventions import holds_content, holds_messages, reading
@@ -70,6 +71,8 @@ class AssembledTrace:
     """Bytes that all of it takes up, estimated."""
     scored: ScoreMarks | None = None
     """What ragmeter says of the trace, where it scored requests of it in the application itself."""
+    repeats: bool = False
+    """Whether it is one call of a model that stands in another trace, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,7 @@ class TraceAssembler:
         self._held = Counter({"traces": 0, "spans": 0, "bytes": 0})
         self._open_bytes = 0
         self._received = self._received_logs = self._delivered = self._waiting = self._partial = 0
+        self._calls = RecentCalls()
         self._lost: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter()
 
@@ -195,6 +199,7 @@ class TraceAssembler:
                     self._lost["late"] += 1
                     continue
                 trace.take(kept)
+                self._calls.note(kept)
                 self._waiting += 1
                 self._held["spans"] += 1
                 self._grow(trace, kept.size_bytes())
@@ -369,6 +374,7 @@ class TraceAssembler:
             fresh=fresh,
             bytes=trace.size,
             scored=trace.scored,
+            repeats=self._calls.repeat(trace.spans),
         )
 
     def _take_rested(self, key: str, trace: _Open, now: float) -> Iterator[AssembledTrace]:

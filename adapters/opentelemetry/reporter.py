@@ -147,7 +147,9 @@ class Reporter:
         """
         if self._remote:
             self._wholeness.see(trace.spans)
-        requests, unheard = read_trace(trace.spans, trace.logs, self._tools, self._templates)
+        requests, unheard = read_trace(
+            trace.spans, trace.logs, self._tools, self._templates, repeats=trace.repeats
+        )
         # Handlers note their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone or self._remote:

@@ -24,7 +24,7 @@ from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
 
-from ._accounts import Unheard, evaluation_of, is_evaluation, unheard_of
+from ._accounts import Unheard, evaluation_of, is_evaluation, repetition_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
@@ -68,6 +68,8 @@ def read_trace(
     logs: Sequence[LogNote] = (),
     tools: Sequence[RetrievalTool] = (),
     templates: PromptTemplates | None = None,
+    *,
+    repeats: bool = False,
 ) -> TraceReading:
     """Return the requests in the spans of one trace, and what in it is none.
 
@@ -76,7 +78,10 @@ def read_trace(
         logs: Its log records.
         tools: Which tools retrieve.
         templates: Knows what stands in every prompt, from the traces before.
+        repeats: Whether they are one call that stands in another trace, too.
     """
+    if repeats:
+        return TraceReading([], [repetition_of(next(iter(spans)))])
     tree = SpanTree(with_logs(spans, logs))
     reads = {
         span.span_id: read

@@ -51,7 +51,9 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
     traces: list[tuple[int, list[FoundRequest]]] = []
 
     def found_in(trace: AssembledTrace) -> None:
-        requests, unheard = read_trace(trace.spans, trace.logs, tools, templates)
+        requests, unheard = read_trace(
+            trace.spans, trace.logs, tools, templates, repeats=trace.repeats
+        )
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]

@@ -48,6 +48,36 @@ def test_a_trace_is_complete_after_the_grace():
     assert not traces[0].late
 
 
+@pytest.mark.parametrize(
+    ("more", "words", "repeats"),
+    [
+        ({}, "Because.", True),
+        ({"scope": "langchain"}, "Because.", False),
+        ({"started_ns": 1}, "Because.", False),
+        ({"parent_id": "a" * 16}, "Because.", False),
+        ({}, "Why not?", False),
+    ],
+)
+def test_a_call_that_stands_in_another_trace_is_no_request_of_its_own(more, words, repeats):
+    """As the OpenAI client's below LangChain, whose instrumentations make no span current; it comes first."""
+    assembler, _, traces = _assembler()
+    said = "llm.output_messages.0.message.content"
+    root, outer = (
+        openinference(1, None, "CHAIN"),
+        openinference(2, 1, "LLM", **{said: "Because."}, end=9),
+    )
+    inner = openinference(3, None, "LLM", **{said: words}, end=4)
+    for one, fields in ((inner, {"scope": "openai", **more}), (outer, {"scope": "langchain"})):
+        for key, value in fields.items():
+            setattr(one, key, value)
+    assembler.add([*_of(1, inner), *_of(2, outer, root)])
+    assembler.drain()
+
+    assert [one.repeats for one in traces] == [repeats, False]
+    [unheard] = read_trace(traces[0].spans, repeats=traces[0].repeats).unheard
+    assert (unheard.reason == "repeated") is repeats
+
+
 def test_a_trace_whose_parents_are_missing_waits_longer():
     assembler, clock, traces = _assembler(grace_s=1.0, idle_s=30.0)
     assembler.add([span(1, None, kind="server"), openinference(3, 2, "RETRIEVER")])
