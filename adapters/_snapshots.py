@@ -54,6 +54,13 @@ def as_score(score: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def bytes_of_new(documents: Iterable[ContextSnapshot], known: set[int]) -> int:
+    """Return the bytes of documents whose texts are not among the `known` ones yet, by identity; note those."""
+    new = [item for item in documents if id(item.text) not in known]
+    known.update([id(item.text) for item in new])
+    return bytes_of(new)
+
+
 def bytes_of(documents: Iterable[ContextSnapshot]) -> int:
     """Return the bytes that texts and metadata hold, roughly."""
     held: list[object] = []

@@ -103,9 +103,7 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
     found = cut(result, rule)
     if found is None or any(item.text is None for item in found):
         return None
-    return tuple(
-        ContextSnapshot.take(item.text, item.id, item.score, item.metadata) for item in found
-    )
+    return tuple(ContextSnapshot.take(*item[:4]) for item in found)
 
 
 class ResultNote(Protocol):
@@ -293,11 +291,8 @@ class Lookout:
         if question is None:
             return ()
         shown = self._templates.shown(name, calls, answer, question, filled)
-        if shown is None or not shown.is_divided:
-            return ()
-        return tuple(
-            ContextSnapshot(item.text or "", item.id, None, {}) for item in shown.documents
-        )
+        found = shown.documents if shown is not None and shown.is_divided else ()
+        return tuple(ContextSnapshot.take(*item[:4]) for item in found)
 
     def note(
         self,

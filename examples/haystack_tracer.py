@@ -133,7 +133,7 @@ class Request:
         documents = [one for note in retrievals for one in note.gave or ()]
         texts = [one.text for one in documents]
         question = question_in(self.whole.given) or asked_in(calls, texts)
-        said = heard([(call.words, call.prompt()) for call in calls], texts)
+        said = heard(calls, texts)
         answer = choose_answer(strings_in(_fields(self.whole.out)), said, contexts=texts)
         shared = SharedContexts()
         stages, last = self._stages(retrievals)

@@ -12,7 +12,7 @@ from typing import Any
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._stores import source_of
-from ragmeter.adapters._unseen import Lookout, read_results
+from ragmeter.adapters._unseen import Lookout, read_results, retrieved_by_shape
 from ragmeter.adapters.reading.answer import heard, is_label, is_pasted
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
 from ragmeter.adapters.reading.contexts import shown_documents
@@ -31,7 +31,7 @@ from ragmeter.requests.scope import RequestScope
 from ._answers import OutputNote, answer_in
 from ._calls import steps_of
 from ._contexts import counted_retrievals, follow
-from ._results import note_shaped, note_unseen
+from ._results import note_unseen
 from ._state import Ending, OpenRequest, RetrievalNote
 
 NOTHING_SAID = RequestScope()
@@ -92,7 +92,8 @@ def _run_of(
 ) -> RagRun | None:
     given_contexts, output_contexts = given
     calls = steps_of(request)
-    note_shaped(request, calls)
+    is_known = bool(request.retrievals or request.passages)
+    request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)
     answer = _answer(request, output, calls)
     ends = [note.ended_order or 0 for note in request.retrievals if note.contexts]
     answering = last_call(calls, answer, max(ends, default=0))
@@ -230,8 +231,7 @@ def _answer(request: OpenRequest, output: OutputNote, calls: Sequence[Step]) -> 
         return answer_in(output, (), ())
     texts = [item.text for note in request.retrievals for item in note.contexts or ()]
     texts += [item.text for passage in request.passages for item in passage.documents]
-    spoken = [(call.words, call.prompt()) for call in calls if call.words]
-    return answer_in(output, heard(spoken, texts), texts)
+    return answer_in(output, heard(calls, texts), texts)
 
 
 def _in_prompts(

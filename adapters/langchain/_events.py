@@ -19,7 +19,7 @@ from ragmeter.adapters._other_spans import (
     openinference_span,
     span_context,
 )
-from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
+from ragmeter.adapters._snapshots import bytes_of, bytes_of_new
 from ragmeter.adapters._unseen import RetrievalRules, context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.requests.by_hand import error_type
@@ -267,7 +267,7 @@ def retriever_ended(
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
         request.loose_bytes += (
-            _new_bytes(request, contexts) if request.nested else bytes_of(contexts)
+            bytes_of_new(contexts, request.known_texts) if request.nested else bytes_of(contexts)
         )
         if request.loose_bytes >= COUNTED_FROM:
             _count(attached, request)
@@ -278,17 +278,11 @@ def retriever_ended(
         note.note_around()
     elif run.nested is not None:
         run.nested.contexts = contexts = snapshot_documents(documents)
-        attached.tracker.requests.grow(request.root.run_id.int, _new_bytes(request, contexts))
+        attached.tracker.requests.grow(
+            request.root.run_id.int, bytes_of_new(contexts, request.known_texts)
+        )
     if run is request.root:
         end_request(attached, request, now)
-
-
-def _new_bytes(request: OpenRequest, contexts: tuple[ContextSnapshot, ...]) -> int:
-    """Return the bytes of documents; of those that passed a retriever within this one, not again."""
-    known = request.known_texts
-    new = [item for item in contexts if id(item.text) not in known]
-    known.update([id(item.text) for item in new])
-    return bytes_of(new)
 
 
 def retriever_failed(

@@ -18,10 +18,8 @@ from ragmeter.adapters._unseen import (
     plain_of,
     query_of,
     result_in,
-    retrieved_by_shape,
 )
 from ragmeter.adapters.reading.fields import strings_in
-from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._passages import note_documents, note_paste
@@ -101,10 +99,3 @@ def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
         calls = [note.run.sent for note in request.llms]
         said = [note.text for note in request.llms]
         lookout.note(calls, tuple(request.given), request.question.text, said)
-
-
-def note_shaped(request: OpenRequest, calls: Sequence[Step]) -> None:
-    """Note as retrievals what unnamed tools gave out."""
-    if request.shaped:
-        is_known = bool(request.retrievals or request.passages)
-        request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)

@@ -26,6 +26,7 @@ from ._payloads import (
     Nodes,
     TextMode,
     event_payload,
+    given_to_run,
     nodes_in,
     payload_of,
     result_class,
@@ -204,15 +205,8 @@ def _read(reader: Reader, result: object) -> Any:
 
 def _input_field(arguments: Mapping[str, Any], name: str) -> Any:
     """Return what a call was given under a name: as an argument, or in its start event."""
-    if name in arguments:
-        return arguments[name]
-    for source in (arguments.get("start_event"), arguments.get("kwargs")):
-        if isinstance(source, Mapping) and "start_event" in source:
-            return _input_field(source, name)
-        value = (fields_of(event_payload(source)) or {}).get(name)
-        if value is not None:
-            return value
-    return None
+    places = [arguments, *given_to_run(arguments)]
+    return next((value for one in places if (value := one.get(name)) is not None), None)
 
 
 def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:

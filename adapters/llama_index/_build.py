@@ -157,10 +157,9 @@ def _chosen_answer(ended: Notes, calls: Sequence[Step]) -> str | None:
         for item in passed.contexts or ()
     }
     contexts = [text for text in found if text]
-    spoken = [(call.words, call.prompt()) for call in calls if call.words]
     return choose_answer(
         ended.output.strings,
-        heard(spoken, contexts),
+        heard(calls, contexts),
         copied=[*ended.output.copied, *filter(None, [ended.question])],
         contexts=contexts,
         unheard=any(call.said == UNHEARD for call in calls),

@@ -155,27 +155,23 @@ def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
-    start = arguments.get("start_event")
-    given = arguments.get("kwargs")
-    if start is None and isinstance(given, Mapping):
-        start = given.get("start_event")
-    for source in (start, given):
-        if source is None:
-            continue
-        for name in _START_FIELDS:
-            text = text_of(_field(source, name))
-            if text:
-                return text
-        text = asked_last(_field(source, "chat_history"))
+    for given in given_to_run(arguments):
+        text = next(filter(None, (text_of(given.get(name)) for name in _START_FIELDS)), None)
+        if text is None:
+            text = asked_last(given.get("chat_history"))
         if text is not None:
             return text
     return None
 
 
-def _field(source: object, name: str) -> Any:
-    if isinstance(source, Mapping):
-        return source.get(name)
-    return getattr(source, name, None)
+def given_to_run(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a workflow was given by name: in its start event, and as arguments."""
+    given = arguments.get("kwargs")
+    held = given if isinstance(given, Mapping) else {}
+    start = arguments.get("start_event")
+    if start is None:
+        start = held.get("start_event")
+    return [fields_of(event_payload(start)) or {}, held]
 
 
 def nodes_of(arguments: Mapping[str, Any]) -> Iterable[Any]:

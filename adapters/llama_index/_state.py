@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
-from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.answer import is_pasted
 from ragmeter.adapters.reading.fields import OutputString
@@ -336,11 +336,9 @@ class LlamaRequest(Notes):
 
     def hold_nodes(self, nodes: Nodes) -> None:
         """Count nodes; the same texts come by again, at the synthesis: they are held once."""
-        weighed = self.weighed
-        new = [item for item in nodes if id(item.text) not in weighed]
-        if new:
-            weighed.update([id(item.text) for item in new])
-            self.hold(bytes_of(new))
+        size_bytes = bytes_of_new(nodes, self.weighed)
+        if size_bytes:
+            self.hold(size_bytes)
 
     def begin_call(self, note: CallNote) -> None:
         """Note a model call, and count what its prompt adds: a conversation is sent again each time."""

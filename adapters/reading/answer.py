@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .fields import OutputString, strings_in
-from .prompts import Prompt, seen_in_prompts
+from .prompts import seen_in_prompts
+from .step import Step
 
 __all__ = [
     "ANSWER_NAMES",
@@ -444,20 +445,21 @@ MAX_SEARCHED = 50_000_000
 """Characters of prompts in which earlier calls' words are looked for, each prompt once per call."""
 
 
-def heard(calls: Iterable[tuple[str, Prompt]], contexts: Sequence[str]) -> list[Said]:
+def heard(calls: Iterable[Step], contexts: Sequence[str]) -> list[Said]:
     """Return what calls said, whether they had seen contexts, and whether they put drafts together.
 
     The call that reduces what others said of one document each was sent no document, yet it saw them all
     through their words.
 
     Args:
-        calls: What each call said and was sent, in order; the last `MAX_SAID` count.
+        calls: The request's calls of models, in order; the last `MAX_SAID` that said anything count.
         contexts: Texts that were retrieved.
     """
     said: list[Said] = []
     drafts: dict[str, None] = {}
     searched = 0
-    for text, prompt in list(calls)[-MAX_SAID:]:
+    for call in [call for call in calls if call.words][-MAX_SAID:]:
+        text, prompt = call.words, call.prompt()
         merges = False
         if len(drafts) > 1 and searched < MAX_SEARCHED:
             page = _plain("\n".join(prompt.texts))

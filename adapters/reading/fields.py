@@ -14,7 +14,7 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -40,8 +40,6 @@ __all__ = [
 
 MAX_ITEMS = 200
 """Fields of an object, and entries of a sequence, that are read; of a longer sequence both ends."""
-
-MAX_CLASSES = 1_000
 
 _mro_of = type.__dict__["__mro__"].__get__
 _members_of = type.__dict__["__dict__"].__get__
@@ -136,9 +134,13 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
     if value is None or issubclass(cls, _OPAQUE):
         return None
-    slots, stores = _layouts.get(cls) or _layout(cls)
-    found = {name: item for name, slot in slots if (item := _read(slot, value)) is not _UNSET}
-    for store in stores:
+    layout = _layout(cls)  # type: ignore[arg-type]  # classes are hashable
+    found = {
+        name: item
+        for name, slot in layout.slots.items()
+        if not name.startswith("_") and (item := _read(slot, value)) is not _UNSET
+    }
+    for store in layout.public:
         found.update(_stored(value, store))
     return found or None
 
@@ -156,7 +158,7 @@ def stored_under(value: object, names: Iterable[str]) -> dict[str, Any]:
     cls = type(value)
     if value is None or issubclass(cls, _OPAQUE):
         return {}
-    slots, stores = _holders.get(cls) or _holders_of(cls)
+    slots, _, stores = _layout(cls)  # type: ignore[arg-type]  # likewise
     held = [fields for store in stores if type(fields := _read(store, value)) is dict]
     found: dict[str, Any] = {}
     for name in names:
@@ -170,24 +172,6 @@ def stored_under(value: object, names: Iterable[str]) -> dict[str, Any]:
                 item = _read(slots[name], value)
         if item is not None and item is not _UNSET:
             found[name] = item
-    return found
-
-
-_holders: dict[type, tuple[Mapping[str, Any], Sequence[Any]]] = {}
-
-
-def _holders_of(cls: type) -> tuple[Mapping[str, Any], Sequence[Any]]:
-    """Return where instances of a class keep things, under private names as well."""
-    if len(_holders) >= MAX_CLASSES:
-        _holders.clear()
-    slots = {
-        name: member
-        for base in reversed(_mro_of(cls))
-        for name, member in tuple(_members_of(base).items())
-        if type(member) is types.MemberDescriptorType
-    }
-    stores = (_static(cls, "__dict__"), _static(cls, "__pydantic_private__"))
-    _holders[cls] = found = slots, [one for one in stores if type(one) in _READ_BY_PYTHON]
     return found
 
 
@@ -212,28 +196,29 @@ def _stored(value: object, store: Any) -> dict[str, Any]:
     return {key: item for key, item in pairs if type(key) is str and not key.startswith("_")}
 
 
-_Layout = tuple[tuple[tuple[str, Any], ...], tuple[Any, ...]]
+class _Layout(NamedTuple):
+    """Where instances of a class keep things."""
 
-_layouts: dict[type, _Layout] = {}
+    slots: Mapping[str, Any]
+    """Members with slots, by name."""
+    public: tuple[Any, ...]
+    """What reads their dictionaries of fields; one that a class computes is code of its own."""
+    private: tuple[Any, ...]
+    """The same, of private fields too."""
 
 
+@lru_cache(maxsize=1_000)
 def _layout(cls: type) -> _Layout:
-    """Return where instances of a class keep things: members with slots, and dictionaries."""
-    if len(_layouts) >= MAX_CLASSES:
-        _layouts.clear()
     slots = {
         name: member
         for base in reversed(_mro_of(cls))
         for name, member in tuple(_members_of(base).items())
-        if type(member) is types.MemberDescriptorType and not name.startswith("_")
+        if type(member) is types.MemberDescriptorType
     }
-    stores = (_static(cls, "__dict__"), _static(cls, "__pydantic_extra__"))
-    _layouts[cls] = layout = (
-        tuple(slots.items()),
-        # An attribute of that name that a class computes is code of its own.
-        tuple(store for store in stores if type(store) in _READ_BY_PYTHON),
-    )
-    return layout
+    names = ("__dict__", "__pydantic_extra__", "__pydantic_private__")
+    stores = [one if type(one := _static(cls, name)) in _READ_BY_PYTHON else None for name in names]
+    fields, extra, private = ([] if one is None else [one] for one in stores)
+    return _Layout(slots, (*fields, *extra), (*fields, *private))
 
 
 def _static(cls: type, name: str) -> Any:
