@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from ragmeter.adapters._unseen import MOST_GIVEN, GaveOut, suspects_in
@@ -20,54 +21,12 @@ from ._found import FoundRequest
 from .conventions import READERS, is_indexing, is_writing
 from .record import SpanRecord
 
-REMEDIES: Mapping[str, str] = {
-    "no_retrieval_seen": "no span reports a retrieval: trace it, or name the tool or span that retrieves: {}",
-    "tool_not_shown": "if a tool of these retrieves, name it: {}",
-    "prompt_not_divided": "trace the retrieval, or put --- between the documents in the prompt",
-    "truncated": "set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=1000 and no limit on the length of values",
-    "no_model_call": "send the spans of model and retriever, too: instrument both; or name what retrieves: {}",
-    "indexing": "nothing to add: it fills a store",
-    "evaluation": "nothing to add: by its name it judges other requests",
-    "captured": "nothing to add: the application scored it itself",
-    "repeated": "nothing to add: another instrumentation recorded it within its request",
-    "convention_has_no_text": "the convention records ids only; use an instrumentation that records texts",
-    "content_in_logs": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
-    "no_retrieval_span": "the instrumentation does not trace retrievals",
-    "unreadable_result": "what it returns holds no known document: say where its records have their text: {}",
-}
+_LINES = json.loads(Path(__file__).with_name("remedies.json").read_text(encoding="utf-8"))
+REMEDIES: Mapping[str, str] = _LINES["by_reason"]
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
-_CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_SWITCHES_OF_SCOPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(scope, re.IGNORECASE), line)
-    for scope, line in (
-        (r"opentelemetry\.instrumentation\.genai", f"{_CAPTURE}=SPAN_ONLY"),
-        (
-            r"opentelemetry\.instrumentation\.\w*(?:openai|google_?genai|vertexai|anthropic|botocore)",
-            f"{_CAPTURE}=true",
-        ),
-        (r"io\.opentelemetry\.|@opentelemetry/", f"{_CAPTURE}=true"),
-        (
-            r"semantic.?kernel",
-            "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
-        ),
-        (
-            r"Microsoft\.Extensions\.AI|agent.?framework",
-            "set EnableSensitiveData, ENABLE_SENSITIVE_DATA=true in Python",
-        ),
-        (r"azure", "set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
-        (r"gcp\.vertex\.agent|google\.adk", "set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
-        (r"openlit", "set OPENLIT_CAPTURE_MESSAGE_CONTENT=true"),
-        (
-            r"quarkus|langchain4j",
-            "set quarkus.langchain4j.tracing.include-prompt and include-completion to true",
-        ),
-        (r"traceloop|openllmetry", "set TRACELOOP_TRACE_CONTENT=true"),
-        (
-            r"springframework|spring",
-            "add the observation filter of the guide: Spring AI writes no texts on spans",
-        ),
-    )
-)
+_SWITCHES_OF_SCOPES = [
+    (re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()
+]
 """What turns texts on, by who wrote the spans: advice stands only where it is obeyed."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
 NO_REQUESTS = frozenset(("indexing", "evaluation", "captured", "repeated"))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from .fields import OutputString, strings_in
+from .fields import FIELD_NAMES, OutputString, strings_in
 from .prompts import seen_in_prompts
 from .step import Step
 
@@ -33,28 +33,16 @@ __all__ = [
 ]
 
 
-ANSWER_NAMES = ("answer", "final_answer", "reply", "response", "generation", "completion")
+ANSWER_NAMES = FIELD_NAMES["answer"]
 """Names of fields that say what they hold; a string under one of them needs no further proof."""
 
-USUAL_NAMES = frozenset({"result", "output", "output_text", "text", "content", "message", "final"})
+USUAL_NAMES = frozenset(FIELD_NAMES["often_answer"])
 """Names under which an answer often stands, and other things, too: they break ties."""
 
-SELDOM_NAMES = frozenset(
-    """reasoning rationale explanation critique feedback plan draft thought thoughts suggestions summary title
-    topic intent route label category language status state reason note notes""".split()
-)
+SELDOM_NAMES = frozenset(FIELD_NAMES["seldom_answer"])
 """Names under which an answer stands only if it stands nowhere else."""
 
-OTHER_NAMES = frozenset(
-    """question questions query queries search_query rewritten_query standalone_question input prompt prompts
-    system_prompt user_input user_query history chat_history context contexts documents docs nodes chunks
-    passages sources source_nodes source_documents citations reference references expected ground_truth metadata
-    response_metadata usage_metadata additional_kwargs raw kwargs config settings reasoning_content thinking
-    moderation guardrail safety verdict grade grader grades score scores evaluation followup followups follow_up
-    follow_ups followup_question followup_questions follow_up_questions suggested_questions
-    related_questions next_questions error errors id ids url urls trace trace_id log logs model type
-    role""".split()
-)
+OTHER_NAMES = frozenset(FIELD_NAMES["never_answer"])
 """Names of fields that say that they hold something else: nothing below them is the answer."""
 
 MAX_SAID = 100

@@ -11,16 +11,19 @@ is the application's: references, no copies.
 
 from __future__ import annotations
 
+import json
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragmeter.metrics import ConfigurationError
 
 __all__ = [
+    "FIELD_NAMES",
     "ROLES",
     "OutputString",
     "Reader",
@@ -37,6 +40,14 @@ __all__ = [
     "text_of_string",
 ]
 
+
+FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
+    what: tuple(names)
+    for what, names in json.loads(
+        Path(__file__).with_name("field_names.json").read_text(encoding="utf-8")
+    ).items()
+}
+"""What frameworks and applications call the fields that hold something, the most telling first."""
 
 MAX_ITEMS = 200
 """Fields of an object, and entries of a sequence, that are read; of a longer sequence both ends."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_part
 
-from .fields import ROLES
+from .fields import FIELD_NAMES, ROLES
 
 __all__ = [
     "Document",
@@ -94,26 +94,11 @@ def mapping_of(value: Any) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-_TEXT_KEYS = (
-    "page_content",
-    "pageContent",
-    "content",
-    "text",
-    "document",
-    "chunk",
-    "passage",
-    "body",
-    "snippet",
-    "text_resource",
-)
-_ID_KEYS = ("id", "id_", "_id", "doc_id", "document_id", "chunk_id", "node_id")
-_SCORE_KEYS = ("score", "relevance_score", "similarity", "similarity_score", "relevance", "_score")
-_METADATA_KEYS = ("metadata", "meta")
-_LIST_KEYS = (
-    "documents", "docs", "results", "source_documents", "source_nodes", "nodes", "hits", "matches",
-    "chunks", "passages", "contexts", "retrieved_documents", "items", "data", "output", "result",
-    "response",
-)  # fmt: skip
+_TEXT_KEYS = FIELD_NAMES["document_text"]
+_ID_KEYS = FIELD_NAMES["document_id"]
+_SCORE_KEYS = FIELD_NAMES["document_score"]
+_METADATA_KEYS = FIELD_NAMES["document_metadata"]
+_LIST_KEYS = FIELD_NAMES["documents"]
 
 
 def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
@@ -237,10 +222,7 @@ _REPEATED = frozenset(
 )
 
 
-_CONVERSATIONS = (
-    "messages", "chat_history", "choices", "generations", "replies", "tool_messages", "contents", "message",
-    "last_message", "input", "output", "candidates", "content",
-)  # fmt: skip
+_CONVERSATIONS = FIELD_NAMES["conversation"]
 _RESULTS = ("toolResult", "tool_call_result", "function_response", "functionResponse")
 
 
@@ -411,10 +393,7 @@ def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:
     )
 
 
-_QUESTION_KEYS = (
-    "question", "user_question", "query", "user_query", "query_str", "str_or_query_bundle", "query_bundle",
-    "bundle", "user_input", "user_message", "user_msg", "message", "input", "task", "prompt", "text", "inputs",
-)  # fmt: skip
+_QUESTION_KEYS = FIELD_NAMES["question"]
 _QUERY_KEYS = (
     "query",
     "search_query",
@@ -425,10 +404,7 @@ _QUERY_KEYS = (
     "kwargs",
     "args",
 )
-_ANSWER_KEYS = (
-    "answer", "final_answer", "output", "result", "response", "output_text", "reply", "replies", "completion",
-    "generation", "text", "content", "outputs", "final_output", "value", "raw",
-)  # fmt: skip
+_ANSWER_KEYS = FIELD_NAMES["output"]
 
 
 def question_in(value: Any) -> str | None:
@@ -507,15 +483,7 @@ def lone_text_in(value: Any) -> str | None:
     return text
 
 
-_CONTEXT_KEYS = (
-    "context",
-    "contexts",
-    "documents",
-    "docs",
-    "source_documents",
-    "context_str",
-    "passages",
-)
+_CONTEXT_KEYS = FIELD_NAMES["context"]
 _CONTEXT_MARKS = ("page_content", "pageContent", *(f'"{key}"' for key in _CONTEXT_KEYS))
 
 
