@@ -10,7 +10,9 @@ probability with which it was asked for.
 from __future__ import annotations
 
 import json
+import math
 import zlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -95,6 +97,12 @@ class Keep(NamedTuple):
         if self.segments is None or segment in self.segments:
             return True
         return bool(self.named) and segment.startswith(f"{self.named}:")
+
+    @property
+    def shared(self) -> Keep:
+        """What is remembered for this and for what else is asked of the same parts."""
+        segments = None if self.segments is None else self.segments | {""}
+        return Keep(segments, named=self.named)
 
 
 ALL = Keep()
@@ -235,22 +243,20 @@ class Cells:
     def between(
         cls,
         database: Database,
-        from_ms: int,
-        until_ms: int,
+        moments: Sequence[int],
         distinct: DistinctSegments,
         keep: Keep = ALL,
-    ) -> Cells:
-        """Count the requests that began between two moments, the second not included."""
-        cells = cls()
-        bounds = (from_ms, until_ms)
-        cells._count(
+    ) -> list[Cells]:
+        """Count the requests that began between each of these moments, in order, and the next one."""
+        bounds = (moments[0], moments[-1])
+        return _count(
             database,
             database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", bounds),
             _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
             distinct,
+            ends=moments[1:],
             keep=keep,
         )
-        return cells
 
     @classmethod
     def of(
@@ -262,9 +268,8 @@ class Cells:
         with_parts: bool = False,
     ) -> Cells:
         """Count these requests, by their rows' numbers; `with_parts`: with those of their groundedness."""
-        cells = cls()
         chosen = list(numbers)
-        cells._count(
+        (cells,) = _count(
             database,
             database.among(f"{_REQUESTS} WHERE r.id IN (these)", chosen),
             _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", chosen)),
@@ -273,48 +278,56 @@ class Cells:
         )
         return cells
 
-    def _count(
-        self,
-        database: Database,
-        requests: Iterable[tuple[Any, ...]],
-        scores: Mapping[int, list[tuple[Any, ...]]],
-        distinct: DistinctSegments,
-        ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
-        keep: Keep = ALL,
-    ) -> None:
-        kinds = kinds_of(database)
-        unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
-        present = sorted(requests, key=itemgetter(1, 0))
-        rows, known = earlier(database, present, _REQUESTS, _SCORES)
-        by_number, turns = _by_request(known), Turns()
-        for row in rows:
-            turns.add(row, _read(row, by_number, kinds, unmeasured, distinct), counts=False)
-        alike: dict[tuple[GroupKey, ...], list[StoredRequest]] = {}
-        for row in present:
-            request = _read(row, scores, kinds, unmeasured, distinct)
-            if (known_parts := ungrounded.get(row[0])) is not None:
-                request = request._replace(
-                    values={**request.values, **_parts(kinds, *known_parts[0][1:])}
-                )
-            turns.add(row, request, counts=True)
-            alike.setdefault(request.groups, []).append(request)
-        cells: dict[GroupKey, Home] = {}
-        for groups, same in alike.items():
-            homes = [
-                cells.setdefault(group, {}) for group in groups if keep.has_part(group.segment)
-            ]
-            counted = _count_alike(same, homes, keep)
+
+def _count(
+    database: Database,
+    requests: Iterable[tuple[Any, ...]],
+    scores: Mapping[int, list[tuple[Any, ...]]],
+    distinct: DistinctSegments,
+    ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
+    *,
+    ends: Sequence[float] = (math.inf,),
+    keep: Keep = ALL,
+) -> list[Cells]:
+    """Count requests, and those that began before the first of `ends`, before the second, ... separately."""
+    kinds = kinds_of(database)
+    unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
+    present = sorted(requests, key=itemgetter(1, 0))
+    paired = ", ".join(["-1", *(str(n) for n, kind in kinds.items() if Cell(kind).is_quality)])
+    of_pairs = f"{_SCORES} WHERE s.turned IS NOT NULL AND s.kind IN ({paired})"
+    rows, known = earlier(database, present, _REQUESTS, of_pairs)
+    by_number, turns = _by_request(known), Turns()
+    for row in rows:
+        turns.add(row, _read(row, by_number, kinds, unmeasured, distinct), None)
+    homes_of: list[dict[GroupKey, Home]] = [{} for _ in ends]
+    alike: list[dict[tuple[GroupKey, ...], list[StoredRequest]]] = [{} for _ in ends]
+    for row in present:
+        request = _read(row, scores, kinds, unmeasured, distinct)
+        if (known_parts := ungrounded.get(row[0])) is not None:
+            request = request._replace(
+                values={**request.values, **_parts(kinds, *known_parts[0][1:])}
+            )
+        place = bisect_right(ends, row[1])
+        turns.add(row, request, homes_of[place])
+        alike[place].setdefault(request.groups, []).append(request)
+    found = [Cells() for _ in ends]
+    for cells, homes, some in zip(found, homes_of, alike, strict=True):
+        for groups, same in some.items():
+            counted = _count_alike(
+                same,
+                [homes.setdefault(group, {}) for group in groups if keep.has_part(group.segment)],
+                keep,
+            )
             for group in groups:
-                self.groups.setdefault(group, Counter()).update(counted)
-        turns.count_pairs(cells, keep)
-        for group, home in cells.items():
-            for place, cell in home.items():
-                key = CellKey(*group, *place)
-                mine = self.scores.get(key)
-                if mine is None:
-                    self.scores[key] = cell
-                else:
-                    mine.add(cell)
+                cells.groups.setdefault(group, Counter()).update(counted)
+    turns.count_pairs(keep)
+    for cells, homes in zip(found, homes_of, strict=True):
+        cells.scores = {
+            CellKey(*group, *measured): cell
+            for group, home in homes.items()
+            for measured, cell in home.items()
+        }
+    return found
 
 
 class StoredRequest(NamedTuple):

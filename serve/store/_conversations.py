@@ -37,7 +37,7 @@ def earlier(
         database: Where they are.
         present: Rows of requests, in order of time.
         requests: The statement that such rows come from, without its conditions.
-        scores: The same of scores.
+        scores: The same of the scores that count, with a condition.
     """
     if not present:
         return [], []
@@ -47,7 +47,7 @@ def earlier(
         (first - int(SILENCE_S * 1000), first, first, last, first, last),
     ).fetchall()
     numbers = [row[0] for row in rows]
-    found = database.among(f"{scores} WHERE r.id IN (these)", numbers) if numbers else ()
+    found = database.among(f"{scores} AND r.id IN (these)", numbers) if numbers else ()
     return sorted(rows, key=itemgetter(1, 0)), list(found)
 
 
@@ -56,8 +56,8 @@ class _Turn(NamedTuple):
 
     conversation: ConversationSums
     request: StoredRequest
-    counts: bool
-    """Whether it is counted, or came before those that are."""
+    cells: Mapping[GroupKey, Home] | None
+    """Where it is counted; None: it came before those that are."""
     at: float
     """When it came, in seconds."""
 
@@ -69,18 +69,18 @@ class Turns:
         self._conversations = Conversations()
         self._turns: list[_Turn] = []
 
-    def add(self, row: _Row, request: StoredRequest, *, counts: bool) -> None:
-        """Take in a request, as its row and as it is counted; `counts`: not one of before."""
+    def add(self, row: _Row, request: StoredRequest, cells: Mapping[GroupKey, Home] | None) -> None:
+        """Take in a request, as its row and as it is counted in `cells`; None: one of before."""
         _, at, conversation_id, question, *_ = row
         conversation = self._conversations.of(conversation_id, question)
         if conversation is not None and request.selection != "worst":
-            self._turns.append(_Turn(conversation, request, counts, at / 1000))
+            self._turns.append(_Turn(conversation, request, cells, at / 1000))
 
-    def count_pairs(self, cells: Mapping[GroupKey, Home], keep: Keep) -> None:
+    def count_pairs(self, keep: Keep) -> None:
         """Count how the values of one conversation go together, in the sums of what is counted."""
         places: dict[tuple[str, str], int] = {}
         beside = FreeMoments()
-        for conversation, request, counts, at in self._turns:
+        for conversation, request, cells, at in self._turns:
             if conversation.turns < 2:
                 continue
             for name, value in request.values.items():
@@ -94,7 +94,7 @@ class Turns:
                 for group in request.groups:
                     if not keep.has(group.segment, name):
                         continue
-                    cell = cells[group][key] if counts else None
+                    cell = None if cells is None else cells[group][key]
                     if cell is None or cell.is_quality:
                         sums = beside if cell is None else cell.moments
                         conversation.add(group, place, sums, weight, value.value, at)

@@ -74,8 +74,8 @@ class Keeping:
             if found is None:
                 return None
             hour, generation = found
-            cells = Cells.between(
-                database, hour * HOUR_MS, (hour + 1) * HOUR_MS, distinct_segments(database)
+            (cells,) = Cells.between(
+                database, [hour * HOUR_MS, (hour + 1) * HOUR_MS], distinct_segments(database)
             )
             return hour, generation, cells.pack()
 

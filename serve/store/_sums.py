@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import pairwise
 from typing import overload
 
 from ._cells import ALL, Cells, Keep
@@ -25,6 +26,8 @@ _REMEMBERED = 400
 """Slots, hours and days whose sums are remembered."""
 _MOST_CELLS = 40_000
 """Scores of groups in all of them together, 1 KB each."""
+_NEAR = 6
+"""Slots, half an hour, within which those that are not in memory are counted with what lies between."""
 _TOGETHER = 3
 """Hours from which on they are remembered as one, too."""
 _DAY_MS = 24 * HOUR_MS
@@ -50,7 +53,7 @@ class Sums:
             keep: Of which scores.
         """
         whole = Cells()
-        shared = keep._replace(service=None)
+        shared = keep.shared
         hours = self._settled_hours(database, from_ms, until_ms)
         if hours is not None:
             slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
@@ -95,7 +98,7 @@ class Sums:
             (since // SLOT_MS, until // SLOT_MS),
         ).fetchone()
         return self._cached(
-            ("day", until, keep),
+            ("day", until, keep.shared),
             (generation,),
             lambda: _together(self.parts(database, since, until, keep)),
         )
@@ -104,6 +107,7 @@ class Sums:
         self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL
     ) -> Iterator[tuple[int, int, Cells]]:
         """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
+        keep = keep.shared
         names = known_names(database)
         generations, archived = self._states(database, from_ms, until_ms)
         at = from_ms
@@ -118,9 +122,9 @@ class Sums:
                     yield at, hour_end, found
                     at = hour_end
                     continue
-            slot_end = min((at // SLOT_MS + 1) * SLOT_MS, until_ms)
-            yield at, slot_end, self._slot(database, at, slot_end, keep)
-            at = slot_end
+            end = min(hour_end, until_ms)
+            yield from self._slots(database, at, end, keep)
+            at = end
 
     def _states(
         self, database: Database, from_ms: int, until_ms: int
@@ -171,27 +175,50 @@ class Sums:
             if archived is None:
                 return None
             # What was deleted is in no slot.
-            cells = Cells()
-            for at in range(hour * HOUR_MS, (hour + 1) * HOUR_MS, SLOT_MS):
-                cells.add(self._slot(database, at, at + SLOT_MS, keep))
+            cells = _together(self._slots(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep))
         else:
             cells = Cells.unpack(summed[0], keep)
         if archived is not None:
             cells.add(Cells.unpack(archived[0]).known(names), keep)
         return cells
 
-    def _slot(self, database: Database, from_ms: int, until_ms: int, keep: Keep) -> Cells:
-        """Return the sums of a slot, or of a part of one."""
-        row = database.execute(
-            "SELECT generation FROM slot WHERE slot = ?", (from_ms // SLOT_MS,)
-        ).fetchone()
-        if row is None:
-            return Cells()
-        return self._cached(
-            ("slot", from_ms, until_ms, keep),
-            tuple(row),
-            lambda: Cells.between(database, from_ms, until_ms, distinct_segments(database), keep),
+    def _slots(
+        self, database: Database, from_ms: int, until_ms: int, keep: Keep
+    ) -> Iterator[tuple[int, int, Cells]]:
+        """Yield the sums of slots, and of parts of one at both ends.
+
+        Neighbours that are not in memory are counted together: each is read with the half hour before it.
+        """
+        first, last = from_ms // SLOT_MS, -(-until_ms // SLOT_MS)
+        written = dict(
+            database.execute(
+                "SELECT slot, generation FROM slot WHERE slot >= ? AND slot < ?", (first, last)
+            ).fetchall()
         )
+        moments = [from_ms, *(slot * SLOT_MS for slot in range(first + 1, last)), until_ms]
+        spans = [
+            (("slot", at, end, keep), (written.get(at // SLOT_MS),), at, end)
+            for at, end in pairwise(moments)
+        ]
+        found = [
+            Cells() if state == (None,) else self._recall(key, state) for key, state, _, _ in spans
+        ]
+        runs: list[list[int]] = []
+        for place in (place for place, cells in enumerate(found) if cells is None):
+            if runs and place - runs[-1][-1] <= _NEAR:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+        for run in runs:
+            counted = Cells.between(
+                database, moments[run[0] : run[-1] + 2], distinct_segments(database), keep
+            )
+            for place in run:
+                found[place] = one = counted[place - run[0]]
+                self._remember(*spans[place][:2], one)
+        for (_, _, at, end), cells in zip(spans, found, strict=True):
+            if cells is not None:
+                yield at, end, cells
 
     @overload
     def _cached(
@@ -210,14 +237,20 @@ class Sums:
 
         They must not be added to.
         """
+        cells = self._recall(key, state)
+        if cells is None and (cells := count()) is not None:
+            self._remember(key, state, cells)
+        return cells
+
+    def _recall(self, key: Hashable, state: tuple[object, ...]) -> Cells | None:
         with self._lock:
             known = self._known.get(key)
-            if known is not None and known[0] == state:
-                self._known.move_to_end(key)
-                return known[1]
-        cells = count()
-        if cells is None:
-            return None
+            if known is None or known[0] != state:
+                return None
+            self._known.move_to_end(key)
+            return known[1]
+
+    def _remember(self, key: Hashable, state: tuple[object, ...], cells: Cells) -> None:
         with self._lock:
             self._forget(key)
             self._known[key] = (state, cells)
@@ -226,7 +259,6 @@ class Sums:
                 len(self._known) > _REMEMBERED or self._cells > _MOST_CELLS
             ):
                 self._forget(next(iter(self._known)))
-        return cells
 
     def _forget(self, key: Hashable) -> None:
         known = self._known.pop(key, None)

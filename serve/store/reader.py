@@ -16,7 +16,7 @@ from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.objectives import Objectives
 from ragmeter.watch.change import Change
 
-from ._cells import ALL, CellKey, Cells, Keep
+from ._cells import ALL, WHOLE, CellKey, Cells, Keep
 from ._chunk_list import chunks
 from ._conversation_list import conversations
 from ._database import Database, Home
@@ -185,7 +185,7 @@ class Reader:
     def services(self, filters: Filters) -> Mapping[str, int]:
         """Return the services of a stretch of time, with how many requests each had."""
         with self._reading() as database:
-            cells = self._sums.between(database, *self.bounds(filters), Keep(scores=frozenset()))
+            cells = self._sums.between(database, *self.bounds(filters), WHOLE)
             return Selection(cells, filters).by_name("service")
 
     def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
