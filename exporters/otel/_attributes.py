@@ -227,11 +227,15 @@ def retrieval_groups(
     return groups
 
 
-def document_groups(retrieval: Retrieval, content: ContentPolicy) -> list[Group]:
+def document_groups(
+    contexts: Sequence[RetrievedContext],
+    content: ContentPolicy,
+    name: str = semconv.RETRIEVAL_DOCUMENTS,
+) -> list[Group]:
     """Return OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
     groups: list[Group] = []
-    for index, context in enumerate(retrieval.contexts[:MAX_DOCUMENTS]):
-        prefix = f"{semconv.RETRIEVAL_DOCUMENTS}.{index}."
+    for index, context in enumerate(contexts[:MAX_DOCUMENTS]):
+        prefix = f"{name}.{index}."
         # A document without any attribute would be a gap, and readers take that for the end of the list.
         group: Group = {prefix + semconv.DOCUMENT_ID: clean(context.id or text_id(context.text))}
         if context.score is not None and math.isfinite(context.score):

@@ -261,8 +261,9 @@ class SpanWriter:
                 *(trace_groups(run, self._content) if self.describes_traces else ()),
                 *request_groups(scored, self._content, texts=True),
             ]
+            carried = document_groups(run.sample.carried, self._content, semconv.CARRIED_DOCUMENTS)
             shown = shown_evaluation_groups(scored, scores, self._content, verdict=True)
-            _fill(span, _room(tracer, span), groups, shown)
+            _fill(span, _room(tracer, span), groups, carried, shown)
             self._add_events(span, scored, scores, run.ended_ns, with_verdict=True)
             if run.sample.status == "error":
                 _mark_failure(span, run.error_type)
@@ -293,7 +294,7 @@ class SpanWriter:
                 groups += request_groups(bare, self._content, texts=False)
             question = bare.run.sample.question if bare else None
             groups += retrieval_groups(retrieval, self._content, question)
-            documents = document_groups(retrieval, self._content)
+            documents = document_groups(retrieval.contexts, self._content)
             whole = bare is not None
             shown = shown_evaluation_groups(scored, scores, self._content, verdict=whole)
             _fill(span, _room(tracer, span), groups, documents, shown)

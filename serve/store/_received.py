@@ -57,7 +57,10 @@ _ALWAYS_KEPT = ("service.version", "index_version", "prompt_version", "model")
 _DEPLOYMENT = "deployment."
 _LEAST_RATE = 1e-6
 """One request with a weight beyond that would be all that a mean is of."""
-_DOCUMENT = re.compile(re.escape(semconv.RETRIEVAL_DOCUMENTS) + r"\.(\d{1,4})\.(document\..+)")
+_DOCUMENT = re.compile(
+    rf"(?:{semconv.RETRIEVAL_DOCUMENTS}|{semconv.CARRIED_DOCUMENTS})\.(\d{{1,4}})\.(document\..+)"
+)
+_WITH_DOCUMENTS = (semconv.OPERATION_RETRIEVAL, semconv.OPERATION_INVOKE_WORKFLOW)
 _CUMULATIVE = 2
 _GREATEST = 1e100
 """Beyond it a number is none of anything that is measured, and sums of such are no numbers any more."""
@@ -557,19 +560,28 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, str | float]:
 
 
 def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
-    """Yield what one of our own spans says was retrieved."""
+    """Yield what one of our own spans says was retrieved, or was carried over from earlier turns."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
-    if (
-        trace_id is None
-        or span_id is None
-        or attributes.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OPERATION_RETRIEVAL
-    ):
+    operation = attributes.get(semconv.GEN_AI_OPERATION_NAME)
+    if trace_id is None or span_id is None or operation not in _WITH_DOCUMENTS:
         return
     documents: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
-        found = _DOCUMENT.fullmatch(key)
-        if found:
+        if found := _DOCUMENT.fullmatch(key):
             documents.setdefault(int(found[1]), {})[found[2]] = value
+    chunks = tuple(
+        Chunk(
+            None if (name := _text(one.get(semconv.DOCUMENT_ID))) == UNKNOWN_ID else name,
+            _number(one.get(semconv.DOCUMENT_SCORE)),
+            _text(one.get(semconv.DOCUMENT_CONTENT), 2**20),
+        )
+        for _, one in sorted(documents.items())
+    )
+    if operation == semconv.OPERATION_INVOKE_WORKFLOW:
+        if chunks:  # after what was searched for
+            at_ms = (_time(span.end_time_unix_nano) or 0) // 1_000_000
+            yield StoredRetrieval(trace_id, span_id, CARRIED, at_ms, chunks)
+        return
     # A retrieval that says how the request ended is the whole request itself.
     owner = span_id if semconv.REQUEST_STATUS in attributes else _id(span.parent_span_id, 8)
     is_whole = semconv.RUN_ID in attributes
@@ -582,14 +594,7 @@ def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredR
             owner,
             span_id,
             (_time(span.start_time_unix_nano) or 0) // 1_000_000,
-            tuple(
-                Chunk(
-                    None if (name := _text(one.get(semconv.DOCUMENT_ID))) == UNKNOWN_ID else name,
-                    _number(one.get(semconv.DOCUMENT_SCORE)),
-                    _text(one.get(semconv.DOCUMENT_CONTENT), 2**20),
-                )
-                for _, one in sorted(documents.items())
-            ),
+            chunks,
             retriever,
             {name: score.reported for name, score in scores.items() if score.reported is not None},
         )

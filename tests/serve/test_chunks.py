@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+import pytest
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
@@ -65,7 +66,8 @@ def test_the_store_lists_what_a_meter_lists():
     assert (found.n_requests, found.n_chunks, found.undated) == (120, 8, 1.0)
 
 
-def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(tmp_path):
+@pytest.mark.parametrize("foreign", [False, True], ids=["scored here", "received"])
+def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(tmp_path, foreign):
     run = _request(1)
     sample = run.run.sample.model_copy(
         update={
@@ -76,7 +78,14 @@ def test_chunks_of_earlier_turns_support_an_answer_and_were_searched_by_nothing(
         }
     )
     with store(tmp_path / "serve.db", clock=lambda: NOW_S) as kept:
-        kept.export([replace(run, run=replace(run.run, sample=sample))])
+        at_ns = run.run.started_ns + 10
+        found = Retrieval(started_ns=at_ns, ended_ns=at_ns + 10, contexts=sample.contexts)
+        run = replace(run, run=replace(run.run, sample=sample, retrievals=(found,)))
+        if foreign:
+            for export in told([run]):
+                kept.take(export)
+        else:
+            kept.export([run])
         view = kept.reader().request(run.run.run_id)
         listed = kept.reader().chunks(Filters(range_s=3600))
 
