@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 
@@ -54,9 +55,25 @@ def _static_text(name: str) -> str:
     return re.sub(r"/\*.*?\*/\n?| *([{};,]) *\n*|(?<=:) ", r"\1", text)
 
 
+class _CompiledTemplates(jinja2.FileSystemBytecodeCache):
+    """Templates as Python's code, in a folder of this user's among the temporary ones: for the next start."""
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        with suppress(OSError):  # a full disk
+            super().dump_bytecode(bucket)
+
+
+def _compiled_templates() -> jinja2.BytecodeCache | None:
+    """Return where they are kept; None: nowhere, for want of a folder that is this user's alone."""
+    with suppress(OSError, RuntimeError):
+        return _CompiledTemplates()
+    return None
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
+        bytecode_cache=_compiled_templates(),
         loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,

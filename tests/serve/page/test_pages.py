@@ -615,6 +615,14 @@ def test_a_conversation_shows_its_turns_and_where_it_went_wrong():
     assert [one[2] for one in reader.asked if isinstance(one, tuple)] == ["talk-1"]
 
 
+def test_links_from_a_request_say_its_service_and_workflow_though_it_has_none():
+    view = replace(VIEW, row=row(service="", workflow=""), conversation_id="talk-1")
+    text = client(FrozenReader(views=(view,))).get(f"/request/{TRACE}/{SPAN}").text
+
+    assert 'href="/requests?workflow=-&amp;service=-"' in text
+    assert 'href="/conversations?service=-&amp;conversation=talk-1"' in text
+
+
 class TestScoring:
     def test_when_the_judge_failed(self):
         words = seen(client().get("/scoring"))
