@@ -277,8 +277,8 @@ for _ in range(5):
             print(stats, len(memory.results), file=sys.stderr)
         os._exit(0 if good else 1)
     children.append(pid)
-codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 stop.set()
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 for thread in threads:
     thread.join()
 assert meter.flush(60)
