@@ -1,4 +1,4 @@
-"""Resets locks and requests under way in forked processes.
+"""Resets locks, imports and requests under way in forked processes.
 
 A thread of the parent may hold a lock at the moment of the fork; in the child that thread does not
 exist, and the lock would stay held for ever.  All of ragmeter registers here, and this module once
@@ -8,10 +8,12 @@ with `os`.  References are weak, so a freed object leaves nothing behind.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
+from importlib import _bootstrap  # type: ignore[attr-defined]
 from itertools import count
 from operator import methodcaller
 from typing import Any
@@ -110,7 +112,22 @@ def _call(table: _Table, *, last_first: bool = False) -> None:
                 stack.callback(function, owner)
 
 
+def _forget_imports() -> None:
+    """Have imports of ragmeter's own start again that a thread of the parent was in the middle of.
+
+    Python's lock of such a module stays held in the child, where whatever imports it would wait forever.
+    """
+    locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    held = {name: getattr(found(), "owner", None) for name, found in list(locks.items())}
+    ours = {owner for name, owner in held.items() if name.startswith("ragmeter.")}
+    for name, owner in held.items():
+        if owner is not None and owner in ours and owner != threading.get_ident():
+            locks.pop(name, None)
+            sys.modules.pop(name, None)
+
+
 def _start_child() -> None:
+    _forget_imports()
     _call(_locks)
     _call(_in_child)
 

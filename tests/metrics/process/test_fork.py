@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from python_process import run_python
 
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics._process import fork
@@ -51,6 +52,40 @@ def in_child(look):
         return os.read(reading, 4096).decode()
     finally:
         os.close(reading)
+
+
+IMPORTING = """
+import os, signal, sys, threading
+import ragmeter.metrics._process.fork
+
+at_it, go_on = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "ragmeter.metrics.text.dates" and not at_it.is_set():
+            at_it.set()
+            go_on.wait(60)
+
+sys.meta_path.insert(0, Slow())
+other = threading.Thread(target=__import__, args=["ragmeter.metrics.text.facts"])
+other.start()
+assert at_it.wait(60)
+pid = os.fork()
+if not pid:
+    signal.alarm(30)
+    from ragmeter.metrics.text.facts import absent_facts
+    os._exit(0 if callable(absent_facts) else 1)
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+go_on.set()
+other.join()
+from ragmeter.metrics.text.facts import absent_facts
+sys.exit(code)
+"""
+
+
+def test_an_import_that_another_thread_was_in_the_middle_of_starts_again_in_the_child():
+    done = run_python("-W", "ignore", "-c", IMPORTING)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("make", [fork.lock, fork.reentrant_lock])
