@@ -21,7 +21,7 @@ from ragmeter.metrics import ConfigurationError
 
 from . import assistants, fleet, people, serving
 from ._console import Console, say
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
 from ._options import (
@@ -88,7 +88,7 @@ def ragmeter(
 
 
 @app.command()
-@documented
+@options_from_docstring
 def demo(
     framework: FrameworkName = FrameworkName.LANGCHAIN,
     otlp: str | None = None,
@@ -147,7 +147,7 @@ def demo(
 
 
 @app.command()
-@documented
+@options_from_docstring
 def evaluate(
     data: Annotated[list[Path] | None, typer.Argument()] = None,
     metrics: str | None = None,
@@ -339,7 +339,7 @@ def _judge(
 
 
 @app.command()
-@documented
+@options_from_docstring
 def metrics(
     name: Annotated[str | None, typer.Argument(show_default=False)] = None,
     as_json: bool = False,
@@ -372,7 +372,7 @@ def metrics(
 
 
 @app.command()
-@documented
+@options_from_docstring
 def spans(  # noqa: D417 -- `_options` describes three of them
     files: list[Path],
     score: bool = False,
@@ -412,7 +412,7 @@ def spans(  # noqa: D417 -- `_options` describes three of them
 
 
 @app.command()
-@documented
+@options_from_docstring
 def dashboards(
     out: Annotated[Path, typer.Option()],
     force: bool = False,
@@ -434,7 +434,7 @@ def dashboards(
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
-@documented
+@options_from_docstring
 def doctor(
     program: Annotated[list[str] | None, typer.Argument(show_default=False)] = None,
     otlp: str | None = None,

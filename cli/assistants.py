@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError
 
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import exit_with_line
 
 __all__ = ["mcp"]
@@ -15,7 +15,7 @@ __all__ = ["mcp"]
 _TOKENS = ("RAGMETER_SERVE_VIEW_TOKEN", "RAGMETER_SERVE_TOKEN")
 
 
-@documented
+@options_from_docstring
 def mcp(
     url: str = "http://127.0.0.1:4318",
     token_file: Path | None = None,

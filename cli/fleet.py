@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from ._console import say
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line
 
 __all__ = ["worker"]
 
 
-@documented
+@options_from_docstring
 def worker(
     queue: str | None = None,
     processes: Annotated[int | None, typer.Option(min=1, max=256)] = None,

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ._console import Console, say
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
@@ -34,7 +34,7 @@ class ScaleName(str, Enum):
     YES_NO = "yes-no"
 
 
-@documented
+@options_from_docstring
 def label(
     results: Path,
     score: str = "faithfulness",
@@ -81,7 +81,7 @@ def label(
             run_labelling(options, Console())
 
 
-@documented
+@options_from_docstring
 def agreement(
     labels: Path,
     results: Annotated[Path | None, typer.Argument(show_default=False)] = None,

@@ -10,7 +10,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 
 from ._console import Console, say
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line
 from ._options import (
     ProtocolName,
@@ -25,7 +25,7 @@ from ._serve_config import configuration_lines, drop_contradicted, load_configur
 __all__ = ["serve"]
 
 
-@documented
+@options_from_docstring
 def serve(  # noqa: D417 -- `_options` describes three of them
     context: typer.Context,
     config: Annotated[Path | None, typer.Option(is_eager=True, callback=load_configuration)] = None,

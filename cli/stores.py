@@ -9,7 +9,7 @@ import typer
 from ragmeter.metrics import ConfigurationError
 
 from ._console import say
-from ._documented import documented
+from ._docstring_options import options_from_docstring
 from ._ending import exit_with_line
 
 __all__ = ["store"]
@@ -23,7 +23,7 @@ def _group() -> None:
 
 
 @store.command()
-@documented
+@options_from_docstring
 def backup(
     to: Path,
     where: str | None = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._documented import documented
+from ragmeter.cli._docstring_options import options_from_docstring
 from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["EXIT_UNSURE", "golden"]
@@ -27,7 +27,7 @@ def _group() -> None:
 
 
 @golden.command()
-@documented
+@options_from_docstring
 def check(
     references: Path,
     against: Annotated[Path, typer.Option()],

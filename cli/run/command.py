@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._documented import documented
+from ragmeter.cli._docstring_options import options_from_docstring
 from ragmeter.cli._ending import exit_with_line
 from ragmeter.cli.program import become_program, program_command
 from ragmeter.metrics import ConfigurationError
@@ -23,7 +23,7 @@ __all__ = ["run"]
 _BEGIN = "ragmeter.cli.run.inside:begin"
 
 
-@documented
+@options_from_docstring
 def run(
     program: str,
     arguments: Annotated[list[str] | None, typer.Argument()] = None,

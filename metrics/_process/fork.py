@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from importlib import _bootstrap  # type: ignore[attr-defined]
+from importlib import _bootstrap
 from itertools import count
 from operator import methodcaller
 from typing import Any
@@ -31,6 +31,8 @@ _locks: _Table = {}
 _before: _Table = {}
 _in_parent: _Table = {}
 _in_child: _Table = {}
+_threads: set[int | None] = set()
+"""Of ragmeter's own, at the last fork: in the child they are not there to be asked."""
 _numbers = count()
 _free = methodcaller("_at_fork_reinit")  # what the standard library's own locks have for it
 
@@ -112,18 +114,28 @@ def _call(table: _Table, *, last_first: bool = False) -> None:
                 stack.callback(function, owner)
 
 
+def _note_threads() -> None:
+    _threads.clear()
+    _threads.update(one.ident for one in threading.enumerate() if one.name.startswith("ragmeter"))
+
+
 def _forget_imports() -> None:
-    """Have imports of ragmeter's own start again that a thread of the parent was in the middle of.
+    """Have imports start again that a thread of ragmeter's was in the middle of.
 
     Python's lock of such a module stays held in the child, where whatever imports it would wait forever.
     """
     locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     held = {name: getattr(found(), "owner", None) for name, found in list(locks.items())}
-    ours = {owner for name, owner in held.items() if name.startswith("ragmeter.")}
+    ours = {owner for name, owner in held.items() if name.startswith("ragmeter.")} | _threads
     for name, owner in held.items():
         if owner is not None and owner in ours and owner != threading.get_ident():
             locks.pop(name, None)
             sys.modules.pop(name, None)
+
+
+def _start_fork() -> None:
+    _call(_before, last_first=True)
+    _note_threads()
 
 
 def _start_child() -> None:
@@ -134,7 +146,7 @@ def _start_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=partial(_call, _before, last_first=True),
+        before=_start_fork,
         after_in_parent=partial(_call, _in_parent),
         after_in_child=_start_child,
     )

@@ -47,7 +47,7 @@ _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?
 """What may number the items of a list inside a line."""
 
 
-class _Words(NamedTuple):
+class _FramingWords(NamedTuple):
     """Stems that claim nothing."""
 
     framing: frozenset[str]
@@ -57,10 +57,10 @@ class _Words(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _words() -> _Words:
+def _words() -> _FramingWords:
     stems = {kind: frozenset(map(stem, words)) for kind, words in read_entries("claimless").items()}
     framing, replies = stems["framing"], stems.pop("replies")
-    return _Words(framing, russian_function_stems().union(*stems.values()), replies)
+    return _FramingWords(framing, russian_function_stems().union(*stems.values()), replies)
 
 
 def _without_labels(sentence: str) -> str:
@@ -105,7 +105,7 @@ def _without_list_numbers(sentences: list[str]) -> list[str]:
     return texts
 
 
-def _claim_text(sentence: str, words: _Words) -> str:
+def _claim_text(sentence: str, words: _FramingWords) -> str:
     bare = _without_labels(sentence)
     if has_han(bare):
         framed = _HAN_FRAMING.sub("，", bare)

@@ -56,35 +56,44 @@ def in_child(look):
 
 IMPORTING = """
 import os, signal, sys, threading
+from importlib import import_module
 import ragmeter.metrics._process.fork
 
 at_it, go_on = threading.Event(), threading.Event()
+module, slow, name = sys.argv[1:]
 
 class Slow:
     def find_spec(self, name, path, target=None):
-        if name == "ragmeter.metrics.text.dates" and not at_it.is_set():
+        if name == slow and not at_it.is_set():
             at_it.set()
             go_on.wait(60)
 
 sys.meta_path.insert(0, Slow())
-other = threading.Thread(target=__import__, args=["ragmeter.metrics.text.facts"])
+other = threading.Thread(target=import_module, args=[module], name=name)
 other.start()
 assert at_it.wait(60)
 pid = os.fork()
 if not pid:
     signal.alarm(30)
-    from ragmeter.metrics.text.facts import absent_facts
-    os._exit(0 if callable(absent_facts) else 1)
+    import_module(module)
+    os._exit(0)
 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 go_on.set()
 other.join()
-from ragmeter.metrics.text.facts import absent_facts
+import_module(module)
 sys.exit(code)
 """
 
 
-def test_an_import_that_another_thread_was_in_the_middle_of_starts_again_in_the_child():
-    done = run_python("-W", "ignore", "-c", IMPORTING)
+@pytest.mark.parametrize(
+    ("module", "slow", "thread"),
+    [
+        ("ragmeter.metrics.text.facts", "ragmeter.metrics.text.dates", "theirs"),
+        ("csv", "_csv", "ragmeter-scoring"),
+    ],
+)
+def test_an_import_that_another_thread_was_in_the_middle_of_starts_again(module, slow, thread):
+    done = run_python("-W", "ignore", "-c", IMPORTING, module, slow, thread)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from ragmeter.cli._documented import documented
+from ragmeter.cli._docstring_options import options_from_docstring
 
 
 def test_entries_give_help_metavar_and_name() -> None:
@@ -31,7 +31,7 @@ def test_entries_give_help_metavar_and_name() -> None:
         """
 
     app = typer.Typer(add_completion=False)
-    app.command()(documented(command))
+    app.command()(options_from_docstring(command))
     made = typer.main.get_command(app)
     assert made.help == "Copy things."
     assert [
@@ -56,4 +56,4 @@ def test_an_entry_without_an_argument_is_an_error() -> None:
         """
 
     with pytest.raises(ValueError, match=r"other has no argument for 'gone: That\.'"):
-        documented(other)
+        options_from_docstring(other)

@@ -16,7 +16,7 @@ _ENTRY = re.compile(r"(?m)^    (?=\w+(?: \(.+?\))?: )")
 _PARTS = re.compile(r"(\w+)(?: \((.+?)\))?: (.*)", re.DOTALL)
 
 
-def documented(command: F) -> F:
+def options_from_docstring(command: F) -> F:
     """Make the arguments of a command its options, with the help that its docstring gives them.
 
     An entry is ``name: help``, ``name (METAVAR): help``, or, for an option of another name,
