@@ -52,7 +52,7 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
     """Note what a root run's output says about the answer; references and plain copies only."""
     if outputs is None:
         return _NOTHING
-    if issubclass(type(outputs), str):  # a message's own text is of a class of its own
+    if isinstance(outputs, str):  # a message's own text is of a class of its own
         return OutputNote(str.__str__(outputs) or None)
     fields = outputs if type(outputs) is dict else fields_in(outputs)
     if fields and "content" not in fields:

@@ -28,7 +28,8 @@ def messages_sent(batches: Any) -> Sent:
             role = getattr(message, "type", "")
             if role == "chat":
                 role = getattr(message, "role", role)
-            noted.append((role, texts_of_content(content)))
+            texts = (content,) if type(content) is str else texts_of_content(content)
+            noted.append((role, texts))
     return tuple(noted)
 
 

@@ -91,12 +91,16 @@ def follow(
 def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
     """Return what functions made of documents as text; not what models, or functions as such, answered."""
     said = {id(run) for note in request.llms for run in runs_around(note.run)}
-    return [
-        paste
-        for paste in request.pastes
-        if id(paste.run) not in said
-        and not (answer and any(_is_answer(text.strip(), answer, request) for text in paste.given))
-    ]
+    pastes: list[Paste] = []
+    for paste in request.pastes:
+        handed_through = set(map(id, paste.strings))
+        given = [text for text in paste.given if id(text) not in handed_through]
+        if not given or id(paste.run) in said:
+            continue
+        if not answer or not any(_is_answer(text.strip(), answer, request) for text in given):
+            documents = paste.documents or paste.run.texts
+            pastes.append(paste._replace(documents=documents, given=given))
+    return pastes
 
 
 def _is_answer(text: str, answer: str, request: OpenRequest) -> bool:

@@ -1,13 +1,14 @@
 """What happens at each LangChain event: the request's own path, so it is short.
 
-Called by `RagMeterCallbackHandler`, always under a guard.  Each function notes ids, times and
-shallow copies; texts are neither measured nor joined here.
+`on_start` and `on_end` make the callbacks of `RagMeterCallbackHandler`, which contain their errors.  Each
+function notes ids, times and shallow copies; texts are not joined here.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from sys import getsizeof
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -22,7 +23,9 @@ from ragmeter.adapters._other_spans import (
 from ragmeter.adapters._snapshots import bytes_of, bytes_of_new
 from ragmeter.adapters._unseen import RetrievalRules, context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
+from ragmeter.adapters.reading.route import Paste
 from ragmeter.requests.by_hand import error_type
+from ragmeter.requests.refusals import refusal_of
 from ragmeter.requests.scope import is_suppressed
 
 from ._callers import calling_retriever
@@ -37,10 +40,8 @@ from ._passages import (
 from ._payloads import (
     copied_lists,
     document_lists,
-    first_generation,
     is_control_flow,
     is_interrupt,
-    llm_refusal,
     llm_text,
     response_id,
     snapshot_documents,
@@ -107,13 +108,11 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
         if attached is None:
             return
         try:
-            tracker = attached.tracker
-            runs = tracker.runs
+            runs = attached.tracker.runs
             key = run_id.int
             if key in runs:
                 return
-            known = None if parent_run_id is None else runs.get(parent_run_id.int)
-            parent = known or _run_around(runs)
+            parent = (parent_run_id and runs.get(parent_run_id.int)) or _run_around(runs)
             if event.get("run_type") in _PASSING:
                 # It retrieves and says nothing itself, but runs below it belong to its request.
                 if parent is not None:
@@ -129,7 +128,7 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
                     return
                 request = OpenRequest(watcher._options)  # noqa: SLF001 -- as above
             elif is_suppressed() and not parent.request.ignored:
-                tracker.hide(run_id, parent)
+                attached.tracker.hide(run_id, parent)
                 return
             else:
                 request = parent.request
@@ -151,10 +150,10 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
             )
             request.family.add(key)
             if parent is None:
-                tracker.open_request(request, run)
+                request.root = run
                 begin_request(attached, request, event, None if read else inputs)
             elif len(request.family) > request.most_members:
-                tracker.forget_ended(request)
+                attached.tracker.forget_ended(request)
             if request.ignored:
                 return
             if run is not request.root:
@@ -162,8 +161,10 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
                     look_for_workflow(request)
                 if kind == "chain":
                     run.tags = event.get("tags")
-                    if type(inputs) is not str or request.retrievals or request.passages:
+                    if type(inputs) is not str:
                         _note_inputs(request, run, inputs)
+                    elif request.retrievals or request.passages:
+                        run.strings = (inputs,)
             if request.options.rules is not None:
                 _note_rule(request.options.rules, run, inputs)
             if kind == "retriever":
@@ -215,12 +216,12 @@ def _note_rule(rules: RetrievalRules, run: Run, inputs: object) -> None:
 
 def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
     """Note the documents, and once something was retrieved the strings, that a chain is given."""
-    lists = {} if type(inputs) is str else document_lists(inputs)
+    lists = document_lists(inputs)
     if lists:
         run.documents = copied_lists(lists)
         request.reader = run
     if "" not in lists and (request.retrievals or request.passages):
-        run.strings = (inputs,) if type(inputs) is str else strings_of(inputs)
+        run.strings = strings_of(inputs)
 
 
 def _retriever_started(
@@ -270,7 +271,8 @@ def retriever_ended(
             bytes_of_new(contexts, request.known_texts) if request.nested else bytes_of(contexts)
         )
         if request.loose_bytes >= COUNTED_FROM:
-            _count(attached, request)
+            attached.tracker.requests.grow(request.root.run_id.int, request.loose_bytes)
+            request.loose_bytes = 0
         if (note.target is None or request.target is None) and (
             ambient_context() is not request.context or keeps_spans()
         ):
@@ -321,8 +323,14 @@ def chain_ended(
         return
     if not is_text:
         note_passage(attached, run, outputs, event.get("inputs"), now)
-    if (has_found or request.passages) and not (kind is str and len(outputs) < MIN_LENGTH):
-        note_paste(run, outputs, event.get("inputs"))
+    late_inputs = event.get("inputs")
+    if not (has_found or request.passages) or request.options.strict or run.retriever is not None:
+        return
+    if kind is not str or late_inputs is not None:
+        note_paste(run, outputs, late_inputs)
+    elif len(outputs) >= MIN_LENGTH:
+        request.pastes.append(Paste(run, next(request.clock), (), run.strings, (outputs,)))
+        request.loose_bytes += getsizeof(outputs)
 
 
 _TEXTS = frozenset({str})
@@ -349,12 +357,8 @@ def _llm_started(attached: Attachment, run: Run, sent: Sent) -> None:
     run.sent = sent
     request.loose_bytes += new_bytes(sent, request.known_texts)
     if request.loose_bytes >= COUNTED_FROM:
-        _count(attached, request)
-
-
-def _count(attached: Attachment, request: OpenRequest) -> None:
-    size_bytes, request.loose_bytes = request.loose_bytes, 0
-    attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+        attached.tracker.requests.grow(request.root.run_id.int, request.loose_bytes)
+        request.loose_bytes = 0
 
 
 def llm_ended(
@@ -365,8 +369,10 @@ def llm_ended(
     request = run.request
     request.open_llms.pop(run.run_id.int, None)
     if run.retriever is None:
-        first = first_generation(response)
-        refusal = llm_refusal(first)
+        generations = getattr(response, "generations", None)
+        first = generations[0][0] if generations and generations[0] else None
+        message, info = getattr(first, "message", None), getattr(first, "generation_info", None)
+        refusal = refusal_of(message, {"generation_info": info}) if info else refusal_of(message)
         text = llm_text(first) or refusal or None
         arguments = () if text else tool_arguments(first)
         request.llms.append(LlmNote(run, text, arguments, refusal, response_id(first, response)))

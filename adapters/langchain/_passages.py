@@ -142,16 +142,13 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
     given = (outputs,) if type(outputs) is str else strings_of(outputs)
     if not given or request.options.strict or run.retriever is not None:
         return
-    before = run.strings or (() if late_inputs is None else strings_of(late_inputs))
-    if before:
-        handed_through = set(map(id, before))
-        given = tuple([text for text in given if id(text) not in handed_through])
-        if not given:
-            return
-    taken = run.documents
-    if taken is None and late_inputs is not None:
-        taken = copied_lists(document_lists(late_inputs))
-    documents = () if not taken else tuple([text for one in taken.values() for _, text in one])
+    documents: Sequence[str] = ()
+    before = run.strings
+    if late_inputs is not None:
+        before = before or strings_of(late_inputs)
+        if run.documents is None:
+            taken = copied_lists(document_lists(late_inputs))
+            documents = [text for one in taken.values() for _, text in one]
     request.pastes.append(Paste(run, next(request.clock), documents, before, given))
     request.loose_bytes += sum(map(getsizeof, given))
 

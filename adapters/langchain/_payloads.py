@@ -67,7 +67,8 @@ def find_question(inputs: object) -> Question:
         if fields is None or message_of(inputs) is not None:
             return Question(None)
     for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
-        text = _text_in(fields.get(key))
+        value = fields.get(key)
+        text = None if value is None else _text_in(value)
         if text:
             return Question(text)
     strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
@@ -134,7 +135,7 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
     if not payload:
         return payload
     first = payload[0]
-    if is_document(first):
+    if type(getattr(first, "page_content", None)) is str or is_document(first):
         return payload
     if type(first) in _PLAIN:
         return ()
@@ -194,24 +195,12 @@ def tool_documents(output: object) -> Sequence[Any]:
     ]
 
 
-def first_generation(response: object) -> Any:
-    """Return a model's first generation; None: it has none."""
-    generations = getattr(response, "generations", None)
-    return generations[0][0] if generations and generations[0] else None
-
-
 def llm_text(first: object) -> str | None:
     """Return the text of a model's first generation; None when it only called tools."""
     text = getattr(first, "text", None)
     if isinstance(text, str) and text:
         return text
     return closing_text(getattr(first, "message", None))
-
-
-def llm_refusal(first: object) -> str | None:
-    """Return the words by which a model's first generation refuses, perhaps none; None: it does not."""
-    message, info = getattr(first, "message", None), getattr(first, "generation_info", None)
-    return refusal_of(message, {"generation_info": info}) if info else refusal_of(message)
 
 
 def response_id(first: object, response: object) -> str | None:
@@ -230,7 +219,7 @@ _OWN_IDS = ("run-", "lc_")
 
 
 def last_refusal(outputs: object) -> str | None:
-    """Return the same of a root run's output: of a message, or of a conversation's last one."""
+    """Return the words by which a root run's output refuses, perhaps none; None: it does not."""
     if outputs is None or isinstance(outputs, str):
         return None
     messages = field_of(outputs, "messages")

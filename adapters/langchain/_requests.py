@@ -6,6 +6,7 @@ On the request's own path, called by `_events` under its guards.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from operator import attrgetter
 from types import MappingProxyType
@@ -57,6 +58,7 @@ from ._state import (
     Attachment,
     Ending,
     OpenRequest,
+    current_family,
     found_alone,
 )
 
@@ -76,6 +78,8 @@ def begin_request(
     attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
 ) -> None:
     """Note what is known at a request's start: question, surroundings, what the code says about it."""
+    current_family.set(request.family)
+    attached.tracker.requests.open(request.root.run_id.int, request)
     options = request.options
     tags, metadata = event.get("tags"), event.get("metadata")
     if is_suppressed() or (tags and IGNORE_TAG in tags):
@@ -149,7 +153,7 @@ def end_request(
         _offer_request(attached, request, ended_ns, outputs, error, event)
     finally:
         if request.alone is not None and request.alone.ended_s == math.inf:
-            request.alone.end(None, ())
+            request.alone.ended_s = time.monotonic()  # it is none
         for alone in request.before:
             alone.leave(request.root.run_id)
 
@@ -179,7 +183,8 @@ def _offer_request(
         with attached.on_override:
             read = _read(options.contexts, outputs)
             given = None if read is None else snapshot_documents(read)
-    _remember(attached, request)
+    if request.interrupted or not request.retrievals:
+        _remember(attached, request)
     known = given is not None or request.handed or request.retrievals or has_retrieved(request)
     if not (known or options.strict or holds_state(request)):
         output_contexts = documents_beside_answer(outputs, request.inputs)
@@ -210,12 +215,6 @@ def _offer_request(
     span = request.target or request.parent_span
     if span is not None:
         captured.note(request.target, request.parent_span, request.root.started_ns)
-    alone: LoneRetrieval | None = None
-    if request.alone is not None and not request.llms:
-        asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
-        found = tuple([item for note in request.retrievals for item in note.contexts or ()])
-        asked_first = asked[0] if asked else None
-        alone = request.alone.end(asked_first, found, is_paused=request.interrupted)
     meter.port.offer(
         lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
         run_id=request.before[-1].run_id
@@ -226,8 +225,14 @@ def _offer_request(
         + request.loose_bytes
         + weight_of(request.question.text, output.text, *map(_TEXT_OF, output.strings)),
         scope=request.scope,
-        alone=alone,
+        alone=None if request.llms or request.alone is None else _ended(request, request.alone),
     )
+
+
+def _ended(request: OpenRequest, alone: LoneRetrieval) -> LoneRetrieval | None:
+    asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
+    found = tuple([item for note in request.retrievals for item in note.contexts or ()])
+    return alone.end(asked[0] if asked else None, found, is_paused=request.interrupted)
 
 
 def _remember(attached: Attachment, request: OpenRequest) -> None:
@@ -238,7 +243,7 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
         reader = request.reader
         if reader is None:
             found = [item for alone in request.before for item in alone.documents]
-            request.handed = joined([found], lambda item: item.text)
+            request.handed = joined([found])
         else:
             request.handed = documents_given(reader, request.inputs)
             if request.passages and document_lists(request.inputs):

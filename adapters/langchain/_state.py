@@ -344,12 +344,6 @@ class RunTracker:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def open_request(self, request: OpenRequest, root: Run) -> None:
-        """Begin a request with its root run."""
-        request.root = root
-        current_family.set(request.family)
-        self.requests.open(root.run_id.int, request)
-
     def hide(self, run_id: UUID, parent: Run) -> None:
         """Note a run below `parent` that is not captured, nor is what runs below it."""
         request = parent.request
@@ -365,19 +359,16 @@ class RunTracker:
     def close_request(self, request: OpenRequest) -> int | None:
         """Forget a request and all its runs; return the bytes it held, None if it was gone."""
         taken = self.requests.take(request.root.run_id.int)
-        self._forget(request)
+        request.family.closed = True
+        for key in tuple(request.family):
+            self.runs.pop(key, None)
         return None if taken is None else taken[1]
 
     def _evict(self, root_key: int, request: OpenRequest) -> None:
         del root_key
-        self._forget(request)
+        self.close_request(request)
         if not request.ignored:
             self._on_eviction()
-
-    def _forget(self, request: OpenRequest) -> None:
-        request.family.closed = True
-        for key in tuple(request.family):
-            self.runs.pop(key, None)
 
     def forget_ended(self, request: OpenRequest) -> None:
         """Forget the runs of a request with many that have ended."""

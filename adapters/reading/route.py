@@ -7,7 +7,7 @@ passed.  A source notes its runs, and what each took and gave out; what that mea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics.sample import StageKind
@@ -110,11 +110,13 @@ class Paste(NamedTuple):
     """Strings it gave out."""
 
 
-def runs_around(run: Run | None) -> Iterator[Run]:
-    """Yield a run and those around it, up to the request itself."""
+def runs_around(run: Run | None) -> list[Run]:
+    """Return a run and those around it, up to the request itself."""
+    around: list[Run] = []
     while run is not None:
-        yield run
+        around.append(run)
         run = run.parent
+    return around
 
 
 def counted(notes: Iterable[N]) -> list[N]:
@@ -145,7 +147,7 @@ def candidates(
         foreign = {text for texts in (passage.taken or {}).values() for text in texts} - own
         lists.append([item for item in passage.documents if item.text not in foreign])
         own.update(item.text for item in lists[-1])
-    return joined(lists, lambda item: item.text)
+    return joined(lists)
 
 
 class _Item(NamedTuple, Generic[D]):

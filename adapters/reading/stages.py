@@ -6,8 +6,8 @@ that a sample weighs, and is sent to another process, no more than its texts.  R
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics import RetrievalStage, RetrievedContext
@@ -94,17 +94,19 @@ class SharedContexts:
         return tuple([alike[item.id, item.text] for item in documents])
 
 
-def joined(lists: Iterable[Iterable[D]], key: Callable[[D], Hashable]) -> tuple[D, ...]:
+def joined(
+    lists: Iterable[Iterable[D]], key: Callable[[D], Hashable] = attrgetter("text")
+) -> tuple[D, ...]:
     """Join lists of documents; what several of them have counts as often as it does in one of them."""
-    most = Counter[Hashable]()
+    most: dict[Hashable, int] = {}
     kept: list[D] = []
     for documents in lists:
-        here = Counter[Hashable]()
+        here: dict[Hashable, int] = {}
         for item in documents:
             alike = key(item)
-            here[alike] += 1
-            if here[alike] > most[alike]:
-                most[alike] += 1
+            here[alike] = number = here.get(alike, 0) + 1
+            if number > most.get(alike, 0):
+                most[alike] = number
                 kept.append(item)
     return tuple(kept)
 

@@ -223,19 +223,17 @@ class Tally:
     def __init__(self) -> None:
         self._lock = fork.lock()
         self._noted: deque[_Changes] = deque()
-        self._applied: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
-
-    def add(self, *changes: tuple[Hashable, int]) -> None:
-        """Add to some keys at once. Never waits."""
-        self.take([[*changes]] if changes else ())
-
-    def note(self, notes: Iterable[_Changes]) -> None:
+        self.note: Callable[[Iterable[_Changes]], None] = self._noted.extend
         """Note changes for the next `add` or `counts` to apply; cheap enough for a request's path.
 
         Each note is a separate list, recognised by identity. Reading them from a builtin iterator and noting
         them is one step.
         """
-        self._noted.extend(notes)
+        self._applied: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
+
+    def add(self, *changes: tuple[Hashable, int]) -> None:
+        """Add to some keys at once. Never waits."""
+        self.take([[*changes]] if changes else ())
 
     def take(self, notes: Iterable[_Changes]) -> None:
         """Note some changes, and apply what is noted."""

@@ -12,7 +12,6 @@ from ragmeter.adapters.langchain._answers import answer_in, note_output
 from ragmeter.adapters.langchain._payloads import (
     document_lists,
     find_question,
-    first_generation,
     is_control_flow,
     is_interrupt,
     llm_text,
@@ -278,17 +277,10 @@ def test_llm_text() -> None:
         text: str
         message: Any = None
 
-    @dataclass
-    class Result:
-        generations: Any
-
     assert llm_text(Generation("said")) == "said"
     assert llm_text(Generation("", Message("ai", BLOCKS))) == "who?"
     assert llm_text(Generation("", Message("ai", "", [{"name": "t"}]))) is None
     assert llm_text(None) is None
-    generation = Generation("said")
-    assert first_generation(Result([[generation]])) is generation
-    assert [first_generation(one) for one in (Result([]), None, Result([[]]))] == [None] * 3
 
 
 def test_graph_control_flow_by_name() -> None:
