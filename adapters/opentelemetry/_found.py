@@ -52,6 +52,8 @@ class FoundRequest:
     """Why no more; None when all."""
     span: SpanRecord | None
     """The request's own span; None: it was never sent."""
+    answering: SpanRecord | None = None
+    """The call that answered, where nothing else in the trace is the request's: it is the one to be judged."""
     seen: tuple[Seen, ...] = ()
     """Its retrievals and rerankings, in start order."""
     refused: bool = False

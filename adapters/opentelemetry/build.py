@@ -115,8 +115,8 @@ def build_run(
         retrievals=tuple(_retrieval(found, seen, context, remote=remote) for seen in found.seen),
         parent=_parent(found, remote=remote),
         target=None
-        if found.span is None
-        else _context_of(found.span, found.span.span_id, remote=remote),
+        if (judged := found.span or found.answering) is None
+        else _context_of(judged, judged.span_id, remote=remote),
         conversation_id=scope.conversation_id or _first(attributes, _CONVERSATION),
         response_id=found.response_id,
         user_id=scope.user_id or _first(attributes, _USER),

@@ -477,6 +477,7 @@ class _Finder:
             return None
         contexts = shown.documents if shown is not None and full else ()
         failed = first.failed
+        speakers = speakers_of(calls, answer) if span is None else []
         return FoundRequest(
             convention=members[0].reader.name if own is None else own.reader.name,
             scope=first.scope,
@@ -487,6 +488,7 @@ class _Finder:
             usable="full" if full else "none",
             reason=None if full else "no_retrieval_span",
             span=span,
+            answering=self._tree.spans[speakers[-1].id] if speakers else None,
             asked_model=bool(models),
             shown=contexts if full else None,
             carried=carried_in(calls, answer, [item.text or "" for item in contexts])

@@ -106,6 +106,29 @@ def test_a_traced_request_is_scored(traced):
     assert result.scores["context_count"].value == 1.0
 
 
+def test_a_request_of_one_call_is_judged_on_that_calls_span(traced):
+    """No span above it says anything, and its documents stand in its prompt."""
+    sent = "Context:\nIt rains a lot in the mountains.\n---\nThe sun shines on the plains.\n\nQuestion: Why?"
+    said = {"gen_ai.prompt": sent, "gen_ai.completion": "It rains in the mountains a lot."}
+    with (
+        traced.tracer.start_as_current_span("job"),
+        traced.tracer.start_as_current_span("chat") as call,
+    ):
+        call.set_attributes({"gen_ai.operation.name": "chat", **said})
+
+    [result] = traced.results()
+
+    assert result.sample.question == "Why?"
+    assert result.run.target.span_id == call.get_span_context().span_id
+    traced.provider.force_flush()
+    [scores] = [
+        one
+        for one in traced.spans.get_finished_spans()
+        if one.instrumentation_scope.name == "ragmeter"
+    ]
+    assert scores.parent.span_id == call.get_span_context().span_id
+
+
 def test_our_own_spans_are_not_taken_in(traced):
     traced.ask()
 
