@@ -30,7 +30,7 @@ CONTEXT = (
     r"上下文|参考资料|参考信息|参考内容|参考材料|资料|文档|知识库|背景知识|背景信息|已知信息|检索结果|检索内容|"
     r"kontext|dokumente|quellen|contexte|sources|documentos|fuentes|contexto|contesto|documenti|fonti|"
     r"auszüge|textstellen|fragmentos|extraits|trechos|"
-    r"コンテキスト|文脈|文書|参考情報|参考資料|資料|ドキュメント|문맥|컨텍스트|문서|"
+    r"コンテキスト|文脈|文書|参考情報|参考資料|資料|ドキュメント|検索結果|문맥|컨텍스트|문서|"
     r"참고 ?자료|السياق|المستندات|المصادر|الوثائق|"
     r"ngữ cảnh|tài liệu|bağlam|belgeler|บริบท|เนื้อหา|เอกสาร|konteks|dokumen|kontekst|dokumenty|bronnen|"
     r"контексту|джерела|документи|संदर्भ|दस्तावेज़|متن|اسناد|הקשר|מסמכים"
@@ -50,7 +50,7 @@ CONTEXT_INFLECTED = (
     r"материал\w*)"
 )
 QUESTION = (
-    r"question|query|(?:user|customer) asked|(?:最新|用户|客户)消息|"
+    r"question|query|(?:user|customer) (?:asked|asks|says)|(?:最新|用户|客户)消息|"
     r"user input|user message|current message|input|"
     r"request|frage|вопрос|запрос|问题是?|提问|用户问题|"
     r"pregunta|pergunta|domanda|質問|질문|السؤال|câu hỏi|soru|คำถาม|pertanyaan|pytanie|vraag|"

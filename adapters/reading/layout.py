@@ -93,6 +93,11 @@ _FILE_LINE = re.compile(
 _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
+_SOURCE_LINE = re.compile(
+    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)[ \t]*[:：][ \t]*(?P<label>[^\n]{{1,120}})\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that says no more than where a passage is from."""
 _BOLD = re.compile(
     r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE
 )
@@ -134,7 +139,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if not text.strip() or _is_nothing(text.strip()):
         return
     heads = list(_SOURCE.finditer(text))
-    for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES, _BOLD):
+    for rule in (_FILE_LINE, _BRACKETED, _BETWEEN_RULES, _BOLD, _SOURCE_LINE):
         heads = heads or _heads_by(rule, text)
     titles = list(_TITLE.finditer(text))
     if not heads and _are_names(titles, text):
@@ -181,7 +186,14 @@ def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 def _is_lead(text: str) -> bool:
     """Return whether a text says that passages follow, as "Found 2 results:", or nothing."""
-    return not text.strip() or (len(text) < 100 and text.rstrip().endswith((":", "：")))
+    plain = text.strip()
+    return not plain or (
+        len(plain) < 100
+        and (
+            plain.endswith((":", "："))
+            or re.search(CONTEXT_INFLECTED + r"\.\Z", plain, re.IGNORECASE) is not None
+        )
+    )
 
 
 def _id_of(label: str) -> str | None:
@@ -290,6 +302,9 @@ _ASKING_LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that has such a word among others, and one line."""
+_QUOTED_QUESTION = re.compile(
+    rf"(?:{QUESTION})[「『“\"](?P<asked>[^\n「」『』“”\"]{{2,300}})[」』”\"]", re.IGNORECASE
+)
 _TURN = re.compile(
     r"^[ \t]*(?:user|human|customer|пользователь|клиент|用户|客户)[ \t]*[:：][ \t]*(?P<asked>[^\n]{1,300})"
     r"\n+[ \t]*(?:ai|assistant|bot|ассистент|助手)[ \t]*[:：]?\s*\Z",
@@ -314,6 +329,9 @@ _CLOSING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """What ends it."""
+_CAPITALS = re.compile(
+    r"\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)"
+)
 _AFTER_QUESTION = re.compile(
     r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)(?![a-zа-я])",
     re.IGNORECASE,
@@ -409,8 +427,10 @@ def _labelled_question(text: str) -> str | None:
         )
         if asked.endswith(("?", "？", "؟")) or (ends and not is_context):
             last = asked
-    turn = _TURN.search(text[-_MOST_ASKED:]) if last is None else None
-    return last if turn is None else turn["asked"].strip()
+    if last is not None:
+        return last
+    other = _TURN.search(text[-_MOST_ASKED:]) or _QUOTED_QUESTION.search(text)
+    return None if other is None else other["asked"].strip()
 
 
 def _last_question(body: str) -> str:
@@ -509,8 +529,11 @@ def _context_of(text: str, question: str) -> str | None:
     span = _span_of(text, is_asked=is_asked)
     if span is None:
         return None
-    _, start, end = span
+    head, start, end = span
     body = text[start:end]
+    # A context in capitals ends where the next label is in capitals.
+    if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
+        body = _CAPITALS.split(body, maxsplit=1)[0]
     at = body.rfind(question) if question else -1
     if at >= 0:
         body = _OPEN_LABEL.sub("", body[:at])
