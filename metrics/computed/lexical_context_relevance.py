@@ -241,10 +241,10 @@ class _HanTopic:
         for at, (own, following) in enumerate(pairwise(masks)):
             if own == following == masks[-1] and not (others[at] or others[at + 1]):
                 continue
-            both = covered(map(or_, own, following), others[at] | others[at + 1])
+            both = credit_of(map(or_, own, following), others[at] | others[at + 1])
             if both > best:
                 best, start = both, at
-                end = at + 1 if covered(own, others[at]) == both else at + 2
+                end = at + 1 if credit_of(own, others[at]) == both else at + 2
         return best, start, end
 
     def masks(self, line: str) -> tuple[int, int, int]:
@@ -261,7 +261,7 @@ class _HanTopic:
         return whole, first, second
 
 
-def covered(masks: Iterable[int], others: Collection[str]) -> float:
+def credit_of(masks: Iterable[int], others: Collection[str]) -> float:
     """Return how many words two neighbours have, a half for each of which they have the two characters only."""
     whole, first, second = masks
     halves = first & second

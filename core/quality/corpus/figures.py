@@ -48,10 +48,10 @@ class FiguredSentence(NamedTuple):
 
 def figured_sentences(text: str) -> tuple[FiguredSentence, ...]:
     """Return the sentences of a chunk that state a number or a month, and `LEAST_WORDS` words beside."""
-    return tuple(_figured(text))
+    return tuple(_sentences_with_figures(text))
 
 
-def _figured(text: str) -> Iterator[FiguredSentence]:
+def _sentences_with_figures(text: str) -> Iterator[FiguredSentence]:
     found = 0
     for sentence in analyse(text).sentences:
         words, figures = _read(sentence)

@@ -28,7 +28,7 @@ class GapExporter(UnbufferedExporter):
         clock: Seconds that never go back.
 
     Attributes:
-        gap_memory: What it has kept, 12 MB at most, of the last 14 days.
+        gap_memory: What it has kept, 10 MB at most, of the last 14 days.
         corpus_memory: What it has counted of chunks: some 4 MB at most.
         gap_exporter: Itself, by which a meter finds it.
     """

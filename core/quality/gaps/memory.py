@@ -1,6 +1,7 @@
 """Store what the list of knowledge gaps needs: two samples of requests a day, and one of chunks.
 
-Bounded: `DAYS` days of `REQUESTS` bad requests and as many others, and `CHUNKS` chunks; 10 to 12 MB.
+Bounded: `DAYS` days of bad requests and as many others, `REQUESTS` on each of up to `FULL_DAYS`, and `CHUNKS`
+chunks; less than 10 MB.
 Two memories merge into the one of all their requests, so processes, servers and days give one list.  Locked:
 scores come on one thread, people look on another.
 """
@@ -24,6 +25,8 @@ __all__ = ["READ", "GapMemory", "asked_of", "is_bad", "read_values"]
 
 DAYS = 14
 REQUESTS = 500
+FULL_DAYS = 9
+"""Days with so many; of more, each has fewer: a list examines no more than `MOST_EXAMINED` of all."""
 CHUNKS = 2_000
 _DAY_S = 86_400
 _QUESTION_CHARS = 500
@@ -90,7 +93,7 @@ class GapMemory:
     """Requests of the last days, sampled, and the chunks that they got.
 
     Args:
-        requests: How many bad requests of a day are kept, and how many others; None: `REQUESTS`.
+        requests: How many bad requests of a day are kept at most, and how many others; None: `REQUESTS`.
     """
 
     def __init__(self, requests: int | None = None) -> None:
@@ -111,10 +114,8 @@ class GapMemory:
                 return
             here = self._days.get(day)
             if here is None:
-                for side in chain.from_iterable(self._days.values()):
-                    side.shrink()
                 here = self._days[day] = (Sample(self._requests), Sample(self._requests))
-                self._forget_before(day - DAYS)
+                self._trim()
             for earlier in filter(None, [side.discard(asked.rank) for side in here]):
                 # Late results bring the late scores alone.
                 if asked.relevance is None:
@@ -163,11 +164,15 @@ class GapMemory:
                 own = self._days.get(day, (Sample[Asked](REQUESTS), Sample[Asked](REQUESTS)))
                 bad, good = (Sample.union(both, REQUESTS) for both in zip(own, sides, strict=True))
                 self._days[day] = bad, good
-            self._forget_before(max(self._days, default=0) - DAYS)
+            self._trim()
             self._chunks = Sample.union((self._chunks, chunks), CHUNKS)
 
-    def _forget_before(self, day: int) -> None:
-        self._days = {one: sides for one, sides in self._days.items() if one > day}
+    def _trim(self) -> None:
+        oldest = max(self._days, default=0) - DAYS
+        self._days = {day: sides for day, sides in self._days.items() if day > oldest}
+        size = self._requests * FULL_DAYS // max(FULL_DAYS, len(self._days))
+        for side in chain.from_iterable(self._days.values()):
+            side.shrink(size)
 
     def gaps(
         self, *, workflow: str | None = None, since: float = -math.inf, until: float = math.inf

@@ -102,14 +102,14 @@ class Sample(Generic[T]):
         self.shrink()
         return self._kept.values()
 
-    def shrink(self) -> None:
-        """Let go of what is beyond the size."""
+    def shrink(self, size: int | None = None) -> None:
+        """Let go of what is beyond the size, or a smaller one from now on."""
         # Late, so that most items cost a comparison: how late plays no part in what stays.
+        self._size = self._size if size is None else min(self._size, size)
         if len(self._kept) > self._size:
             ranks = sorted(self._kept)
             self._limit = ranks[self._size]
-            for rank in ranks[self._size :]:
-                del self._kept[rank]
+            self._kept = {rank: self._kept[rank] for rank in ranks[: self._size]}
 
     @classmethod
     def union(

@@ -7,7 +7,7 @@ from operator import or_
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic, covered
+from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic, credit_of
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, search_terms, words_with
 
@@ -35,7 +35,7 @@ def test_two_lines_together_have_what_either_has(han: set[str], line: str, follo
         for term in han
     )
     masks = _HanTopic(search_terms(han)).masks
-    assert covered(map(or_, masks(line), masks(following)), ()) == expected
+    assert credit_of(map(or_, masks(line), masks(following)), ()) == expected
 
 
 LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
