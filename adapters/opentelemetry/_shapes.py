@@ -28,7 +28,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return dict(reads)
     models = [read for read in reads.values() if read.role == "model"]
-    told = {
+    prompt_texts = {
         letters_of(text)
         for read in models
         for role, text in read.reader.prompt(read.span)
@@ -39,7 +39,8 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         for read in reads.values()
         if not read.span.failed
         and (
-            read.role == "tool" or (read.role == "step" and (_gives(read) or _is_told(read, told)))
+            read.role == "tool"
+            or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
         )
     ]
     if not tools:
@@ -74,10 +75,10 @@ def _page_of(read: Read) -> Step:
     )
 
 
-def _is_told(read: Read, told: Collection[str]) -> bool:
+def _is_in_prompt(read: Read, prompt_texts: Collection[str]) -> bool:
     """Return whether a model was sent what a step gave out as what a tool did."""
     result = read.reader.result(read.span)
-    return isinstance(result, str) and letters_of(result) in told
+    return isinstance(result, str) and letters_of(result) in prompt_texts
 
 
 def _gives(read: Read) -> bool:
