@@ -259,14 +259,13 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     )
 
 
-def silence_of(span: SpanRecord) -> Unheard:
-    """Return the note of a trace in which no span is of a model or a retrieval."""
-    return Unheard(_service(span), span.scope, "no_model_call")
+def note_of(span: SpanRecord, reason: str) -> Unheard:
+    """Return the note of what is no request by a reason of its own.
 
-
-def repetition_of(span: SpanRecord) -> Unheard:
-    """Return the note of a call that stands in another trace, too."""
-    return Unheard(_service(span), span.scope, "repeated")
+    ``no_model_call``: no span of a trace is of a model or a retrieval. ``evaluation``: no user asked.
+    ``repeated``: a call stands in another trace, too.
+    """
+    return Unheard(_service(span), span.scope, reason)
 
 
 _EVALUATES = re.compile(
@@ -277,8 +276,3 @@ _EVALUATES = re.compile(
 def is_evaluation(span: SpanRecord) -> bool:
     """Return whether a span in which nothing was retrieved judges, by its name; a route is one for users."""
     return not span.is_entry and _EVALUATES.search(span.name) is not None
-
-
-def evaluation_of(span: SpanRecord) -> Unheard:
-    """Return the note of an evaluation, which is no user's request."""
-    return Unheard(_service(span), span.scope, "evaluation")

@@ -27,7 +27,7 @@ from ._accounts import (
     Unheard,
     account_of,
     line_of,
-    silence_of,
+    note_of,
 )
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
@@ -196,7 +196,7 @@ class Reporter:
             self._traces[name if known else OTHER] += 1
         silent = not any_request and not unheard and trace.scored is None
         if self._remote and others and silent:
-            unheard = [silence_of(others[0])]
+            unheard = [note_of(others[0], "no_model_call")]
         for one in unheard:
             is_new = self._accounts.add(one)
             if one.reason in NO_REQUESTS:

@@ -24,7 +24,7 @@ from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
 
-from ._accounts import Unheard, evaluation_of, is_evaluation, repetition_of, unheard_of
+from ._accounts import Unheard, is_evaluation, note_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
@@ -81,7 +81,7 @@ def read_trace(
         repeats: Whether they are one call that stands in another trace, too.
     """
     if repeats:
-        return TraceReading([], [repetition_of(next(iter(spans)))])
+        return TraceReading([], [note_of(next(iter(spans)), "repeated")])
     tree = SpanTree(with_logs(spans, logs))
     reads = {
         span.span_id: read
@@ -99,7 +99,7 @@ def read_trace(
         judged = tree.outermost(excluded, itself=True)
         reads = {key: read for key, read in reads.items() if judged[key] is None}
     judges = [
-        evaluation_of(tree.spans[key])
+        note_of(tree.spans[key], "evaluation")
         for key in excluded
         if tree.spans[key].scope != OWN_SCOPE and judged[key] == key
     ]
@@ -463,7 +463,7 @@ class _Finder:
             return None
         top = self._tree.spans[self._tops.get(first.span_id) or first.span_id]
         if is_evaluation(first) or is_evaluation(top):
-            self.unheard.append(evaluation_of(first))
+            self.unheard.append(note_of(first, "evaluation"))
             return None
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         answer, answer_hidden = self._answer(span, models, calls, asked.question)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, silence_of
+from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, note_of
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
 from ragmeter.adapters.opentelemetry.requests import OWN_SCOPE, FoundRequest, read_trace
@@ -58,7 +58,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
             traces.append((min(span.started_ns for span in trace.spans), requests))
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]
         if others and not requests and not unheard and trace.scored is None:
-            unheard = [silence_of(others[0])]
+            unheard = [note_of(others[0], "no_model_call")]
         for one in (
             *unheard,
             *(account_of(found, scored=is_scorable(found)) for found in requests),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import answer_in, opened, query_in, question_in
+from ragmeter.adapters.reading.values import opened
 
 from ._reader import Reader, Role
 
@@ -53,15 +53,3 @@ class KindReader(Reader):
 
     def role(self, span: SpanRecord) -> Role | None:
         return role_of_kind(opened(span.attributes.get(self._kind_key)))
-
-    def question(self, span: SpanRecord) -> str | None:
-        return question_in(opened(span.attributes.get(self.input_key)))
-
-    def query(self, span: SpanRecord) -> str | None:
-        return query_in(opened(span.attributes.get(self.input_key)))
-
-    def answer(self, span: SpanRecord) -> str | None:
-        return answer_in(opened(span.attributes.get(self.output_key)))
-
-    def result(self, span: SpanRecord) -> object:
-        return opened(span.attributes.get(self.output_key))
