@@ -9,7 +9,7 @@ metadata copy: formatting and validation wait for the worker.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
 from ragmeter.requests.size import weight_of
@@ -26,8 +26,8 @@ class ContextSnapshot(NamedTuple):
     """The score the framework carried at that time."""
     metadata: Mapping[str, Any]
     """A shallow copy of the metadata."""
-    write: Callable[[], str] | None = None
-    """Writes the text as the model saw it, where that is more than `text`; on the worker."""
+    write: tuple[Any, ...] | None = None
+    """What writes the text as the model saw it, where that is more than `text`: a function, its arguments."""
 
     @classmethod
     def take(cls, text: object, id_: object, score: object, metadata: object) -> ContextSnapshot:

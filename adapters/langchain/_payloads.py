@@ -28,6 +28,8 @@ QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prom
 MESSAGE_KEYS = ("message", "messages")
 """Keys whose value is a conversation that may hold the question."""
 
+_ASKING_KEYS = (*QUESTION_KEYS, *MESSAGE_KEYS)
+
 DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs", "contexts", "retrieved_docs")
 """Keys under which a chain's last word on its documents stands."""
 
@@ -66,9 +68,9 @@ def find_question(inputs: object) -> Question:
         fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
         if fields is None or message_of(inputs) is not None:
             return Question(None)
-    for key in (*QUESTION_KEYS, *MESSAGE_KEYS):
+    for key in _ASKING_KEYS:
         value = fields.get(key)
-        text = None if value is None else _text_in(value)
+        text = value if value is None or type(value) is str else _text_in(value)
         if text:
             return Question(text)
     strings = tuple(value for value in fields.values() if isinstance(value, str) and value)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 
 from ._payloads import is_a
 
@@ -35,32 +35,42 @@ MAX_CALLERS = 40
 """Frames of the call stack that are read, from the call outwards."""
 
 
+_MAX_CODES = 5_000
+
+_ordinary: dict[int, CodeType] = {}
+"""Code that is known to do neither."""
+
+
 def is_preparation() -> bool:
     """Return whether the call under way was made by code that indexes documents or evaluates."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 -- the documented way to the callers
     for _ in range(MAX_CALLERS):
         if frame is None:
             break
-        if _prepares(frame):
+        code = frame.f_code
+        if _ordinary.get(id(code)) is not code and _prepares(frame):
             return True
         frame = frame.f_back
     return sys.modules.get("asyncio") is not None and any(map(_prepares, _gathering_frames()))
 
 
 def _prepares(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__")
-    if type(name) is str and _is_for_preparation(name):
+    if _is_for_preparation(frame.f_globals.get("__name__")):
         return True
-    if frame.f_code.co_name not in _EVALUATOR_METHODS:
-        return False
-    # An application's own evaluator is recognised by its class.
-    instance = frame.f_locals.get("self")
-    return instance is not None and is_a(type(instance), "BaseEvaluator")
+    code = frame.f_code
+    if code.co_name in _EVALUATOR_METHODS:
+        # An application's own evaluator is recognised by its class, each time.
+        instance = frame.f_locals.get("self")
+        return instance is not None and is_a(type(instance), "BaseEvaluator")
+    if len(_ordinary) >= _MAX_CODES:
+        _ordinary.clear()
+    _ordinary[id(code)] = code
+    return False
 
 
 @lru_cache(maxsize=5_000)
-def _is_for_preparation(module: str) -> bool:
-    parts = module.split(".", 3)
+def _is_for_preparation(module: object) -> bool:
+    parts = str(module).split(".", 3)
     place = 2 if parts[1:2] == ["core"] else 1
     return parts[0] == "llama_index" and not _PACKAGES.isdisjoint(parts[place : place + 1])
 

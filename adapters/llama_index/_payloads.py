@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -254,8 +254,7 @@ def _snapshot(item: Any, mode: TextMode) -> ContextSnapshot:
                 return ContextSnapshot(text, fields["id_"], number, {**metadata})
             fields["metadata"] = metadata = metadata.copy()
             fields["embedding"] = None  # large, and no part of the text
-            write = partial(_written, cls, fields)
-            return ContextSnapshot(text, fields["id_"], number, metadata, write)
+            return ContextSnapshot(text, fields["id_"], number, metadata, (_written, cls, fields))
     return ContextSnapshot.take(
         _content(node, mode), getattr(node, "node_id", None), score, getattr(node, "metadata", None)
     )

@@ -145,13 +145,9 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
     if value is None or issubclass(cls, _OPAQUE):
         return None
-    layout = _layout(cls)  # type: ignore[arg-type]  # classes are hashable
-    found = {
-        name: item
-        for name, slot in layout.slots.items()
-        if not name.startswith("_") and (item := _read(slot, value)) is not _UNSET
-    }
-    for store in layout.public:
+    _, slots, stores, _ = _layout(cls)  # type: ignore[arg-type]  # classes are hashable
+    found = {name: item for name, slot in slots if (item := _read(slot, value)) is not _UNSET}
+    for store in stores:
         found.update(_stored(value, store))
     return found or None
 
@@ -169,7 +165,7 @@ def stored_under(value: object, names: Iterable[str]) -> dict[str, Any]:
     cls = type(value)
     if value is None or issubclass(cls, _OPAQUE):
         return {}
-    slots, _, stores = _layout(cls)  # type: ignore[arg-type]  # likewise
+    slots, _, _, stores = _layout(cls)  # type: ignore[arg-type]  # likewise
     held = [fields for store in stores if type(fields := _read(store, value)) is dict]
     found: dict[str, Any] = {}
     for name in names:
@@ -212,6 +208,8 @@ class _Layout(NamedTuple):
 
     slots: Mapping[str, Any]
     """Members with slots, by name."""
+    fields: tuple[tuple[str, Any], ...]
+    """The same, without private ones."""
     public: tuple[Any, ...]
     """What reads their dictionaries of fields; one that a class computes is code of its own."""
     private: tuple[Any, ...]
@@ -229,7 +227,8 @@ def _layout(cls: type) -> _Layout:
     names = ("__dict__", "__pydantic_extra__", "__pydantic_private__")
     stores = [one if type(one := _static(cls, name)) in _READ_BY_PYTHON else None for name in names]
     fields, extra, private = ([] if one is None else [one] for one in stores)
-    return _Layout(slots, (*fields, *extra), (*fields, *private))
+    named = tuple(item for item in slots.items() if not item[0].startswith("_"))
+    return _Layout(slots, named, (*fields, *extra), (*fields, *private))
 
 
 def _static(cls: type, name: str) -> Any:

@@ -64,7 +64,13 @@ _LABELS = frozenset({"type", "id", "role", "name", "index", "mime_type", "tool_c
 
 def texts_of_content(content: object) -> tuple[str, ...]:
     """Return the strings in a message's content: texts, and results of searches and tools within its blocks."""
-    return (content,) if type(content) is str else tuple(_texts(content, 0))
+    if type(content) is str:
+        return (content,)
+    texts: list[str] = []
+    for block in content if isinstance(content, (list, tuple)) else (content,):
+        text = block if isinstance(block, str) else getattr(block, "text", None)
+        texts += [text] if isinstance(text, str) else _texts(block, 1)
+    return tuple(texts)
 
 
 def _texts(content: object, depth: int) -> Iterator[str]:
@@ -77,8 +83,6 @@ def _texts(content: object, depth: int) -> Iterator[str]:
             values = [item for key, item in content.items() if is_text and key not in _LABELS]
         for value in values if depth < _MAX_DEPTH else ():
             yield from _texts(value, depth + 1)
-    elif isinstance(text := getattr(content, "text", None), str):
-        yield text
 
 
 def prompt_of(

@@ -61,7 +61,9 @@ def to_contexts(documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, 
     """Turn documents into contexts; a copy whose text its framework has still to write has it written."""
     return tuple(
         RetrievedContext(
-            text=(item.text or "") if (write := getattr(item, "write", None)) is None else write(),
+            text=write[0](*write[1:])
+            if (write := getattr(item, "write", None)) is not None
+            else item.text or "",
             id=item.id,
             score=item.score,
             metadata={str(key): value for key, value in item.metadata.items()},
