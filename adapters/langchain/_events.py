@@ -84,20 +84,23 @@ class Watcher(Protocol):
     def _options(self) -> Options: ...
 
 
-def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callable[..., None]:
+def on_start(
+    kind: RunKind, given: str, read: Callable[[Any], Sent] | None = None
+) -> Callable[..., None]:
     """Return the callback for the start of such a run; the topmost one begins a request.
 
     Most events of a request are of no interest, so that a callback does without further calls what it can.
 
     Args:
         kind: What runs.
+        given: How the framework calls what it gives the run.
         read: For model calls: reads what was sent.
     """
 
     def start(
         watcher: Watcher,
-        _: Any,
-        inputs: Any,
+        serialized: Any = None,  # noqa: ARG001 -- the framework's
+        inputs: Any = None,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -108,8 +111,8 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
         if attached is None:
             return
         try:
-            runs = attached.tracker.runs
-            key = run_id.int
+            inputs = event.get(given) if inputs is None else inputs
+            runs, key = attached.tracker.runs, run_id.int
             if key in runs:
                 return
             parent = (parent_run_id and runs.get(parent_run_id.int)) or _run_around(runs)
@@ -181,10 +184,16 @@ def on_start(kind: RunKind, read: Callable[[Any], Sent] | None = None) -> Callab
 _PASSING = frozenset({"prompt", "parser"})
 
 
-def on_end(callback: str, note: Note) -> Callable[..., None]:
-    """Return the callback for the end of a run, which is noted if its request is watched."""
+def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
+    """Return the callback for the end of a run, which is noted if its request is watched.
 
-    def end(watcher: Watcher, result: Any, *, run_id: UUID, **event: Any) -> None:
+    Args:
+        callback: Under which name its failures count.
+        given: How the framework calls the run's result.
+        note: What notes it.
+    """
+
+    def end(watcher: Watcher, result: Any = None, *, run_id: UUID, **event: Any) -> None:
         attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
         run = None if attached is None else attached.tracker.runs.get(run_id.int)
         if attached is None or run is None:
@@ -199,6 +208,8 @@ def on_end(callback: str, note: Note) -> Callable[..., None]:
                 attached.tracker.close_request(run.request)
             else:
                 run.open = False
+                if result is None:
+                    result = event.get(given)
                 note(attached, run, result, event, time.time_ns())
         except Exception as error:
             if not attached.callbacks[callback].contains(error):

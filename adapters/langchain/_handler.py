@@ -185,31 +185,31 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         token = None if self._own is None else self._own.token
         return restore_handler, (type(self), token, self._options.portable())
 
-    on_chain_start = on_start("chain")
+    on_chain_start = on_start("chain", "inputs")
     """Note a chain, graph, node or function; the topmost one begins a request."""
-    on_chain_end = on_end("on_chain_end", chain_ended)
+    on_chain_end = on_end("on_chain_end", "outputs", chain_ended)
     """Note documents a chain gave out; the end of the topmost one ends the request."""
-    on_chain_error = on_end("on_error", run_failed)
+    on_chain_error = on_end("on_error", "error", run_failed)
     """Note a failure, a cancellation or a graph's pause."""
-    on_retriever_start = on_start("retriever")
+    on_retriever_start = on_start("retriever", "query")
     """Note a retriever's start, and whether it is nested in another."""
-    on_retriever_end = on_end("on_retriever_end", retriever_ended)
+    on_retriever_end = on_end("on_retriever_end", "documents", retriever_ended)
     """Copy what an outermost retriever found."""
-    on_retriever_error = on_end("on_retriever_error", retriever_failed)
+    on_retriever_error = on_end("on_retriever_error", "error", retriever_failed)
     """Note a failed retrieval."""
-    on_chat_model_start = on_start("llm", messages_sent)
+    on_chat_model_start = on_start("llm", "messages", messages_sent)
     """Note a model call, and by reference what it was sent."""
-    on_llm_start = on_start("llm", prompts_sent)
+    on_llm_start = on_start("llm", "prompts", prompts_sent)
     """Note a call to a model that completes text."""
-    on_llm_end = on_end("on_llm_end", llm_ended)
+    on_llm_end = on_end("on_llm_end", "response", llm_ended)
     """Note what a model said."""
-    on_llm_error = on_end("on_error", run_failed)
+    on_llm_error = on_end("on_error", "error", run_failed)
     """Note a failed model call."""
-    on_tool_end = on_end("on_tool_end", tool_ended)
+    on_tool_end = on_end("on_tool_end", "output", tool_ended)
     """Note the documents in a tool's artifact."""
-    on_tool_error = on_end("on_error", run_failed)
+    on_tool_error = on_end("on_error", "error", run_failed)
     """Note a failed tool."""
-    _on_tool_start = on_start("tool")
+    _on_tool_start = on_start("tool", "inputs")
 
     def on_tool_start(
         self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any

@@ -16,6 +16,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import (
@@ -68,6 +70,33 @@ def test_serialized_none(watch: Watch) -> None:
     handler.on_chain_end(None, run_id=root)
 
     assert watch.results == []
+
+
+def test_arguments_by_their_names(watch: Watch) -> None:
+    """A wrapper of handlers hands on what it is given by the names that LangChain's own class declares."""
+    handler, root, search, model = watch.handler, uuid4(), uuid4(), uuid4()
+    said = LLMResult(generations=[[ChatGeneration(message=AIMessage("doc-a says so."))]])
+    handler.on_chain_start(serialized={}, inputs="who?", run_id=root)
+    handler.on_retriever_start(serialized={}, query="who?", run_id=search, parent_run_id=root)
+    handler.on_retriever_end(documents=docs("a", "b"), run_id=search, parent_run_id=root)
+    messages = [[HumanMessage("doc-a doc-b who?")]]
+    handler.on_chat_model_start(serialized={}, messages=messages, run_id=model, parent_run_id=root)
+    handler.on_llm_end(response=said, run_id=model, parent_run_id=root)
+    handler.on_chain_end(outputs="doc-a says so.", run_id=root)
+
+    assert watch.sample.question == "who?"
+    assert texts(watch.sample) == ["doc-a", "doc-b"]
+    assert watch.sample.answer == "doc-a says so."
+
+
+def test_an_error_by_its_name(watch: Watch) -> None:
+    handler, root, search = watch.handler, uuid4(), uuid4()
+    handler.on_chain_start(serialized={}, inputs="who?", run_id=root)
+    handler.on_retriever_start(serialized={}, query="who?", run_id=search, parent_run_id=root)
+    handler.on_retriever_error(error=OSError("gone"), run_id=search, parent_run_id=root)
+    handler.on_chain_error(error=OSError("gone"), run_id=root)
+
+    assert watch.sample.status == "error"
 
 
 def test_synchronous_call_inside_a_running_loop(watch: Watch) -> None:
