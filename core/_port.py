@@ -35,9 +35,6 @@ from .requests.size import weight_of_run, weight_of_scope
 if TYPE_CHECKING:
     from .watch.alarming import Alarming
 
-__all__ = ["MeterPort"]
-
-
 examined: dict[object, Sequence[Exporter]] | None = (
     {} if os.environ.get("RAGMETER_DOCTOR") else None
 )

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .watch.change import Change
     from .watch.watch import Watch
 
-__all__ = ["QualityVerbs"]
-
 C = TypeVar("C", bound="Callable[[Change], object]")
 G = TypeVar("G", bound="Callable[[Gap], object]")
 

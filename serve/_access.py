@@ -27,8 +27,6 @@ from ._intake import RETRY_AFTER_S
 from ._limits import Limits
 from ._lingering import LingeringResponse
 
-__all__ = ["COOKIE", "TOKEN_VARIABLE", "VIEW_TOKEN_VARIABLE", "Access", "guard_access"]
-
 TOKEN_VARIABLE = "RAGMETER_SERVE_TOKEN"  # noqa: S105 -- a name
 VIEW_TOKEN_VARIABLE = "RAGMETER_SERVE_VIEW_TOKEN"  # noqa: S105 -- a name
 COOKIE = "ragmeter_token"

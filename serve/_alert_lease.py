@@ -16,8 +16,6 @@ from ragmeter.watch.watch import ChangeNotice
 
 from .store import Store, StoreFullError
 
-__all__ = ["SharedClaims"]
-
 _log = logging.getLogger("ragmeter")
 
 

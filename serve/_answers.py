@@ -24,8 +24,6 @@ from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
 
 from ._intake import Acceptance
 
-__all__ = ["Answer", "answer_to", "answer_to_metrics"]
-
 Answer: TypeAlias = (
     ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
 )

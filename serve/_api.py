@@ -46,8 +46,6 @@ from .store import (
     UnreadableStoreError,
 )
 
-__all__ = ["NoSuchMethod", "api_routes", "filters_of"]
-
 _NUMBER = re.compile(r"[0-9]{1,8}(\.[0-9]{1,9})?")
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from ragmeter.adapters.opentelemetry.otlp import MalformedError
 from ragmeter.metrics import RagmeterError
 
-__all__ = ["ENCODINGS", "TooLargeError", "UnknownEncodingError", "unpack"]
-
 _WINDOWS: Mapping[str, int] = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """Content encodings, and how zlib calls them."""
 _MEMBERS = 1_000

@@ -21,8 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ._counts import Counts
 from ._limits import Limits
 
-__all__ = ["connections"]
-
 _BESIDE = 64
 """Connections beyond the limit, for those who ask for health while all others have requests under way."""
 _AFTER_S = 10.0

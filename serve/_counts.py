@@ -11,8 +11,6 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-__all__ = ["Counts", "Overload"]
-
 _APART_MS = 60_000
 """Milliseconds without a refusal after which the next one is of another time."""
 _MOST_TIMES = 100

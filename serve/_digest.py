@@ -18,8 +18,6 @@ from ._version_alerts import deployment_change
 from .options import ServeOptions
 from .store import Filters, Reader, Store, StoredClaims, StoreFullError
 
-__all__ = ["Digest", "digest_of", "digests"]
-
 PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
 """Seconds from one digest to the next."""
 _MONDAY_S = 4 * 86_400.0

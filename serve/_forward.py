@@ -25,8 +25,6 @@ from ._endpoint import Endpoint
 from ._otlp_outbox import names_of
 from ._sender import Answer, OtlpSender
 
-__all__ = ["ForwardStats", "Forwarder"]
-
 _log = logging.getLogger("ragmeter")
 
 LONGEST_PAUSE_S = 30.0

@@ -29,13 +29,6 @@ from .store import (
     UnreadableStoreError,
 )
 
-__all__ = [
-    "MAX_SERIES",
-    "QualityGauges",
-    "publish_gauges",
-    "store_points",
-]
-
 MAX_SERIES = 1_500
 """Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
 

@@ -35,8 +35,6 @@ from ._intake import RETRY_AFTER_S, BusyError, Intake
 from ._limits import KEEP_ALIVE_S, Limits
 from ._readers import Readers
 
-__all__ = ["grpc_server"]
-
 
 def grpc_server(
     intake: Intake,

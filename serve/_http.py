@@ -35,8 +35,6 @@ from ._limits import Limits
 from ._lingering import LingeringResponse
 from ._readers import Readers
 
-__all__ = ["http_application"]
-
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 

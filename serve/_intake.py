@@ -28,8 +28,6 @@ from ._scoring import Scoring
 from ._spool import SpoolFullError
 from .store import Store, StoreFullError, StoreRefusedError
 
-__all__ = ["RETRY_AFTER_S", "Acceptance", "BusyError", "Intake", "items_in"]
-
 RETRY_AFTER_S = 2
 """Seconds after which a sender that was refused for want of room may try again."""
 

@@ -28,8 +28,6 @@ from ._spool import FORWARDED, Entry, Spool, SpoolStats
 from .store import StoreFullError
 from .store.store import TRIED_AGAIN_S
 
-__all__ = ["Journal", "JournalEntry"]
-
 _PACE_S = 0.05
 """Seconds between two looks at whether there is room."""
 

@@ -36,8 +36,6 @@ try:
 except ImportError:
     raise MissingDependencyError("confluent-kafka", "kafka", "ragmeter serve --kafka") from None
 
-__all__ = ["KafkaHealth", "KafkaSource"]
-
 _BATCH = 64
 """Messages that are asked for at a time."""
 _POLL_S = 0.2

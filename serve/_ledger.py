@@ -19,8 +19,6 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 
 from ._spool import FORWARDED
 
-__all__ = ["INTERVAL_S", "Keeper", "Ledger"]
-
 INTERVAL_S = 5.0
 """Seconds between two settlements. What was scored after the last one is scored again after a kill."""
 _FLUSH_S = 120.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KEEP_ALIVE_S", "MIB", "Limits"]
-
 MIB = 1024 * 1024
 KEEP_ALIVE_S = 75
 """Seconds for which a connection stays open between two requests."""

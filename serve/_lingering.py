@@ -11,8 +11,6 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["LingeringResponse"]
-
 LINGER_S = 5.0
 """Seconds for which the rest of a refused request is received, and dropped."""
 

@@ -17,8 +17,6 @@ from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
 from ._tls import Certificate
 from .options import ServeOptions
 
-__all__ = ["bind", "bind_grpc", "forget_paths", "grpc_path", "is_own", "token_of"]
-
 
 def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
     """Return the token that is asked for, empty: none; and whether it may be printed: from a file, only once.

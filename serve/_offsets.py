@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import TypeAlias
 
-__all__ = ["Offsets", "Partition"]
-
 Partition: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition of it."""
 

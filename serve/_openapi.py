@@ -33,8 +33,6 @@ from .store import (
     ShadowView,
 )
 
-__all__ = ["DEFAULT_LIMIT", "PATHS", "RANGES", "SCORE_BOUND", "description", "parameters_of"]
-
 _WRITTEN: Mapping[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())
 _PARAMETERS: Mapping[str, Any] = _WRITTEN["components"]["parameters"]
 

@@ -22,8 +22,6 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 from ._endpoint import Endpoint
 from ._sender import Answer, OtlpSender
 
-__all__ = ["Outbox", "names_of"]
-
 _LONGEST_PAUSE_S = 15.0
 _LAST_PAUSE_S = 0.5
 """The longest pause between attempts when the server ends."""

@@ -12,8 +12,6 @@ from ragmeter.exporters import semconv
 if TYPE_CHECKING:
     from ._kafka import KafkaHealth
 
-__all__ = ["publish"]
-
 _PARTS: Mapping[str, str] = {
     semconv.SERVE_EXPORTS.name: "exports",
     semconv.SERVE_SPANS.name: "spans",

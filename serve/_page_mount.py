@@ -13,8 +13,6 @@ from .options import ServeOptions
 from .page import GoldenSet, Labels, Pages, Sources
 from .store import StoreOptions
 
-__all__ = ["pages_of"]
-
 
 def pages_of(options: ServeOptions, store: StoreOptions, sources: Sources) -> Pages:
     """Return the page of a server.

@@ -18,8 +18,6 @@ from typing import TypeVar
 from ._intake import BusyError
 from ._limits import Limits
 
-__all__ = ["Readers"]
-
 T = TypeVar("T")
 
 

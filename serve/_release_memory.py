@@ -11,8 +11,6 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["give_back_freed"]
-
 
 def give_back_freed() -> bool:
     """Give back whole pages that hold nothing; return whether there were any.

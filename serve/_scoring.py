@@ -21,8 +21,6 @@ from ragmeter.adapters.opentelemetry.reporter import Reporter
 from ._journal import Journal
 from ._limits import MIB, Limits
 
-__all__ = ["Backlog", "Scoring"]
-
 _PACE_S = 0.1
 """Seconds between two looks at what is complete, and at whether there is room."""
 _WAITING_BYTES = 16 * MIB

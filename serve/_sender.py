@@ -28,8 +28,6 @@ from ragmeter.metrics.errors import loggable
 
 from ._endpoint import Endpoint
 
-__all__ = ["Answer", "OtlpSender"]
-
 LONGEST_ASKED_PAUSE_S = 300.0
 """An endpoint that asks for a longer pause is asked again after this one."""
 

@@ -30,8 +30,6 @@ from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["FORWARDED", "Entry", "Spool", "SpoolFullError", "SpoolInUseError", "SpoolStats"]
-
 FORWARDED = "forwarded"
 """The part of an entry that is settled when it was passed on."""
 

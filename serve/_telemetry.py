@@ -38,8 +38,6 @@ from ._otlp_outbox import Outbox
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["SIGNALS", "OpenTelemetryByService", "Telemetry", "endpoints"]
-
 SIGNALS = ("traces", "logs", "metrics")
 _MAX_SERVICES = 64
 """Services that are distinguished; scores of any others bear the server's name."""

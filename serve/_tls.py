@@ -15,8 +15,6 @@ from ragmeter.metrics import ConfigurationError
 
 from .options import ServeOptions
 
-__all__ = ["Certificate", "certificate_of"]
-
 _log = logging.getLogger("ragmeter")
 
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 
 from ._release_memory import give_back_freed
 
-__all__ = ["Upkeep"]
-
 _EVERY_S = 15.0
 
 

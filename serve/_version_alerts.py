@@ -15,8 +15,6 @@ from ragmeter.watch.version_watch import version_change
 
 from .store import DeploymentView, Filters, Reader
 
-__all__ = ["VersionAlerts", "deployment_change", "version_alerts"]
-
 LOOKED_BACK_S = 86_400.0
 """What was deployed longer ago is the detectors' to see."""
 

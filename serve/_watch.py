@@ -32,8 +32,6 @@ from ._intake import RETRY_AFTER_S
 from .page import Standing
 from .store import Reader, Store, StoreFullError, resource_of
 
-__all__ = ["ScoredElsewhere", "changes_of", "standing_of", "watch_routes"]
-
 MAX_BYTES = 16_384
 """Of a body: it holds a few names."""
 

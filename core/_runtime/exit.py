@@ -14,8 +14,6 @@ import weakref
 from contextlib import suppress
 from typing import Protocol
 
-__all__ = ["Flushable", "keep_watch"]
-
 
 class Flushable(Protocol):
     """An object to flush at exit."""

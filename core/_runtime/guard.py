@@ -26,14 +26,6 @@ from ragmeter.metrics.errors import loggable
 
 from .stats import REPEAT_AFTER_S, OncePerMinute, Tally
 
-__all__ = [
-    "ErrorLog",
-    "Guard",
-    "front_door",
-    "is_hosts",
-    "observed_errors",
-]
-
 logger = logging.getLogger("ragmeter")
 
 CO_VARARGS = 0x04

@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LastingLoop"]
-
 
 class LastingLoop(asyncio.SelectorEventLoop):
     """A selector loop that can run blocking calls until the end of the program. Create it before that."""

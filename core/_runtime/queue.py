@@ -22,8 +22,6 @@ from ragmeter.metrics._process import fork
 from .guard import Guard
 from .threads import Bell, is_ending, start_elsewhere, taking
 
-__all__ = ["Errand", "WorkerQueue"]
-
 T = TypeVar("T")
 
 LOOK_S = 1.0

@@ -23,20 +23,6 @@ from .threads import taking
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = [
-    "CAPTURED",
-    "QUIET_S",
-    "REPEAT_AFTER_S",
-    "THREE_LINES",
-    "Capture",
-    "Counters",
-    "NoDataWarning",
-    "OncePerMinute",
-    "Tally",
-    "explain",
-]
-
-
 logger = logging.getLogger("ragmeter")
 
 REPEAT_AFTER_S = 60.0

@@ -12,8 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
-__all__ = ["Bell", "is_ending", "start_elsewhere", "taking"]
-
 PATIENCE_S = 0.25
 """Longest wait of a request for its meter's threads, in seconds; usually 0.2 ms."""
 

@@ -20,8 +20,6 @@ from ragmeter.metrics._process import fork
 if TYPE_CHECKING:
     from ragmeter.metrics.judge import JudgeBudget, JudgeCall
 
-__all__ = ["Admission", "Arrivals"]
-
 WINDOW_S = 300.0
 """Seconds of arrivals that estimate the request rate."""
 SLOT_S = 5.0

@@ -14,8 +14,6 @@ from typing import Any
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import RagSample, Reference, RetrievedContext, Score
 
-__all__ = ["Redact", "redacted_reference", "redacted_run", "redacted_scores", "without_texts"]
-
 Redact = Callable[[str], str]
 """The user's hook: returns the redacted text."""
 

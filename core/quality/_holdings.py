@@ -13,8 +13,6 @@ from ._series import Series, SeriesFamily
 from .moments import FreeMoments, JudgedMoments
 from .segments import OTHER, segment_text
 
-__all__ = ["PARTS_SHARE", "AnySeries", "HeldSeries", "Holdings", "Room"]
-
 AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from ._series import SLOTS_PER_HOUR, SeriesFamily
 from .segments import OTHER
 
-__all__ = ["Parts"]
-
 MOST_VALUES = 20
 """Values of one name, in one workflow, that count by themselves."""
 MOST_REMEMBERED = 500

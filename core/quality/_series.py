@@ -14,8 +14,6 @@ from ragmeter.metrics import ScoreDirection
 
 from .moments import FreeMoments, JudgedMoments, Moments
 
-__all__ = ["SLOTS_PER_HOUR", "SLOT_S", "Series", "SeriesFamily"]
-
 SLOT_S = 300.0
 """Sums are kept by so many seconds,"""
 FINE_SLOTS = 36

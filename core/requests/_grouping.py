@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from ragmeter.metrics import RagSample, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import ContextsBy, SampleStatus
 
-__all__ = ["contexts_of", "joined_stages", "rule_of", "status_of"]
-
 
 def joined_stages(
     parts: Iterable[Sequence[RetrievalStage] | None],

@@ -17,8 +17,6 @@ from ragmeter.metrics import ConfigurationError
 
 from .watch import Watch
 
-__all__ = ["WatchFile"]
-
 COST_SHARE = 0.01
 """Largest share of the time spent on writing: the more series, the rarer the writes."""
 

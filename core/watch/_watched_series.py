@@ -18,8 +18,6 @@ from ragmeter.quality.moments import Moments
 from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector
 from .history import History
 
-__all__ = ["SeriesKey", "SeriesState", "change_of", "series_from_json", "series_to_json"]
-
 _CHANGE = TypeAdapter(Change)
 DAY_S = 86_400.0
 

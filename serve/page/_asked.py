@@ -17,15 +17,6 @@ from ragmeter.serve.store import LATEST_MS, Filters
 from ._connect import SETUPS
 from ._words import LANGUAGES
 
-__all__ = [
-    "RANGES",
-    "SETTINGS",
-    "PageQuery",
-    "UnreadableAddressError",
-    "page_query_of",
-    "request_path",
-]
-
 RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """What ``range=`` may be, in seconds."""
 VERDICTS = ("good", "suspect", "bad")

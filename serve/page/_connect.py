@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from ragmeter.adapters.opentelemetry.reporter import HeardService
 from ragmeter.metrics.errors import install_command
 
-__all__ = ["SETUPS", "Setup", "connection_steps"]
-
 _BESIDE = """from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 """

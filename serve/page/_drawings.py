@@ -16,8 +16,6 @@ from markupsafe import Markup, escape
 
 from ragmeter.metrics import ScoreDirection
 
-__all__ = ["Scale", "TrendPoint", "standing", "trend"]
-
 SCALE_WIDTH, SCALE_HEIGHT = 88, 14
 TREND_WIDTH, TREND_HEIGHT, COUNT_HEIGHT = 420, 44, 12
 _LEAST_WIDTH = 1.5

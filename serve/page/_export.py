@@ -8,8 +8,6 @@ from typing import Any
 from ragmeter.metrics._files.json_lines import as_line
 from ragmeter.serve.store import Filters, Reader, RequestView, ScoreView
 
-__all__ = ["MOST_EXPORTED", "lines"]
-
 MOST_EXPORTED = 10_000
 """Requests in one file."""
 _PAGE = 200

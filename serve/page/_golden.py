@@ -18,8 +18,6 @@ from ragmeter.metrics._files.append import append_whole, appending
 from ragmeter.metrics._files.json_lines import as_line, read_objects
 from ragmeter.requests.references import normalise_question
 
-__all__ = ["GoldenEntry", "GoldenSet"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenEntry:

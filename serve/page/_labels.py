@@ -20,8 +20,6 @@ from ragmeter.serve.store import RequestView
 
 from ._golden import GoldenEntry, GoldenSet
 
-__all__ = ["LABELLED_SCORE", "Form", "Labels", "NotSavedError", "form_of", "read_fields"]
-
 LABELLED_SCORE = "answer_right"
 """The question on the page: whether the answer is right."""
 RATER = "page"

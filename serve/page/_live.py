@@ -12,8 +12,6 @@ from ragmeter.serve.store import UnreadableStoreError
 
 from ._rendering import PAGE_HEADERS
 
-__all__ = ["Live"]
-
 MOST_OPEN = 32
 """Streams at once; a page beyond that is read by reloading it."""
 BEAT_S = 1.0

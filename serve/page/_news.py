@@ -16,8 +16,6 @@ from ._asked import PageQuery
 from ._numbers import number, percent
 from ._words import Words
 
-__all__ = ["Fallen", "News", "Reading", "Standing", "news", "note_words"]
-
 SLACK_MS = 10 * 60_000
 """Changes that began this close together are one sentence."""
 MOST_NEWS = 3

@@ -13,10 +13,6 @@ from markupsafe import Markup
 
 from ragmeter.quality.estimates import Estimate
 
-__all__ = [
-    "clock", "count", "money", "number", "on_scale", "percent", "read_in", "timestamp", "zone_name",
-]  # fmt: skip
-
 MOST_DIGITS = 8
 """Of an amount of money after the point."""
 _DAY_MS = 86_400_000

@@ -26,11 +26,6 @@ from ._numbers import clock, number, percent
 from ._strips import axis, bar, pair, strip
 from ._words import Words
 
-__all__ = [
-    "heard_rows", "lane_table", "part_rows", "question_rows", "segment_name", "segment_words", "sentence",
-    "signal_rows", "value_words",
-]  # fmt: skip
-
 FIRST_LANES = 8
 """Lanes that are shown at first."""
 MOST_HEARD = 5

@@ -39,8 +39,6 @@ from ._sources import Sources
 from ._views import Views
 from ._words import LANGUAGES, Words, chosen_language, words_in
 
-__all__ = ["Pages"]
-
 T = TypeVar("T")
 
 _spoken = lru_cache(maxsize=4096)(language_of)

@@ -19,8 +19,6 @@ from starlette.responses import HTMLResponse, Response
 
 from ragmeter.metrics.errors import install_command
 
-__all__ = ["FILES", "PAGE_HEADERS", "render", "respond", "static_file"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "

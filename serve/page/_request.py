@@ -18,18 +18,6 @@ from ._numbers import money, number
 from ._score_rows import direction
 from ._words import Words
 
-__all__ = [
-    "ChunkView",
-    "RequestScore",
-    "ScoreGroup",
-    "chunk_views",
-    "score_groups",
-    "score_lines",
-    "trace_links",
-    "what_to_do",
-    "why",
-]
-
 _LEADING = (
     "support",
     "lexical_groundedness",

@@ -15,8 +15,6 @@ from ._overview import segment_name
 from ._strips import bar, histogram
 from ._words import Words
 
-__all__ = ["Chip", "FacetView", "ListRow", "chips", "facet_views", "list_rows", "timeline"]
-
 SUPPORT = ("support", "lexical_groundedness")
 RELEVANCE = ("lexical_context_relevance", "semantic_context_relevance")
 _PLAIN = ("verdict", "reason", "service", "workflow")

@@ -18,8 +18,6 @@ from ._news import Fallen
 from ._numbers import clock, number, on_scale
 from ._words import Words
 
-__all__ = ["ScoreRow", "direction", "measured_by", "score_rows"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:

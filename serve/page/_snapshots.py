@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-__all__ = ["Snapshots"]
-
 T = TypeVar("T")
 
 LEAST_S = 2.0

@@ -16,8 +16,6 @@ from ragmeter.watch.change import Change
 from ._labels import Labels
 from ._news import Standing
 
-__all__ = ["Sources"]
-
 
 def _nothing_changed() -> Sequence[Change]:
     return ()

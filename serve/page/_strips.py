@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["axis", "bar", "histogram", "pair", "strip"]
-
 STRIP_HEIGHT, VOLUME_HEIGHT = 34, 7
 AXIS_HEIGHT = 34
 PAIR_WIDTH = 180

@@ -63,8 +63,6 @@ from ._sources import Sources
 from ._strips import bar, histogram
 from ._words import Words
 
-__all__ = ["Views"]
-
 ROWS = 50
 """Requests on a page of the list."""
 CONVERSATIONS = 20

@@ -13,8 +13,6 @@ from importlib import resources
 
 from ._numbers import count
 
-__all__ = ["LANGUAGES", "Words", "chosen_language", "words_in"]
-
 LANGUAGES = {"en": "English", "ru": "Русский", "zh": "中文"}
 """Codes, and what the switch says."""
 

@@ -14,8 +14,6 @@ from contextlib import AbstractContextManager
 
 from ._database import Database
 
-__all__ = ["StoredClaims"]
-
 LEASE_S = 180.0
 """Seconds that a server has to send one, from when it claims, and again from when it begins, and each time that
 it offers it to a webhook again: those are a minute apart at most."""

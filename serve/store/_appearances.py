@@ -15,8 +15,6 @@ from ragmeter.watch.version_watch import MOST_VALUES, TOGETHER_S, rank
 from ._database import Database
 from .health_views import DeploymentView, VersionStep
 
-__all__ = ["Appearances", "deployments_in"]
-
 TOGETHER_MS = int(TOGETHER_S * 1000)
 _PREFIX = "metadata."
 

@@ -33,19 +33,6 @@ from ._names import DistinctSegments
 from ._parts import Kind
 from ._rows import kinds_of, segments_of
 
-__all__ = [
-    "ALL",
-    "BINS",
-    "COST_UNITS",
-    "FAILED",
-    "WHOLE",
-    "Cell",
-    "CellKey",
-    "Cells",
-    "GroupKey",
-    "Keep",
-]
-
 BINS = 20
 """Equal parts of a score's range in which values are counted, for percentiles."""
 _MANY = 4

@@ -15,8 +15,6 @@ from ._lists import where_of
 from ._received import CARRIED
 from .views import Filters
 
-__all__ = ["MOST_REQUESTS", "chunks"]
-
 MOST_REQUESTS = 5_000
 """The newest requests that are read."""
 _CHUNKS = (

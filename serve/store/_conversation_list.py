@@ -14,8 +14,6 @@ from ._database import Database
 from ._lists import MAX_LIMIT, where_of
 from .views import ConversationPage, ConversationView, Filters, TurnView
 
-__all__ = ["conversations"]
-
 _MOST_TURNS = 20_000
 """Requests that are read."""
 

@@ -18,8 +18,6 @@ from ._database import Database
 if TYPE_CHECKING:
     from ._cells import GroupKey, Home, Keep, StoredRequest
 
-__all__ = ["Turns", "earlier"]
-
 _Row = tuple[Any, ...]
 _GOES_ON = (
     "(r.conversation_id IN (SELECT conversation_id FROM request WHERE at >= ? AND at <= ?) OR "

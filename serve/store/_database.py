@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["Database", "Home", "ResultRows"]
-
 
 class ResultRows(Protocol):
     """The rows that a statement found."""

@@ -24,12 +24,6 @@ from .health_views import (
 )
 from .views import Filters
 
-__all__ = [
-    "SUPPORT", "WORDS", "DeploymentEffects", "bad_in", "effect", "newest", "parts_of",
-    "worst_first",
-]  # fmt: skip
-
-
 WORDS = ("bad", "suspect", "good")
 MOST_READ = 5_000
 """Requests that are read one by one, the newest."""

@@ -29,16 +29,6 @@ from ragmeter.metrics.text.terms import (
     vocabulary_of,
 )
 
-__all__ = [
-    "AnswerSentence",
-    "ChunkSentence",
-    "Evidence",
-    "MarkedChunk",
-    "Support",
-    "evidence",
-    "unknown_sentences",
-]
-
 Support = Literal["found", "partly", "missing", "unknown", "declines"]
 """Of an answer's sentence: by its share of words, as the verdict's rules part an answer. ``unknown``: it has no
 word to look for, or is in another script than every chunk; ``declines``: the answer refuses, which needs no

@@ -14,8 +14,6 @@ from ._names import distinct_segments
 from ._rows import segments_of
 from .views import Facet, FacetPage, FacetValue, Filters
 
-__all__ = ["facets"]
-
 BINS = 60
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
 MOST_VALUES = 12

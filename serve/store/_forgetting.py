@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ragmeter.quality.segments import segment_text
+from ragmeter.quality.segments import OTHER, segment_text
 
 from ._database import Database
 from ._names import (
@@ -18,14 +18,11 @@ from ._names import (
     FORGOTTEN,
     MAX_SEGMENTS,
     MAX_VALUES,
-    OTHER,
     distinct_segments,
     times_forgotten,
 )
 from ._parts import UNKNOWN_DEFINITION, Kind
 from ._rows import kinds_of, segments_of
-
-__all__ = ["Known", "forget_unused", "known_names"]
 
 _USES: Mapping[str, str] = {
     "service": "SELECT service FROM request UNION SELECT service FROM dropped",

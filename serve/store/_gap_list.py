@@ -16,8 +16,6 @@ from ._lists import where_of
 from .health_views import bad_share
 from .views import Filters, GapPage, GapState, GapView
 
-__all__ = ["GAPS_RANGE_S", "MOST_DECIDED", "GapMembers", "decide_gap", "gaps", "with_states"]
-
 GapMembers: TypeAlias = Mapping[str, frozenset[str]]
 """The ids of its requests that went badly, by the id of a gap."""
 

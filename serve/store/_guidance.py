@@ -16,8 +16,6 @@ from ._evidence import Evidence
 if TYPE_CHECKING:
     from .views import GapView
 
-__all__ = ["Advice", "Cause", "SameQuestion", "advice", "cause", "is_off_topic", "is_refused"]
-
 _LEAST_BEFORE = 5
 """Requests with the same question before a deployment, without which the two are not compared."""
 

@@ -16,8 +16,6 @@ from ._names import distinct_segments
 from ._received import home_of
 from ._rows import NEXT_GENERATION, SLOT_MS
 
-__all__ = ["HOURS", "HOUR_MS", "Keeping"]
-
 HOUR_MS = 3_600_000
 SLOTS = HOUR_MS // SLOT_MS
 HOURS = (

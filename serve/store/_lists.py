@@ -22,17 +22,6 @@ from ._text_search import holding, patterns
 from .health_views import bad_share
 from .views import Filters, RequestPage, RequestRow, ScoreValue
 
-__all__ = [
-    "LATEST_MS",
-    "LONGEST_RANGE_S",
-    "ROW",
-    "Lists",
-    "list_where",
-    "rows_of",
-    "where_of",
-    "without_facets",
-]
-
 MAX_LIMIT = 500
 LONGEST_RANGE_S = 366 * 86_400.0
 """The longest stretch of time that a list covers."""

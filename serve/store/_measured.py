@@ -13,8 +13,6 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 from ._cells import Cell, CellKey
 
-__all__ = ["MeasuredScore", "in_order", "settle"]
-
 
 class MeasuredScore(NamedTuple):
     """A score, and which measurement of it."""

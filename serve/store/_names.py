@@ -15,20 +15,6 @@ from ragmeter.quality.segments import OTHER, segment_text
 
 from ._database import Database
 
-__all__ = [
-    "BOUNDS",
-    "FORGOTTEN",
-    "MAX_SEGMENTS",
-    "MAX_SEGMENT_CHARS",
-    "MAX_VALUES",
-    "OTHER",
-    "OWN_SEGMENTS",
-    "DistinctSegments",
-    "Names",
-    "distinct_segments",
-    "times_forgotten",
-]
-
 BOUNDS: Mapping[str, int] = {
     "service": 64,
     "environment": 20,

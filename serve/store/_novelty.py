@@ -15,8 +15,6 @@ from ragmeter.watch.change import NewSince
 from ._cells import Cells
 from ._parts import UNKNOWN_DEFINITION
 
-__all__ = ["MOST", "SLACK_MS", "Part", "new_in"]
-
 MOST = 5
 """Values that are named, the commonest."""
 SLACK_MS = 10 * 60_000

@@ -16,8 +16,6 @@ from ._lists import where_of
 from ._rows import SLOT_MS
 from .views import Filters, JudgeOutage
 
-__all__ = ["outages"]
-
 MOST = 50
 """Outages that are listed, the last ones."""
 _APART_MS = 15 * 60_000

@@ -16,18 +16,6 @@ from ._measured import MeasuredScore, settle
 from ._parts import UNKNOWN_DEFINITION, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
-__all__ = [
-    "Known",
-    "Mean",
-    "Selection",
-    "estimate_of",
-    "judge_use",
-    "summary",
-    "trends",
-    "usual_of",
-    "with_prefix",
-]
-
 LEAST_FOR_USUAL = 20
 """Values below which nothing is called usual."""
 LEAST_IN_BIN = 12

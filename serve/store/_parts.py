@@ -17,17 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.segments import OTHER
 
-__all__ = [
-    "UNKNOWN_DEFINITION",
-    "Chunk",
-    "Details",
-    "Kind",
-    "RequestPart",
-    "ScorePart",
-    "Value",
-    "VerdictPart",
-]
-
 T = TypeVar("T")
 
 UNKNOWN_DEFINITION = "?"

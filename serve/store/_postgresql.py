@@ -35,8 +35,6 @@ from ._database import Database
 from ._schema import VERSION, later_version, statements_since
 from ._text_search import patterns
 
-__all__ = ["Server"]
-
 SCHEMA = "ragmeter"
 """Where the tables are, away from those of others."""
 _POOL = 8

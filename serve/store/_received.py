@@ -31,18 +31,6 @@ from ragmeter.watch.version_comparison import is_version_key
 from ._names import MAX_SEGMENT_CHARS, OWN_SEGMENTS
 from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 
-__all__ = [
-    "CARRIED",
-    "MAX_NAME",
-    "Batch",
-    "DroppedCount",
-    "StoredRetrieval",
-    "dropped_in",
-    "from_export_request",
-    "home_of",
-    "points_of",
-]
-
 T = TypeVar("T")
 
 CARRIED = b"carried\0".hex()

@@ -32,8 +32,6 @@ from .views import (
     ScoreView,
 )
 
-__all__ = ["one_request"]
-
 _TRACE_ID = 32
 _SLOT_MS = 300_000
 MAX_SIBLINGS = 50

@@ -18,8 +18,6 @@ from ._names import BOUNDS, MAX_SEGMENT_CHARS, Names
 from ._parts import Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval, home_of
 
-__all__ = ["NEXT_GENERATION", "SLOT_MS", "Rows", "kinds_of", "segments_of"]
-
 SLOT_MS = 300_000
 """Milliseconds that share a generation: sums over a slot hold as long as nothing in it has changed."""
 NEXT_GENERATION = (

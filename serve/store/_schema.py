@@ -12,8 +12,6 @@ from importlib.resources import files
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["VERSION", "later_version", "statements_since"]
-
 _STEPS = re.split(
     r"-- version \d+\n", files("ragmeter.serve.store").joinpath("schema.sql").read_text("utf-8")
 )[1:]

@@ -15,8 +15,6 @@ from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, Verdict
 from ._received import CARRIED, MAX_NAME, Batch, StoredRetrieval, home_of, version_of
 from ._stages import stages_text
 
-__all__ = ["from_scored_run"]
-
 _SEGMENTS = Segments(("language", "retriever"))
 MAX_CHUNKS = 100
 """Retrieved chunks that are kept of one request."""

@@ -17,8 +17,6 @@ from ._lists import where_of
 from ._names import DistinctSegments
 from .views import Filters
 
-__all__ = ["Parts", "with_part"]
-
 Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
 """Stretches of time with their sums, as `Sums.parts`."""
 

@@ -15,12 +15,12 @@ from functools import cache
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.version_comparison import detectable_fall
+from ragmeter.watch.version_watch import SUPPORT
 
 from ._appearances import deployments_in
 from ._cells import Cells, Keep
 from ._database import Database
 from ._deployment_effects import (
-    SUPPORT,
     WORDS,
     DeploymentEffects,
     bad_in,
@@ -42,8 +42,6 @@ from .health_views import (
     bad_share,
 )
 from .views import Filters
-
-__all__ = ["ServiceHealth"]
 
 SIGNALS = (
     ("support", SUPPORT),

@@ -19,8 +19,6 @@ from ragmeter.quality.retriever_comparison import Word, word_of
 
 from ._received import MAX_NAME, points_of
 
-__all__ = ["ShadowBoard", "ShadowView"]
-
 MOST_SHADOWS = 100
 """Results that are held; the one that was reported longest ago goes first."""
 _FIELDS = {

@@ -25,8 +25,6 @@ from ._names import distinct_segments
 from ._parts import Kind
 from ._rows import SLOT_MS, kinds_of
 
-__all__ = ["ReceivedSlot", "next_slot", "resource_of"]
-
 
 class ReceivedSlot(NamedTuple):
     """What came in five minutes."""

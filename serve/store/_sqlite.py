@@ -20,8 +20,6 @@ from ._database import Database
 from ._schema import VERSION, later_version, statements_since
 from ._text_search import index_query, index_words, patterns
 
-__all__ = ["APPLICATION", "File", "UnavailableFileError", "back_up"]
-
 APPLICATION = 0x52414750
 """What says of the file whose it is."""
 _CEILING = 1.25

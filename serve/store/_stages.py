@@ -15,8 +15,6 @@ from ragmeter.metrics import RagSample, RetrievedContext
 
 from ._evidence import Evidence
 
-__all__ = ["DocumentView", "StageView", "documents_of", "stages_of", "stages_text"]
-
 MOST_DOCUMENTS = 100
 MOST_STAGES = 12
 _PROMPT = "prompt"

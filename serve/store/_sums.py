@@ -20,8 +20,6 @@ from ._keeping import HOUR_MS, SLOTS
 from ._names import distinct_segments
 from ._rows import SLOT_MS
 
-__all__ = ["Sums"]
-
 _REMEMBERED = 400
 """Slots, hours and days whose sums are remembered."""
 _MOST_CELLS = 40_000

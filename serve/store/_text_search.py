@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from ._database import Database
 
-__all__ = ["MOST_CHARACTERS", "holding", "index_query", "index_words", "patterns"]
-
 MOST_CHARACTERS = 500
 _MOST_WORDS = 12
 _TYPED = re.compile(r'"([^"]+)"|(\S+)')

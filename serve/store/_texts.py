@@ -11,8 +11,6 @@ from dataclasses import replace
 from ._parts import RequestPart, ScorePart
 from ._received import Batch
 
-__all__ = ["without_texts"]
-
 
 def without_texts(batch: Batch) -> Batch:
     """Return the same without questions, answers, chunks, and explanations that may quote them."""
