@@ -87,6 +87,8 @@ class Metric(ABC):
     """Smallest and largest possible value of its scores."""
     reads_texts: bool = True
     """Whether it reads the texts it needs, so that one that is too long skips it; ids are none."""
+    reads_carried: ClassVar[bool] = False
+    """Whether what was `RagSample.carried` will do where of the contexts only ids are known."""
     direction: ScoreDirection = "higher"
     """Which way is better."""
     lacks_embedder: bool = False
@@ -487,7 +489,13 @@ def _not_measurable(
             "undefined",
             f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now",
         )
-    if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric):
+    is_read = metric.reads_carried and bool(sample.carried)
+    if (
+        sample.contexts_by == "ids"
+        and metric.reads_texts
+        and _reads_contexts(metric)
+        and not is_read
+    ):
         return scores_without_value(
             metric,
             "missing_input",

@@ -195,7 +195,8 @@ class RagSample(BaseModel):
         tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
         BeforeValidator(_as_contexts),
     ] = ()
-    """Chunks of earlier turns that stand in the prompt: they support an answer, and nothing was searched."""
+    """What else stands in the prompt and supports an answer: chunks of earlier turns, and the whole context
+    where it is not known which document is which."""
     contexts_by: ContextsBy = "given"
     """How it is known that these are the contexts that reached the model."""
     stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None

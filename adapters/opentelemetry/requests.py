@@ -23,6 +23,7 @@ from ragmeter.adapters.reading.prompt_documents import (
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
+from ragmeter.metrics import RetrievedContext
 
 from ._accounts import Unheard, is_evaluation, note_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
@@ -529,7 +530,11 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
         return replace(
             found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None
         )
-    return found if found.usable == "ids_only" else replace(found, reason="prompt_not_divided")
+    if found.usable != "ids_only":
+        return replace(found, reason="prompt_not_divided")
+    # What cannot be divided is one passage that the answer may rest on; whose it is is not known.
+    whole = "\n\n".join(one.text for one in shown.documents if one.text)
+    return replace(found, carried=(RetrievedContext(text=whole),))
 
 
 def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | None) -> bool:

@@ -44,6 +44,7 @@ class FactConflict(ComputedMetric):
     name = "fact_conflict"
     score_names = ("fact_conflict",)
     needs = ("contexts", "answer")
+    reads_carried = True
     method = "lexical"
     target = "answer"
     definition = "2"

@@ -49,6 +49,7 @@ class LexicalGroundedness(ComputedMetric):
     name = "lexical_groundedness"
     score_names = ("lexical_groundedness",)
     needs = ("contexts", "answer")
+    reads_carried = True
     method = "lexical"
     target = "answer"
     definition = "4"

@@ -73,6 +73,7 @@ class Support(ComputedMetric):
     name = "support"
     score_names = ("support", "unsupported_words_max")
     needs = ("contexts", "answer")
+    reads_carried = True
     method = "lexical"
     target = "answer"
     definition = "2"

@@ -487,7 +487,7 @@ class ContextView:
     text: str | None
     """None: no text was captured."""
     carried: bool = False
-    """Whether it is of an earlier turn, and stands in the prompt still: nothing was searched for it."""
+    """Whether it only stands in the prompt: of an earlier turn, or a whole context that nothing divides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

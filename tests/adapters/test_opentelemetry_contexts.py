@@ -5,6 +5,7 @@ import json
 import pytest
 from otlp_spans import documents, found, only, openinference, span, texts
 
+from ragmeter import Scorer
 from ragmeter.adapters.opentelemetry.build import sample_of
 
 RETURNS = (
@@ -352,3 +353,33 @@ def test_what_a_model_says_about_an_answer_is_not_the_answer(sent, said, answers
     )
 
     assert asked.answer == (said if answers else ANSWER)
+
+
+def test_of_a_context_that_is_not_divided_the_answer_is_judged_and_no_rank_is_guessed():
+    ids = json.dumps([{"id": "fees", "score": 0.9}, {"id": "locks", "score": 0.7}])
+    context = f"{FEES}\nThe desk closes at seven.\n{LOCKS}"
+    prompt = f"Context:\n{context}\n\nQuestion: What does a late return cost?"
+    sent = json.dumps([{"role": "user", "parts": [{"type": "text", "content": prompt}]}])
+    said = json.dumps(
+        [{"role": "assistant", "parts": [{"type": "text", "content": "Four euros."}]}]
+    )
+    operation = "gen_ai.operation.name"
+    request = only(
+        span(1, None, "ask", attributes={operation: "invoke_workflow"}),
+        span(2, 1, "retrieve", attributes={operation: "retrieval", "gen_ai.retrieval.documents": ids}),
+        span(3, 1, "chat", attributes={operation: "chat", "gen_ai.input.messages": sent, "gen_ai.output.messages": said}),
+    )  # fmt: skip
+    sample = sample_of(request)
+    metrics = ["support", "lexical_groundedness", "fact_conflict", "lexical_context_relevance"]
+    [found] = Scorer(metrics=metrics).score([sample])
+    scores = dict(found)
+
+    assert [document.id for document in sample.contexts] == ["fees", "locks"]
+    assert [document.text for document in sample.carried] == [context]
+    assert scores["support"].value > 0.5
+    assert scores["lexical_groundedness"].value == 1.0
+    assert scores["lexical_context_relevance"].missing == "contexts.text"
+
+
+FEES = "A late return of a rented bicycle costs four euros for each hour that has begun."
+LOCKS = "Every bicycle comes with a frame lock and a chain, and a key that stays in it."
