@@ -107,7 +107,7 @@ def benchmark(settings: Settings) -> list[Row]:
     beside = sum(n for *_, n in found["beside"]) / COUNTED
     files = len({file for file, *_ in found["beside"]})
     return [
-        Row(NAME, "calls of ours on the application's threads, LCEL of six runs", "", application,
+        Row(NAME, "calls on the application's threads, LCEL of six runs", "", application,
             target=f"≤ {AIMS['application']}", met=application <= AIMS["application"]),
         Row(NAME, "calls on our own threads for scoring and export", "", beside,
             target=f"≤ {AIMS['calls']:,}", met=beside <= AIMS["calls"]),

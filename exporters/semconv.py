@@ -155,7 +155,7 @@ REQUEST_STATUS: Final = _own("ragmeter.request.status")
 CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
 """How it is known what the model saw: ``prompt``, ``runs``, ``given`` or ``ids`` (`RagSample.contexts_by`)."""
 CARRIED_DOCUMENTS: Final = _own("ragmeter.carried.documents")
-"""Chunks of earlier turns in the prompt (`RagSample.carried`), on the request's span as OpenInference's
+"""What else in the prompt supports an answer (`RagSample.carried`), on the request's span as OpenInference's
 ``retrieval.documents``."""
 STAGE: Final = _own("ragmeter.stage")
 """A stage between store and model, by its name in the framework or the application; the last is ``prompt``."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragmeter.adapters.reading.layout import place_in, question_in_prompt
 from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.prompt_layout import place_in, question_in_prompt
 from ragmeter.adapters.reading.step import Message
 
 from ._contexts import Read
@@ -45,7 +45,7 @@ def join_roots(
             continue
         root = reads[key].span
         prompts = [text for read in members for _, text in call_of(read, limit).sent]
-        given = letters_of("\0".join([reads[key].reader.given(root), *prompts]))
+        given = letters_of("\0".join([reads[key].reader.input_text(root), *prompts]))
         for place, (above, read) in offers.items():
             texts = [item.text for item in read.documents().items if item.text]
             if (

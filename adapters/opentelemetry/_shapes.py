@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ragmeter.adapters._unseen import shaped_documents
-from ragmeter.adapters.reading.layout import place_in
 from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.prompt_layout import place_in
 from ragmeter.adapters.reading.results import ANY_TOOL
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.adapters.reading.values import documents_in
@@ -86,7 +86,7 @@ def _gives(read: Read) -> bool:
     found = documents_in(read.reader.result(read.span))
     if not found or any(not item.text or place_in([Message("", item.text)]) for item in found):
         return False  # a prompt is no document
-    given = letters_of(read.reader.given(read.span))
+    given = letters_of(read.reader.input_text(read.span))
     return not any(letters_of(item.text or "")[:_BEGINNING] in given for item in found)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from .answer import is_label, is_long, only_asks, texts_that_said
-from .layout import place_in
 from .letters import letters_of, tokens_in, weight_of
+from .prompt_layout import place_in
 from .step import Step, Unknown
 
 __all__ = [
@@ -133,8 +133,12 @@ class _Reply:
         self._passages = passages
 
     @cached_property
-    def _sent(self) -> list[str]:
+    def _prompts(self) -> list[str]:
         return [letters_of(text) for _, text in self.call.sent]
+
+    @cached_property
+    def _page(self) -> str:
+        return "".join(self._prompts)
 
     @cached_property
     def _letters(self) -> str:
@@ -145,7 +149,7 @@ class _Reply:
         """The passages that its prompt shows."""
         known = frozenset(letters_of(text) for text in self._passages if text)
         if known:
-            return frozenset(one for one in known if any(one in text for text in self._sent))
+            return frozenset(one for one in known if any(one in text for text in self._prompts))
         place = place_in(self.call.sent)
         pieces = () if place is None else place.pieces
         return frozenset(letters_of(piece.text) for piece in pieces)
@@ -158,15 +162,15 @@ class _Reply:
         """
         if not is_long(other.call.words) or other._letters == self._letters:
             return False
-        places = [at for at, text in enumerate(self._sent) if other._letters in text]
+        places = [at for at, text in enumerate(self._prompts) if other._letters in text]
         asks = only_asks(self.call.words)
         if asks or not places:
             is_beside = other.call.ended_ns > self.call.started_ns and not self._evidence
             return bool(places) if asks else is_beside and bool(other._evidence)
         goes_on = any(role == "tool" for role, _ in self.call.sent[places[-1] :]) or any(
-            self._sent[at].startswith(text) for at in places for text in other._sent if text
+            self._prompts[at].startswith(text) for at in places for text in other._prompts if text
         )
-        if goes_on or not all(one in "".join(other._sent) for one in self._evidence):
+        if goes_on or not all(one in other._page for one in self._evidence):
             return False
         instructions = "\n".join(
             part
@@ -176,8 +180,7 @@ class _Reply:
         )
         if _REVISES.search(instructions) is not None:
             return False
-        page = "".join(self._sent)
-        before = page[: page.rfind(other._letters)]
+        before = self._page[: self._page.rfind(other._letters)]
         is_quoted = (
             bool(self._question) and self._question in before[-len(self._question) - _LABEL :]
         )

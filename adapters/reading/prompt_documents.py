@@ -10,8 +10,9 @@ from ragmeter.metrics import RetrievedContext
 
 from .answer import is_long
 from .calls import authors_of, is_grade
-from .layout import PromptPlace, divided, place_in, question_in_prompt
+from .layout import Passages, divided
 from .letters import letters_of
+from .prompt_layout import place_in, question_in_prompt
 from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
 from .stages import to_contexts
@@ -66,7 +67,7 @@ def contexts_in_prompts(
     turn = turn_in([role for role, _ in sent])
     asked = [message for at, message in enumerate(sent) if at >= turn or message.role != "user"]
     if filled is not None and stands_in(filled, authors[-1:]):
-        place: PromptPlace | None = divided(filled)
+        place: Passages | None = divided(filled)
     else:
         place = place_in(asked, question, len(known) or None)
     if place is not None and place.pieces:

@@ -34,7 +34,7 @@ from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, Verdict
 T = TypeVar("T")
 
 CARRIED = b"carried\0".hex()
-"""In place of the span of a retrieval: chunks of earlier turns, for which nothing was searched."""
+"""In place of the span of a retrieval: what only stands in the prompt."""
 MAX_NAME = 256
 """Characters of what is looked up by: no index of PostgreSQL takes more than 2,704 bytes."""
 MAX_SCORES = 500
@@ -548,7 +548,7 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, str | float]:
 
 
 def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
-    """Yield what one of our own spans says was retrieved, or was carried over from earlier turns."""
+    """Yield what one of our own spans says was retrieved, or only stood in the prompt."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     operation = attributes.get(semconv.GEN_AI_OPERATION_NAME)
     if trace_id is None or span_id is None or operation not in _WITH_DOCUMENTS:

@@ -72,7 +72,7 @@ def asked(url, calls, *arguments, **environment):
 
         def run(transport):
             with closing(reading._get.__self__):  # which the end of the process closes
-                found.extend(asyncio.run(_asked(Client(server), calls)))
+                found.extend(asyncio.run(_ask(Client(server), calls)))
 
         server.run = run
         return server
@@ -99,10 +99,10 @@ def asked_over_streams(url, calls):
             await session.initialize()
             yield session
 
-    return asyncio.run(asyncio.wait_for(_asked(connected(), calls), 120))
+    return asyncio.run(asyncio.wait_for(_ask(connected(), calls), 120))
 
 
-async def _asked(connection, calls):
+async def _ask(connection, calls):
     async with connection as client:
         listed = await client.list_tools()
         return {tool.name for tool in listed.tools}, [

@@ -244,7 +244,7 @@ class AnySpan(Reader):
                 return found
         return ()
 
-    def given(self, span: SpanRecord) -> str:
+    def input_text(self, span: SpanRecord) -> str:
         return json.dumps([*_fields(span).given.values()], ensure_ascii=False, default=str)
 
     def result(self, span: SpanRecord) -> Any:

@@ -91,7 +91,7 @@ class Reader(ABC):
         """Return the documents that a reranking was given; empty: it does not say."""
         return documents_in(span.attributes.get(self.input_key)) or ()
 
-    def given(self, span: SpanRecord) -> str:
+    def input_text(self, span: SpanRecord) -> str:
         """Return what a step was called with, as it is written."""
         return str(span.attributes.get(self.input_key, ""))
 

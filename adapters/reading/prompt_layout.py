@@ -1,0 +1,332 @@
+"""Where a prompt has its context and its question, by its layout alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from .label_words import (
+    ANSWER,
+    CONTEXT,
+    CONTEXT_INFLECTED,
+    CONTEXT_PLURAL,
+    HISTORY,
+    PASSAGE,
+    PASSAGES,
+    QUESTION,
+    QUESTION_LABEL,
+    RULES,
+)
+from .layout import (
+    BLANK,
+    BRACKETED,
+    ELEMENT,
+    LEAST,
+    Passages,
+    divided,
+    is_closed,
+    longest_texts,
+    parsed,
+)
+from .step import Message
+
+__all__ = ["place_in", "question_in_prompt"]
+
+_ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
+_FIRST = (
+    rf"[ \t]*(?:[=#*-]+[ \t]*)?(?:\[1\]|【1】|(?:{PASSAGE})[ \t]*[\#№]?[ \t]*1\b"
+    r"|\(?(?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)"
+)
+"""How the first of several numbered passages begins; lists of instructions begin otherwise."""
+_WRAPPED = re.compile(
+    r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
+    r"knowledge|references|search_results|data|facts|notes|articles|results|evidence|information|kb)(?:[_-]\w+)?)"
+    r"\b[^>]*>\n?(.+?)</\1>",
+    re.IGNORECASE | re.DOTALL,
+)
+_LABEL_LINE = re.compile(
+    r"^(?:[^\n]{0,200}[.!?。] ?)?"
+    r"[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
+    rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
+    r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
+    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{CONTEXT})[ \t]*\n|"
+    rf"^[ \t#*]*(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
+    rf"^[ \t]*(?:【|\[|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{CONTEXT_PLURAL})[^\n\d]{{0,30}}?[ \t]*"
+    r"(?:】|\]|[=*-]{2,40})[ \t]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that names the context and says no more."""
+_LEADING = re.compile(
+    r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
+    r"retriev|sources|knowledge|контекст|документ|следующ|"
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
+    rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
+    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A sentence that leads to it."""
+_PARAGRAPH = re.compile(
+    r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
+    r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
+    rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
+    re.IGNORECASE,
+)
+"""A paragraph of instructions before it."""
+_BEFORE_FENCE = re.compile(
+    rf"\A[^\n]{{0,400}}(?:{CONTEXT})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
+    re.IGNORECASE,
+)
+_BEFORE_NUMBERED = re.compile(
+    rf"^[^\n]{{0,600}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,600}}\n\s*(?={_FIRST})",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that names passages, before the first of those that are numbered."""
+_NUMBERED = tuple(
+    re.compile(
+        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*{number}\b",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    for number in (1, 2)
+)
+"""Headings of the first two of several passages."""
+_WIDE_LABEL = re.compile(
+    r"^[^\n:：]{0,60}?(?:\b(?:information|content|found|findings|notes|materials?|data|records|entries|"
+    r"results|posts|faqs?|lookup|cases|details|texts?|inhalt|contenido|conteúdo|contenu|"
+    r"contenuto|сведения|информация|кейсы|тексты?|данные)\b|"
+    r"内容|信息|材料|내용|本文)[^\n:：]{0,40}[:：][ \t*]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label that names the context only where another one names the question."""
+_FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_ASKING_LABEL = re.compile(
+    r"^[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:" + QUESTION + r")(?![a-z])[^\n:：.!?？。]{0,40}"
+    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300}?)[ \t.]*(?=\n|\Z)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label that has such a word among others, and one line."""
+_QUOTED_QUESTION = re.compile(
+    rf"(?:{QUESTION})[「『“\"](?P<asked>[^\n「」『』“”\"]{{2,300}})[」』”\"]", re.IGNORECASE
+)
+_TURN = re.compile(
+    r"^[ \t]*(?:user|human|customer|пользователь|клиент|用户|客户)[ \t]*[:：][ \t]*(?P<asked>[^\n]{1,300})"
+    r"\n+[ \t]*(?:ai|assistant|bot|ассистент|助手)[ \t]*[:：]?\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The last turn of a dialogue that the model goes on with."""
+_ASKED = re.compile(
+    rf"(?:^|(?<=。)|(?<=, ))[ \t#*<\[]*{QUESTION_LABEL}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?=\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_ANSWERS = re.compile(ANSWER, re.IGNORECASE)
+_NAMED = re.compile(CONTEXT_INFLECTED, re.IGNORECASE)
+_FIELD = re.compile(rf"(?:retrieved |relevant )?{CONTEXT_INFLECTED}", re.IGNORECASE)
+_ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
+_CLOSING = re.compile(
+    rf"\n[ \t#*<\[]*(?:{HISTORY}|{RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
+    rf"\n[ \t#*<\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|инструкции|指令)"
+    r"[ \t*>\]#]*(?:[:：]|$)|"
+    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
+    r"\n[ \t]*\n[ \t]*(?:answer|respond|reply|format your|(?:please )?provide|please|"
+    r"ответь|отвечай|请)(?![a-zа-я])|"
+    r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What ends it."""
+_CAPITALS = re.compile(
+    r"\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)"
+)
+_AFTER_QUESTION = re.compile(
+    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)(?![a-zа-я])",
+    re.IGNORECASE,
+)
+_OPEN_LABEL = re.compile(r"(?:(?:\A|\n)[^\n:：]{0,80}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z")
+"""Labels with nothing behind them."""
+_MOST_ASKED = 2_000
+_QUESTION_MARKS = ("?", "？")
+_ASKS_FIRST = re.compile(r"\s*[^\n]{1,300}[?？][ \t]*\n")
+_MOST_ALONE = 300
+"""Characters of a question that follows passages without a word before it."""
+
+
+def place_in(
+    messages: Iterable[Message], question: str | None = None, count: int | None = None
+) -> Passages | None:
+    """Return the passages where a prompt has its context; None: it has no place for any.
+
+    Args:
+        messages: What a model was sent.
+        question: What was asked: it is no passage.
+        count: How many passages there are, where that is known: it decides what divides them.
+    """
+    best: Passages | None = None
+    size = 0
+    for role, text in messages:
+        if role not in ("system", "user", "developer", ""):
+            continue
+        fields = _fields_of(text)
+        if role == "user" and not any(map(_is_asking, fields)):
+            fields = {}
+        body = None if fields else _context_of(text, (question or "").strip())
+        place = _field_place(fields) if body is None else divided(body, count)
+        if place is None:
+            continue
+        weight = sum(len(piece.text) for piece in place.pieces)
+        if weight > size:
+            best, size = place, weight
+    return best
+
+
+def question_in_prompt(messages: Sequence[Message]) -> str | None:
+    """Return what a prompt asks: behind its last ``Question:``, beside its context, or all that users said."""
+    asked = [text for role, text in messages if role == "user" and text.strip()]
+    if not asked:
+        return next(
+            filter(None, (_labelled_question(text) for _, text in reversed(messages))), None
+        )
+    text = asked[-1]
+    for name, value in _fields_of(text).items():
+        if isinstance(value, str) and _is_asking(name):
+            return _short(value)
+    end = max(len(text) - _MOST_ASKED, 0)
+    found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
+    span = _span_of(text, is_asked=_ASKS_FIRST.match(text) is not None)
+    if found is not None and (span is not None or len(found[1]) < len(text) // 2):
+        line, _, after = found[1].partition("\n")
+        line = line.rstrip(" \t.")
+        is_over = line.endswith(_QUESTION_MARKS) and _AFTER_QUESTION.match(after)
+        return _short(line if is_over else found[1])
+    if span is not None or len(text) > _MOST_ALONE:
+        labelled = _labelled_question(text)
+        if labelled is not None:
+            return labelled
+    if span is None:
+        return _short(text)
+    sides = (
+        text[: span[0]].strip(),
+        re.sub(r"\A\s*</\w+>", "", text[span[2] :]).strip(),
+        _last_question(text[span[1] : span[2]]),
+    )
+    return next((_short(side) for side in sides if side and not BLANK.search(side)), None)
+
+
+def _labelled_question(text: str) -> str | None:
+    """Return the line behind the last label that speaks of a question: it asks, or ends the prompt."""
+    last = None
+    for match in _ASKING_LABEL.finditer(text):
+        asked = match["asked"].strip(' \t"“”«»')
+        rest = text[match.end() :].strip()
+        ends = not rest or _ANSWERS.match(rest) is not None
+        is_context = _NAMED.search(text, match.start(), match.start("asked")) is not None
+        if asked.endswith((*_QUESTION_MARKS, "؟")) or (ends and not is_context):
+            last = asked
+    if last is not None:
+        return last
+    other = _TURN.search(text[-_MOST_ASKED:]) or _QUOTED_QUESTION.search(text)
+    return None if other is None else other["asked"].strip()
+
+
+def _last_question(body: str) -> str:
+    """Return the last paragraph if it is a question; empty: it is a passage."""
+    last = BLANK.split(body.strip())[-1].strip()
+    return (
+        last
+        if last.endswith(_QUESTION_MARKS) and "\n" not in last and len(last) <= _MOST_ALONE
+        else ""
+    )
+
+
+def _fields_of(text: str) -> Mapping[str, object]:
+    """Return the fields of a prompt that is one JSON object; none: it is another text."""
+    fields = parsed(text.strip())
+    return fields if isinstance(fields, dict) else {}
+
+
+def _is_asking(name: str) -> bool:
+    return _ASKING_FIELD.fullmatch(name.replace("_", " ")) is not None
+
+
+def _field_place(fields: Mapping[str, object]) -> Passages | None:
+    """Return the passages under a field that is named as a context; of an object its longest text."""
+    for name, value in fields.items():
+        if _FIELD.fullmatch(name.replace("_", " ")) and (pieces := longest_texts(value)):
+            return Passages(pieces, is_divided=isinstance(value, list))
+    return None
+
+
+def _short(text: str) -> str | None:
+    element = _ELEMENT_ALONE.fullmatch(text.strip())
+    plain = (element[2] if element else text).strip().strip('"').strip()
+    return plain if 0 < len(plain) <= _MOST_ASKED else None
+
+
+def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
+    """Return where the line that leads to the context begins, and where the context does and ends.
+
+    Args:
+        text: A message.
+        is_asked: Whether a question stands outside of it.
+    """
+    closed = is_closed(text)
+    elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
+    wrapped = _WRAPPED.search(text) if closed else None
+    # Of several that are called alike, each is a passage.
+    alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
+    if wrapped is not None and alike < 2:
+        # Instructions may name the element, opened and closed, before it comes.
+        opening = f"<{wrapped[1].lower()}>"
+        named, again, _ = wrapped[2].lower().rpartition(opening)
+        return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
+    if elements:
+        return elements[0].start(), elements[0].start(), elements[-1].end()
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED):
+        head = rule.search(text)
+        if rule is _LABEL_LINE and head is not None:
+            # Examples that come first have a context, a question and an answer each.
+            same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
+            between = text[head.end() : same[-1].start()]
+            head = same[-1] if _ASKED.search(between) is not None else head
+        if head is not None and text[head.end() :].strip():
+            return head.start(), head.end(), len(text)
+    first, second = (rule.search(text) for rule in _NUMBERED)
+    if first is None or second is None:
+        names_question = _ASKED.search(text) is not None or _labelled_question(text) is not None
+        wide = _WIDE_LABEL.search(text) if is_asked or names_question else None
+        if wide is not None:
+            return wide.start(), wide.end(), len(text)
+        heads = list(BRACKETED.finditer(text)) if names_question else []
+        if len(heads) < 2:
+            return None
+        first = heads[0]
+    return first.start(), first.start(), len(text)
+
+
+def _context_of(text: str, question: str) -> str | None:
+    is_asked = question.endswith(_QUESTION_MARKS)
+    span = _span_of(text, is_asked=is_asked)
+    if span is None:
+        return None
+    head, start, end = span
+    body = text[start:end]
+    # A context in capitals ends where the next label is in capitals.
+    if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
+        body = _CAPITALS.split(body, maxsplit=1)[0]
+    at = body.rfind(question) if question else -1
+    if at >= 0:
+        body = _OPEN_LABEL.sub("", body[:at])
+    opening = _FENCE.match(body.lstrip("\n"))
+    if opening is not None:
+        inner = body.lstrip("\n")[opening.end() :]
+        fences = list(_FENCE.finditer(inner))
+        same = [fence for fence in fences if fence[0].strip() == opening[0].strip()]
+        closing = next(iter(same or fences[-1:]), None)
+        # Else each stands before a passage.
+        if closing is not None and len(_until_closing(inner[closing.end() :])) < LEAST:
+            return inner[: closing.start()].strip()
+        body = inner
+    return _until_closing(body).rstrip('-=`"').strip()
+
+
+def _until_closing(body: str) -> str:
+    closing = _CLOSING.search("\n" + body)
+    return (body if closing is None else ("\n" + body)[: closing.start()]).strip()
