@@ -1,7 +1,8 @@
 """How often is a turn that is marked as asking again one, as two readers say, and how far do these agree?
 
-Run: ``python benchmarks/asked_again.py READER READER``, two files of JSON lines with ``id`` and ``asked_again``
-that were written without a look at each other; a third one with ``id`` and ``set`` divides the figures.
+Run: ``python benchmarks/asked_again.py READER READER PAIRS``, two files of JSON lines with ``id`` and ``asked_again``
+that were written without a look at each other, and one with ``id``, ``set`` and ``later_question``, by which pairs
+count that today's phrases flag.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmeter.quality.agreement import kappa
+from ragmeter.quality.asked_again import asks_again
 from ragmeter.quality.estimate import wilson_interval
 
 
@@ -42,10 +44,10 @@ def show(title: str, first: Mapping[Any, bool], second: Mapping[Any, bool]) -> N
 
 def main() -> None:
     first, second = (read(path, "asked_again") for path in sys.argv[1:3])
-    both = [one for one in first if one in second]
-    sets = read(sys.argv[3], "set") if len(sys.argv) > 3 else {}
+    sets, later = (read(sys.argv[3], name) for name in ("set", "later_question"))
+    both = [one for one in first if one in second and asks_again(later[one])]
     for name in ["all", *sorted(set(sets.values()))]:
-        chosen = [one for one in both if name in ("all", sets.get(one))]
+        chosen = [one for one in both if name in ("all", sets[one])]
         if chosen:
             show(name, {one: first[one] for one in chosen}, {one: second[one] for one in chosen})
 

@@ -151,9 +151,10 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
 def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
     """Return the words of a text that have one of these terms, each with its term.
 
-    Only words that begin as a term does are stemmed: a stem is a word's beginning but for its last two letters.
+    Only words that begin as a term does are stemmed: a stem is a word's beginning, an English one but for its
+    last two letters.
     """
-    beginnings = {term[:-2] or term[:1] for term in terms}
+    beginnings = {(term.isascii() and (term[:-2] or term[:1])) or term for term in terms}
     return {
         word: stemmed
         for word in words_beginning(known.plain, beginnings)
