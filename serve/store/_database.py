@@ -35,6 +35,11 @@ class Database(Protocol):
         """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
         ...
 
+    @property
+    def as_json(self) -> str:
+        """What makes one text of ``{columns}``: a JSON array."""
+        ...
+
     def texts_with(self, word: str, /) -> tuple[str, Sequence[Any]]:
         """Return a query for the ids of the texts that have a word, and its arguments."""
         ...

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
 from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
@@ -39,6 +39,10 @@ _KEPT_S = 86_400.0
 _LEAST_PART = 5
 """Requests of a segment from which on it may be named as the bad one."""
 _LATEST = 2**62
+
+
+Counted: TypeAlias = tuple[str | None, Iterable[tuple[str, str]], int]
+"""A verdict, the parts of requests that have it, by name, and how many these are."""
 
 
 class DeploymentEffect(NamedTuple):
@@ -125,7 +129,8 @@ class DeploymentEffects:
             bad_before=_bad_of(before),
             bad_after=bad_in(database, part, (at, _LATEST)),
         )
-        return DeploymentEffect(revision, now, whole, parts_of(after, before))
+        parts = parts_of(_counted(after), _counted(before))
+        return DeploymentEffect(revision, now, whole, parts)
 
 
 def _key(one: DeploymentView) -> tuple[str, int]:
@@ -167,7 +172,7 @@ class StoredRow(NamedTuple):
             id(self.named),
         )
 
-    def parts(self) -> Iterable[tuple[str, str]]:
+    def parts(self) -> Iterator[tuple[str, str]]:
         """Yield the parts that it belongs to."""
         yield "workflow", self.workflow
         yield from segments_of(self.language, self.retriever, self.metadata, self.named).items()
@@ -235,28 +240,30 @@ def _bad_of(rows: Iterable[StoredRow]) -> BadShare:
 
 def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> BadShare:
     where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
-    counts = dict(
-        database.execute(
-            f"SELECT r.verdict, count(*) FROM request r WHERE {where} AND r.verdict IS NOT NULL "
-            "GROUP BY r.verdict",
-            tuple(given),
-        ).fetchall()
-    )
-    return bad_share(int(counts.get("bad", 0)), sum(int(counts.get(word, 0)) for word in WORDS))
+    bad, requests = database.execute(
+        "SELECT count(CASE r.verdict WHEN 'bad' THEN 1 END), "
+        "count(CASE WHEN r.verdict IN ('bad', 'suspect', 'good') THEN 1 END) "
+        f"FROM request r WHERE {where}",
+        given,
+    ).fetchone()
+    return bad_share(int(bad), int(requests))
 
 
-def parts_of(
-    after: Collection[StoredRow], before: Collection[StoredRow] = ()
-) -> tuple[PartView, ...]:
+def _counted(rows: Sequence[StoredRow]) -> Iterator[Counted]:
+    # Most requests share their segments with others, as the same objects.
+    alike = {row.place: row for row in rows}
+    for place, n in Counter(row.place for row in rows).items():
+        yield alike[place].verdict, alike[place].parts(), n
+
+
+def parts_of(after: Iterable[Counted], before: Iterable[Counted] = ()) -> tuple[PartView, ...]:
     """Return the values of the segment that sets the bad ones apart most; empty: none does."""
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
-    for side, rows in zip(sides, (after, before), strict=True):
-        # Most requests share their segments with others, as the same objects.
-        alike = {row.place: row for row in rows if row.verdict in WORDS}
-        for place, n in Counter(row.place for row in rows if row.verdict in WORDS).items():
-            for name, value in alike[place].parts():
+    for side, counted in zip(sides, (after, before), strict=True):
+        for verdict, parts, n in counted:
+            for name, value in parts if verdict in WORDS else ():
                 if value:
-                    side.setdefault(name, {}).setdefault(value, Counter())[place[0] == "bad"] += n
+                    side.setdefault(name, {}).setdefault(value, Counter())[verdict == "bad"] += n
     best: tuple[float, str] = (0.0, "")
     for name, values in sides[0].items():
         shares = [

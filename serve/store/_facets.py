@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
 
 from ._database import Database
 from ._lists import list_where, without_facets
 from ._names import distinct_segments
-from ._rows import segments_of
+from ._tallies import Alike, Tallies
 from .views import Facet, FacetPage, FacetValue, Filters
 
 BINS = 60
@@ -21,15 +18,9 @@ MOST_VALUES = 12
 _VERDICTS = ("bad", "suspect", "good", "")
 
 
-class _Alike(NamedTuple):
-    """Requests that have no value of this facet."""
-
-    n: int
-    values: Mapping[str, Collection[str]]
-
-
 def facets(
     database: Database,
+    tallies: Tallies,
     filters: Filters,
     bounds: tuple[int, int],
     now_ms: int,
@@ -42,30 +33,20 @@ def facets(
     step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
     bins = [[0, 0, 0, 0] for _ in range(-(-length // step))]
     where, given = list_where(without_facets(filters), bounds, database, members)
-    alike: dict[tuple[Any, ...], dict[int, int]] = {}
-    for at, *what, n in database.execute(
-        "SELECT (r.at - ?) / ?, coalesce(verdict, ''), coalesce(codes, '[]'), coalesce(service, ''), "
-        "coalesce(workflow, ''), language, retriever, coalesce(segments, '{}'), coalesce(metadata, '{}'), "
-        f"count(*) FROM request r WHERE {where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9",
-        (bounds[0], step, *given),
-    ):
-        alike.setdefault(tuple(what), {})[min(int(at), len(bins) - 1)] = int(n)
     chosen = dict(_chosen(filters))
     counts: dict[str, Counter[str]] = {}
     total = 0
-    for row, over_time in alike.items():
-        one = _alike(row, sum(over_time.values()))
-        lacking = [
-            name for name, wanted in chosen.items() if not wanted <= set(one.values.get(name, ()))
-        ]
+    for one, over_time in tallies.read(database, where, given, bounds[0], step):
+        n = over_time.total()
+        values = _values(one)
+        lacking = [name for name, wanted in chosen.items() if not wanted <= {*values.get(name, ())}]
         if not lacking:
-            total += one.n
-            for at, n in over_time.items():
-                bins[at][_VERDICTS.index(row[0])] += n
-        for name, values in one.values.items():
-            if not lacking or lacking == [name]:
-                for value in values:
-                    counts.setdefault(name, Counter())[value] += one.n
+            total += n
+            for at, of_bin in over_time.items():
+                bins[min(at, len(bins) - 1)][_VERDICTS.index(one.verdict)] += of_bin
+        for name in values if not lacking else lacking[:1] if len(lacking) == 1 else ():
+            for value in values.get(name, ()):
+                counts.setdefault(name, Counter())[value] += n
     fixed = ("verdict", "reason", "service", "workflow")
     names = [*fixed, *sorted(name for name in counts if name not in fixed and name in distinct)]
     names += [name for name in chosen if name not in names]
@@ -96,25 +77,18 @@ def _chosen(filters: Filters) -> Iterator[tuple[str, set[str]]]:
     yield from parts.items()
 
 
-@lru_cache(maxsize=4096)
-def _read(text: str) -> Any:
-    return json.loads(text)
-
-
-def _alike(row: tuple[Any, ...], n: int) -> _Alike:
-    verdict, codes, service, workflow, language, retriever, named, metadata = row
-    parts = segments_of(language, retriever, _read(metadata), _read(named))
-    values: dict[str, Collection[str]] = {name: (value,) for name, value in parts.items()}
+def _values(one: Alike) -> dict[str, Collection[str]]:
+    """Return what requests have of each filter."""
+    values: dict[str, Collection[str]] = {name: (value,) for name, value in one.parts.items()}
     # A part can be asked for by its short name, too.
-    for name, value in parts.items():
+    for name, value in one.parts.items():
         values.setdefault(name.removeprefix("metadata."), (value,))
-    values |= {
-        "verdict": (verdict,),
-        "reason": dict.fromkeys(_read(codes)),
-        "service": (service,),
-        "workflow": (workflow,),
+    return values | {
+        "verdict": (one.verdict,),
+        "reason": dict.fromkeys(one.codes),
+        "service": (one.service,),
+        "workflow": (one.workflow,),
     }
-    return _Alike(n, values)
 
 
 def _facet(name: str, counts: Counter[str], wanted: set[str]) -> Facet:

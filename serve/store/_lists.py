@@ -35,6 +35,10 @@ ROW = (
 )
 """What a line of a list is made of."""
 _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
+MOST_HITS = 5_000
+"""Requests that a search finds, the newest."""
+_SAME = "coalesce(r.question, -r.id)"
+_ZERO = "CAST(0 AS DOUBLE PRECISION)"
 _RANKED = 2**56
 """More than any request's number: a rank before it comes first."""
 _EXCESS = (
@@ -81,22 +85,43 @@ class Lists:
                 raise ValueError("the cursor is of a list in another order")
         if sort == "question":
             return self._by_question(filters, bounds, limit, after, before)
-        self._find(filters, bounds, sort, after, limit)
+        one, two, joined, arguments = "0", _ZERO, "", list[Any]()
+        if sort == "worst":
+            one = _RANK
+        elif sort != "newest":
+            joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
+            # Neither way is better: the smallest first, then.
+            one, two = "coalesce(-x.turned, 0)", "-x.value"
+            arguments.append(sort)
+        where, given = list_where(filters, bounds, self._database, self._members)
+        arguments += given
+        total, *of_ranks = self._database.execute(
+            f"SELECT {', '.join(_counted(rank, grouped=grouped) for rank in (None, 2, 1))} "
+            f"FROM request r {joined} WHERE {where}",
+            arguments,
+        ).fetchone()
+        if sort == "worst":
+            n_bad, n_suspect = of_ranks
+            first, last = _reached(n_bad, n_suspect, after, limit, grouped=grouped)
+            two = f"CASE WHEN {_RANK} BETWEEN {last} AND {first} THEN {_EXCESS} ELSE {_ZERO} END"
+            where += "" if grouped else f" AND {_RANK} BETWEEN {last} AND {first}"
+            self._note_usual(bounds)
+        found = (
+            f"SELECT r.id AS id, r.at AS at, {one} AS one, {two} AS two, {_SAME} AS same "
+            f"FROM request r {joined} WHERE {where}"
+        )
         lines = (
-            "SELECT *, count(*) OVER (PARTITION BY same) AS times, row_number() OVER (PARTITION BY same "
-            "ORDER BY one DESC, two DESC, at DESC, id DESC) AS place FROM found"
+            f"SELECT found.*, count(*) OVER (PARTITION BY same) AS times, row_number() OVER (PARTITION BY "
+            f"same ORDER BY one DESC, two DESC, at DESC, id DESC) AS place FROM ({found}) AS found"
             if grouped
-            else "SELECT *, 1 AS times, 1 AS place FROM found"
+            else found.replace(_SAME, "1 AS times, 1 AS place, 0")
         )
         further = "" if after is None else "AND (one, two, at, id) < (?, ?, ?, ?)"
         chosen = self._database.execute(
             f"SELECT id, one, two, at, times FROM ({lines}) AS lines WHERE place = 1 {further} "
             "ORDER BY one DESC, two DESC, at DESC, id DESC LIMIT ?",
-            (*(after or ()), limit + 1),
+            (*arguments, *(after or ()), limit + 1),
         ).fetchall()
-        (total,) = self._database.execute(
-            f"SELECT count({'DISTINCT same' if grouped else '*'}) FROM found"
-        ).fetchone()
         shown = chosen[:limit]
         following: str | None = None
         if len(chosen) > limit:
@@ -111,8 +136,16 @@ class Lists:
             },
         )
         return RequestPage(
-            requests=tuple(rows), next=following, previous_count=before, total=int(total)
-        )
+            requests=tuple(rows), next=following, previous_count=before, total=int(total),
+            complete=self._is_complete(filters),
+        )  # fmt: skip
+
+    def _is_complete(self, filters: Filters) -> bool:
+        """Return whether a search has found all that there is."""
+        if not filters.search:
+            return True
+        (n,) = self._database.execute("SELECT count(*) FROM hit").fetchone()
+        return int(n) < MOST_HITS
 
     def _check(self, sort: str) -> None:
         if sort in ("worst", "newest", "question"):
@@ -140,13 +173,15 @@ class Lists:
         where, given = list_where(whole, bounds, self._database, self._members)
         worst, chosen = f"{_RANK} * {_RANKED} + r.id", list[Any]()
         if filters != whole:
-            condition, chosen = list_where(filters, bounds, self._database, self._members)
-            worst = f"CASE WHEN {condition} THEN {worst} END"
+            condition, chosen = _narrowed(filters, bounds, self._database)
+            scored, of_scores = _scores_where(filters)
+            worst = f"CASE WHEN {' AND '.join([condition, *scored])} THEN {worst} END"
+            chosen += of_scores
         share = cache(bad_share)  # of most questions there are as few requests as of others
         found = [
             (int(last) % _RANKED, share(int(bad), int(n)))
             for _, _, n, bad, last in self._database.execute(
-                "SELECT coalesce(r.question, -r.id), coalesce(r.service, ''), count(r.verdict), "
+                f"SELECT {_SAME}, coalesce(r.service, ''), count(r.verdict), "
                 f"sum(CASE r.verdict WHEN 'bad' THEN 1 ELSE 0 END), max({worst}) "
                 f"FROM request r WHERE {where} GROUP BY 1, 2",
                 (*chosen, *given),
@@ -175,64 +210,40 @@ class Lists:
             next=following,
             previous_count=before,
             total=len(found),
+            complete=self._is_complete(filters),
         )
 
-    def _find(
-        self,
-        filters: Filters,
-        bounds: tuple[int, int],
-        sort: str,
-        after: Sequence[Any] | None,
-        limit: int,
-    ) -> None:
-        """Put what is asked for into a table for this moment: two numbers to order by, the greater first."""
-        database = self._database
-        database.execute(
+    def _note_usual(self, bounds: tuple[int, int]) -> None:
+        """Put what is usual into a table for this moment."""
+        self._database.execute(
             "CREATE TEMP TABLE usual (workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
             "PRIMARY KEY (kind, workflow, mean))"
         )
-        one, two, joined = "0", "CAST(0 AS DOUBLE PRECISION)", ""
-        arguments: list[Any] = []
-        if sort == "worst":
-            database.executemany(
-                "INSERT INTO usual VALUES (?, ?, ?)", means_before(database, self._sums, *bounds)
-            )
-            one = _RANK
-        elif sort != "newest":
-            joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
-            # Neither way is better: the smallest first, then.
-            one, two = "-x.turned", "-x.value"
-            arguments.append(sort)
-        where, given = list_where(filters, bounds, database, self._members)
-        database.execute(
-            f"CREATE TEMP TABLE found AS SELECT r.id AS id, r.at AS at, coalesce({one}, 0) AS one, "
-            f"coalesce({two}, 0) AS two, coalesce(r.question, -r.id) AS same "
-            f"FROM request r {joined} WHERE {where}",
-            (*arguments, *given),
+        self._database.executemany(
+            "INSERT INTO usual VALUES (?, ?, ?)", means_before(self._database, self._sums, *bounds)
         )
-        if sort == "worst":
-            self._weigh(after, limit)
 
-    def _weigh(self, after: Sequence[Any] | None, limit: int) -> None:
-        """Work out what orders requests of one verdict, of those alone that the page can reach."""
-        counts = dict(
-            self._database.execute("SELECT one, count(*) FROM found GROUP BY one").fetchall()
-        )
-        first = 2 if after is None else min(2, max(0, int(after[0])))
-        reached, wanted = [first], limit + 1
-        for rank in range(first - 1, -1, -1):
-            # Of the rank that the page before ended in it is not known how many are left.
-            if (
-                sum(counts.get(one, 0) for one in reached if after is None or one != first)
-                >= wanted
-            ):
-                break
-            reached.append(rank)
-        self._database.execute(
-            f"UPDATE found SET two = (SELECT {_EXCESS} FROM request r WHERE r.id = found.id) "
-            "WHERE one BETWEEN ? AND ?",
-            (reached[-1], first),
-        )
+
+def _counted(rank: int | None, *, grouped: bool) -> str:
+    """Return what counts the lines of a rank; None: of all."""
+    line = _SAME if grouped else "r.id"
+    one = line if rank is None else f"CASE {_RANK} WHEN {rank} THEN {line} END"
+    return f"count(DISTINCT {one})" if grouped else f"count({one})"
+
+
+def _reached(
+    n_bad: int, n_suspect: int, after: Sequence[Any] | None, limit: int, *, grouped: bool
+) -> tuple[int, int]:
+    """Return the first and the last rank that a page can have: the others' order is not computed."""
+    first = 2 if after is None else min(2, max(0, int(after[0])))
+    # Questions of suspect requests may be among those of bad ones.
+    lines = {2: n_bad, 1: max(0, n_suspect - n_bad) if grouped else n_suspect, 0: 0}
+    # Of the rank that the page before ended in it is not known how many are left.
+    surely, last = lines[first] if after is None else 0, first
+    while last and surely <= limit:
+        last -= 1
+        surely += lines[last]
+    return first, last
 
 
 def means_before(
@@ -305,12 +316,37 @@ def list_where(
 ) -> tuple[str, list[Any]]:
     """Return the condition on requests ``r`` that filters of a list are, and its arguments.
 
+    What takes long to look for is looked for once: of a search, the newest `MOST_HITS` requests.
+
     Args:
         filters: What is wanted.
         bounds: The stretch of time.
         database: A connection that reads.
         members: The ids of the requests of `Filters.gap`.
     """
+    if filters.gap is not None:
+        database.execute("CREATE TEMP TABLE IF NOT EXISTS gap_request (run_id TEXT)")
+        database.execute("DELETE FROM gap_request")
+        database.executemany("INSERT INTO gap_request VALUES (?)", [(one,) for one in members])
+    condition, given = _narrowed(filters, bounds, database)
+    if not (filters.scores or filters.search):
+        return condition, given
+    whole, of_whole = _narrowed(without_facets(filters), bounds, database)
+    scored, of_scores = _scores_where(filters)
+    database.execute("CREATE TEMP TABLE hit (id BIGINT PRIMARY KEY)")
+    database.execute(
+        "INSERT INTO hit SELECT r.id FROM request r WHERE "
+        f"{' AND '.join([whole, *scored, *holding(database, filters.search or '')])} "
+        "ORDER BY r.at DESC, r.id DESC LIMIT ?",
+        (*of_whole, *of_scores, MOST_HITS if filters.search else 2**62),
+    )
+    return f"{condition} AND r.id IN (SELECT id FROM hit)", given
+
+
+def _narrowed(
+    filters: Filters, bounds: tuple[int, int], database: Database
+) -> tuple[str, list[Any]]:
+    """Return the condition that all filters are but scores and search."""
     condition, given = where_of(filters, bounds, database.has_word)
     conditions = [condition]
     for part in filters.segments:
@@ -321,6 +357,17 @@ def list_where(
         (pattern,) = patterns(f'"{filters.reason}"')[:1]
         conditions.append("r.codes LIKE ? ESCAPE '\\'")
         given.append(pattern)
+    if filters.conversation_id is not None:
+        conditions.append("r.conversation_id = ?")
+        given.append(filters.conversation_id)
+    if filters.gap is not None:
+        conditions.append("r.run_id IN (SELECT run_id FROM gap_request)")
+    return " AND ".join(conditions), given
+
+
+def _scores_where(filters: Filters) -> tuple[list[str], list[Any]]:
+    """Return the conditions on requests ``r`` that bounds of scores are, and their arguments."""
+    conditions, given = list[str](), list[Any]()
     for name in dict.fromkeys(one[0] for one in filters.scores):
         bounds_of = [(sign, value) for score, sign, value in filters.scores if score == name]
         signs = " ".join(f"AND b.value {sign} ?" for sign, _ in bounds_of)
@@ -328,18 +375,7 @@ def list_where(
             f"EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? {signs})"
         )
         given += [name, *(value for _, value in bounds_of)]
-    if filters.conversation_id is not None:
-        conditions.append("r.conversation_id = ?")
-        given.append(filters.conversation_id)
-    if filters.gap is not None:
-        database.execute("CREATE TEMP TABLE IF NOT EXISTS gap_request (run_id TEXT)")
-        database.execute("DELETE FROM gap_request")
-        database.executemany("INSERT INTO gap_request VALUES (?)", [(one,) for one in members])
-        conditions.append("r.run_id IN (SELECT run_id FROM gap_request)")
-    for one, more in holding(database, filters.search or ""):
-        conditions.append(one)
-        given += more
-    return " AND ".join(conditions), given
+    return conditions, given
 
 
 def rows_of(

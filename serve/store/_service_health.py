@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -25,7 +25,6 @@ from ._deployment_effects import (
     DeploymentEffects,
     bad_in,
     effect,
-    newest,
     parts_of,
     worst_first,
 )
@@ -33,6 +32,7 @@ from ._lists import where_of
 from ._names import OWN_SEGMENTS, distinct_segments
 from ._overview import Selection, estimate_of
 from ._sums import Sums
+from ._tallies import Alike, Tallies
 from .health_views import (
     DeploymentView,
     HealthView,
@@ -64,11 +64,13 @@ class ServiceHealth:
 
     Args:
         sums: What was added up.
+        tallies: What was counted.
         clock: Seconds since the epoch.
     """
 
-    def __init__(self, sums: Sums, clock: Callable[[], float]) -> None:
+    def __init__(self, sums: Sums, tallies: Tallies, clock: Callable[[], float]) -> None:
         self._sums = sums
+        self._tallies = tallies
         self._clock = clock
         self._effects = DeploymentEffects(clock)
 
@@ -118,7 +120,14 @@ class ServiceHealth:
             return self._sums.between(database, since, until, keep._replace(service=service))
 
         cells = between(*bounds)
-        counts = self._counts(database, filters, bounds, by, (start, step * 1000, n_bins))
+        everyone = replace(filters, service=None, workflow=None)
+        where, given = where_of(everyone, bounds, database.has_word)
+        alike = [
+            (one, over_time)
+            for one, over_time in self._tallies.read(database, where, given, start, step * 1000)
+            if filters.service in (None, one.service) and filters.workflow in (None, one.workflow)
+        ]
+        counts = _counts(alike, by, n_bins)
         deployed: dict[str, list[int]] = defaultdict(list)
         for one in compared:
             deployed[one.whole.service].append(one.whole.at_ms)
@@ -142,42 +151,15 @@ class ServiceHealth:
             lanes=tuple(lanes),
             deployments=tuple(one.whole for one in compared),
             lead=None if lead is None else lead.whole,
-            parts=parts_of(newest(database, filters, bounds)) if lead is None else lead.parts,
+            parts=lead.parts
+            if lead is not None
+            else parts_of(
+                (one.verdict, one.named(), over_time.total()) for one, over_time in alike
+            ),
             questions=tuple(_questions(database, about, since)),
             signals=self._signals(between, filters, bounds, lead and lead.whole, cells),
             detectable=_detectable(support),
         )
-
-    def _counts(
-        self,
-        database: Database,
-        filters: Filters,
-        bounds: tuple[int, int],
-        by: str,
-        grid: tuple[int, int, int],
-    ) -> dict[str, list[tuple[int, int, int, int]]]:
-        """Return requests by verdict in each bin, by lane."""
-        start, width, n_bins = grid
-        found: dict[str, list[list[int]]] = {}
-
-        def count(name: str, place: int, verdict: str | None, n: int) -> None:
-            bins = found.setdefault(name, [[0, 0, 0, 0] for _ in range(n_bins)])
-            word = WORDS.index(verdict) if verdict in WORDS else 3
-            bins[min(n_bins - 1, max(0, place))][word] += n
-
-        if by in ("service", "workflow", "language", "retriever"):
-            where, given = where_of(filters, bounds, database.has_word)
-            rows = database.execute(
-                f"SELECT coalesce(r.{by}, ''), (r.at - {start}) / {width}, r.verdict, count(*) "
-                f"FROM request r WHERE {where} GROUP BY 1, 2, 3",
-                tuple(given),
-            )
-            for name, place, verdict, n in rows:
-                count(name, int(place), verdict, int(n))
-        else:
-            for row in newest(database, filters, bounds):
-                count(row.value(by), (row.at - start) // width, row.verdict, 1)
-        return {name: [(b[0], b[1], b[2], b[3]) for b in bins] for name, bins in found.items()}
 
     def _lane(
         self,
@@ -273,6 +255,19 @@ class ServiceHealth:
             )
             found.append(SignalView(name=name, score=score, now=mean, before=was, is_off=off))
         return tuple(found)
+
+
+def _counts(
+    alike: Iterable[tuple[Alike, Counter[int]]], by: str, n_bins: int
+) -> dict[str, list[tuple[int, int, int, int]]]:
+    """Return requests by verdict in each bin, by lane."""
+    found: dict[str, list[list[int]]] = {}
+    for one, over_time in alike:
+        bins = found.setdefault(one.value(by), [[0, 0, 0, 0] for _ in range(n_bins)])
+        word = WORDS.index(one.verdict) if one.verdict in WORDS else 3
+        for place, n in over_time.items():
+            bins[min(n_bins - 1, max(0, place))][word] += n
+    return {name: [(b[0], b[1], b[2], b[3]) for b in bins] for name, bins in found.items()}
 
 
 def _questions(

@@ -54,6 +54,7 @@ class _StoreConnection(sqlite3.Connection):
     """A connection."""
 
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
+    as_json = "json_array({columns})"
 
     def texts_with(self, word: str, /) -> tuple[str, list[Any]]:
         """Look into the index, and through the texts that it does not hold yet."""

@@ -8,10 +8,11 @@ rest is counted.  So looking again at the last hour costs what came since.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import pairwise
 from typing import overload
+
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._cells import ALL, Cells, Keep
 from ._database import Database
@@ -36,8 +37,9 @@ class Sums:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, tuple[tuple[object, ...], Cells]] = OrderedDict()
-        self._cells = 0
+        self._known = BoundedTable[Hashable, tuple[tuple[object, ...], Cells]](
+            max_entries=_REMEMBERED, max_size=_MOST_CELLS, keep_newest=True
+        )
 
     def between(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums between two moments, the second not included.
@@ -243,25 +245,11 @@ class Sums:
     def _recall(self, key: Hashable, state: tuple[object, ...]) -> Cells | None:
         with self._lock:
             known = self._known.get(key)
-            if known is None or known[0] != state:
-                return None
-            self._known.move_to_end(key)
-            return known[1]
+        return None if known is None or known[0] != state else known[1]
 
     def _remember(self, key: Hashable, state: tuple[object, ...], cells: Cells) -> None:
         with self._lock:
-            self._forget(key)
-            self._known[key] = (state, cells)
-            self._cells += len(cells.scores)
-            while len(self._known) > 1 and (
-                len(self._known) > _REMEMBERED or self._cells > _MOST_CELLS
-            ):
-                self._forget(next(iter(self._known)))
-
-    def _forget(self, key: Hashable) -> None:
-        known = self._known.pop(key, None)
-        if known is not None:
-            self._cells -= len(known[1].scores)
+            self._known.put(key, (state, cells), len(cells.scores))
 
 
 def _together(parts: Iterable[tuple[int, int, Cells]]) -> Cells:

@@ -18,28 +18,41 @@ _TYPED = re.compile(r'"([^"]+)"|(\S+)')
 _WILD, _ESCAPED = re.compile(r"([%_\\])"), r"\\\1"
 _WORD = re.compile(r"[^\W_]+")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u3041-\u30ff]+")
+_MANY = 20_000
+"""Chunks with a word from which on requests are looked through, the newest first."""
 _HOLDS = (
-    "r.id IN (WITH held AS ({texts}) "
-    "SELECT id FROM request WHERE question IN (SELECT id FROM held) "
-    "UNION SELECT id FROM request WHERE answer IN (SELECT id FROM held) "
+    "r.id IN (SELECT id FROM request WHERE question IN ({held}) "
+    "UNION SELECT id FROM request WHERE answer IN ({held}) "
     "UNION SELECT o.id FROM chunk c JOIN request o ON o.trace_id = c.trace_id AND o.span_id = c.owner "
-    "WHERE c.text IN (SELECT id FROM held) "
-    "UNION SELECT o.id FROM chunk c JOIN request o ON o.home = c.trace_id "
-    "WHERE c.text IN (SELECT id FROM held))"
+    "WHERE c.text IN ({held}) "
+    "UNION SELECT o.id FROM chunk c JOIN request o ON o.home = c.trace_id WHERE c.text IN ({held}))"
+)
+_EACH_HOLDS = (
+    "(r.question IN ({held}) OR r.answer IN ({held}) OR EXISTS (SELECT 1 FROM chunk c "
+    "WHERE c.trace_id = r.trace_id AND c.owner = r.span_id AND c.text IN ({held})) "
+    "OR EXISTS (SELECT 1 FROM chunk c WHERE c.trace_id = r.home AND c.text IN ({held})))"
 )
 
 
-def holding(database: Database, typed: str) -> Iterator[tuple[str, list[object]]]:
+def holding(database: Database, typed: str) -> Iterator[str]:
     """Yield the conditions on requests ``r`` that each word is in a question, an answer or a chunk of theirs.
 
     Args:
-        database: What is asked.
+        database: What is asked; the texts with each word are put into a table for this moment.
         typed: Words, or phrases between quotation marks.
     """
     words = [quoted or word for quoted, word in _TYPED.findall(typed[:MOST_CHARACTERS])]
-    for word in dict.fromkeys(words[:_MOST_WORDS]):
+    for place, word in enumerate(dict.fromkeys(words[:_MOST_WORDS])):
         texts, given = database.texts_with(word)
-        yield _HOLDS.format(texts=texts), list(given)
+        database.execute(f"CREATE TEMP TABLE held{place} (id BIGINT PRIMARY KEY)")
+        database.execute(
+            f"INSERT INTO held{place} SELECT DISTINCT id FROM ({texts}) AS found", given
+        )
+        held = f"SELECT id FROM held{place}"
+        (chunks,) = database.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM chunk WHERE text IN ({held}) LIMIT {_MANY}) AS found"
+        ).fetchone()
+        yield (_HOLDS if chunks < _MANY else _EACH_HOLDS).format(held=held)
 
 
 def index_words(text: str | None) -> str:

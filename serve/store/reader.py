@@ -35,6 +35,7 @@ from ._service_health import ServiceHealth
 from ._shadows import ShadowBoard, ShadowView
 from ._slots import ReceivedSlot, next_slot
 from ._sums import Sums
+from ._tallies import Tallies
 from .health_views import HealthView
 from .views import (
     ConversationPage,
@@ -93,7 +94,8 @@ class Reader:
         self._clock = clock
         self._sums = Sums()
         self._slow: dict[tuple[str, Filters], tuple[float, Any]] = {}
-        self._health = ServiceHealth(self._sums, clock)
+        self._tallies = Tallies()
+        self._health = ServiceHealth(self._sums, self._tallies, clock)
         self._slow_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
@@ -277,7 +279,9 @@ class Reader:
         wanted = filters or Filters()
         members = self._members(wanted)
         with self._reading() as database:
-            return facets(database, wanted, self.bounds(wanted), self._now_ms(), members)
+            return facets(
+                database, self._tallies, wanted, self.bounds(wanted), self._now_ms(), members
+            )
 
     def _members(self, filters: Filters) -> Collection[str]:
         """Return the ids of a gap's requests. Raises ValueError: no texts are kept that could be searched."""

@@ -264,6 +264,8 @@ class RequestPage:
     """Requests before this page."""
     total: int = 0
     """Requests on all pages."""
+    complete: bool = True
+    """Whether these are all; False: a search has found more, and these are the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

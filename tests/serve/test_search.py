@@ -7,7 +7,7 @@ import pytest
 from stored import scored, store
 
 from ragmeter.metrics import RagSample, Verdict
-from ragmeter.serve.store import Filters
+from ragmeter.serve.store import Filters, _lists, _text_search
 
 NOW_S = 1_760_000_400.0
 ASKED = (
@@ -45,9 +45,15 @@ def runs():
     return made
 
 
-@pytest.fixture(scope="module", params=["read through", "indexed"])
+@pytest.fixture(
+    scope="module",
+    params=["read through", "indexed", pytest.param("postgresql", marks=pytest.mark.service)],
+)
 def kept(runs, request):
-    with store(clock=lambda: NOW_S) as made:
+    place = None
+    if request.param == "postgresql":
+        place = request.getfixturevalue("postgresql").database()
+    with store(place, clock=lambda: NOW_S) as made:
         made.export(runs)
         while request.param == "indexed" and made.maintain():
             pass
@@ -81,8 +87,51 @@ def found(kept, **filters):
         ("", "01234"),
     ],
 )
-def test_words_are_found_in_question_answer_and_chunks(kept, search, requests):
+@pytest.mark.parametrize("many", [1, 20_000])
+def test_words_are_found_in_question_answer_and_chunks(kept, search, requests, many, monkeypatch):
+    monkeypatch.setattr(_text_search, "_MANY", many)
     assert found(kept, search=search) == requests
+
+
+def test_of_a_word_that_most_requests_have_the_newest_are_found(kept, monkeypatch):
+    monkeypatch.setattr(_lists, "MOST_HITS", 1)
+    filters = Filters(range_s=3_600, search="boots")
+    page = kept.reader().requests(filters)
+
+    assert ([row.run_id for row in page.requests], page.total, page.complete) == (["r3"], 1, False)
+    assert kept.reader().facets(filters).total == 1
+    assert kept.reader().requests(replace(filters, verdict="good")).total == 0
+    assert kept.reader().requests(Filters(range_s=3_600, verdict="bad")).complete
+
+
+def test_what_comes_and_goes_is_counted_at_once(runs):
+    """Whatever was remembered of the time before."""
+    now, filters = [NOW_S], Filters(range_s=86_400)
+    with store(clock=lambda: now[0], keep_s=10_000.0) as made:
+        counts = []
+        for some in (runs[:2], runs[2:], [replace(runs[0], verdict=Verdict(word="bad", codes=()))]):
+            made.export(some)
+            page, health = made.reader().facets(filters), made.reader().health(filters)
+            bins = health.lanes[0].bins if len(health.lanes) == 1 else [
+                each for lane in health.lanes for each in lane.bins
+            ]  # fmt: skip
+            assert [sum(each) for each in zip(*page.bins, strict=True)] == [
+                sum(each) for each in zip(*bins, strict=True)
+            ]
+            counts.append(tuple(sum(each) for each in zip(*page.bins, strict=True)))
+        now[0] += 20_000
+        while made.maintain():
+            pass
+        assert counts == [(1, 0, 1, 0), (2, 1, 2, 0), (3, 1, 1, 0)]
+        assert made.reader().facets(filters).total == 0
+
+
+def test_a_line_of_several_requests_is_ordered_by_its_worst(kept):
+    page = kept.reader().requests(Filters(range_s=3_600), grouped=True, limit=3)
+    rest = kept.reader().requests(Filters(range_s=3_600), grouped=True, cursor=page.next)
+
+    lines = [(row.run_id, row.times) for row in page.requests + rest.requests]
+    assert lines == [("r1", 1), ("r3", 2), ("r2", 1), ("r4", 1)]
 
 
 @pytest.mark.parametrize(
