@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics.text.languages import language_of
 
 __all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
 
@@ -111,7 +110,11 @@ def _language(run: RagRun) -> object:
         return language
     sample = run.sample
     text = sample.question or sample.search_query or sample.answer
-    return language_of(text) if text else None
+    if not text:
+        return None
+    from ragmeter.metrics.text.languages import language_of  # noqa: PLC0415 -- many patterns
+
+    return language_of(text)
 
 
 def _sources(run: RagRun) -> object:
