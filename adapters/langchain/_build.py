@@ -297,7 +297,7 @@ def _status(
         return "interrupted"
     if request.root.kind in ("retriever", "tool"):
         return "retrieval_only"
-    if ending.streamed and request.open_llms:
+    if ending.streamed and any(run.open for run in request.calls):
         return "partial"
     if refused:
         return "refused"

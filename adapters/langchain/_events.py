@@ -84,7 +84,7 @@ class Watcher(Protocol):
     def _options(self) -> Options: ...
 
 
-def on_start(
+def on_start(  # noqa: PLR0915 -- what `start` does
     kind: RunKind, given: str, read: Callable[[Any], Sent] | None = None
 ) -> Callable[..., None]:
     """Return the callback for the start of such a run; the topmost one begins a request.
@@ -97,7 +97,7 @@ def on_start(
         read: For model calls: reads what was sent.
     """
 
-    def start(
+    def start(  # noqa: PLR0915 -- on the request's path a further function costs more than reading a long one
         watcher: Watcher,
         serialized: Any = None,  # noqa: ARG001 -- the framework's
         inputs: Any = None,
@@ -135,25 +135,18 @@ def on_start(
                 return
             else:
                 request = parent.request
-            run = runs[key] = (
-                request.root
-                if request.ignored
-                else Run(
-                    run_id=run_id,
-                    kind=kind,
-                    parent=parent,
-                    request=request,
-                    name=label,
-                    started_ns=now,
-                    order=next(request.clock),
-                    retriever=parent
-                    if parent is None or parent.kind == "retriever"
-                    else parent.retriever,
-                )
-            )
+            if request.ignored:
+                run = request.root
+            else:
+                run = Run()
+                run.key, run.request, run.kind, run.parent = key, request, kind, parent
+                run.name, run.started_ns, run.order = label, now, next(request.clock)
+                if parent is not None:
+                    run.retriever = parent if parent.kind == "retriever" else parent.retriever
+            runs[key] = run
             request.family.add(key)
             if parent is None:
-                request.root = run
+                request.root, run.run_id = run, run_id
                 begin_request(attached, request, event, None if read else inputs)
             elif len(request.family) > request.most_members:
                 attached.tracker.forget_ended(request)
@@ -171,6 +164,7 @@ def on_start(
             if request.options.rules is not None:
                 _note_rule(request.options.rules, run, inputs)
             if kind == "retriever":
+                run.run_id = run_id
                 _retriever_started(attached, run, inputs, event)
             elif read is not None:
                 _llm_started(attached, run, read(inputs))
@@ -199,9 +193,7 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         if attached is None or run is None:
             return
         try:
-            if (
-                run.run_id.int != run_id.int
-            ):  # another stands for it, and it has no runs below it any more
+            if run.key != run_id.int:  # another stands for it, and it has no runs below it any more
                 attached.tracker.runs.pop(run_id.int, None)
                 run.request.family.discard(run_id.int)
             elif run.request.ignored:
@@ -249,7 +241,7 @@ def _retriever_started(
         return
     if run.retriever is not None and (enclosing := enclosing_retriever(run)) is not None:
         run.nested = RetrievalNote(run, outer=enclosing)
-        request.nested.append(run.nested)
+        request.note("nested", run.nested)
         return
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
@@ -261,7 +253,7 @@ def _retriever_started(
     request.retrievals.append(note)
     if ambient_context() is not request.context or keeps_spans():
         _find_retrieval_span(attached, request, note)
-    active_retriever.set(run.run_id.int)
+    active_retriever.set(run.key)
 
 
 def retriever_ended(
@@ -272,7 +264,7 @@ def retriever_ended(
     request = run.request
     note = run.note
     if note is not None:
-        if active_retriever.get() == run.run_id.int:
+        if active_retriever.get() == run.key:
             active_retriever.set(None)
         note.ended_ns = now
         note.ended_order = next(request.clock)
@@ -282,7 +274,7 @@ def retriever_ended(
             bytes_of_new(contexts, request.known_texts) if request.nested else bytes_of(contexts)
         )
         if request.loose_bytes >= COUNTED_FROM:
-            attached.tracker.requests.grow(request.root.run_id.int, request.loose_bytes)
+            attached.tracker.requests.grow(request.root.key, request.loose_bytes)
             request.loose_bytes = 0
         if (note.target is None or request.target is None) and (
             ambient_context() is not request.context or keeps_spans()
@@ -291,9 +283,8 @@ def retriever_ended(
         note.note_around()
     elif run.nested is not None:
         run.nested.contexts = contexts = snapshot_documents(documents)
-        attached.tracker.requests.grow(
-            request.root.run_id.int, bytes_of_new(contexts, request.known_texts)
-        )
+        size_bytes = bytes_of_new(contexts, request.known_texts)
+        attached.tracker.requests.grow(request.root.key, size_bytes)
     if run is request.root:
         end_request(attached, request, now)
 
@@ -306,7 +297,7 @@ def retriever_failed(
     if run.nested is not None:
         run.nested.error_type = error_type(error)
     if note is not None:
-        if active_retriever.get() == run.run_id.int:
+        if active_retriever.get() == run.key:
             active_retriever.set(None)
         note.ended_ns = now
         note.ended_order = next(run.request.clock)
@@ -362,13 +353,13 @@ def tool_ended(
 def _llm_started(attached: Attachment, run: Run, sent: Sent) -> None:
     """Note a model call in progress and what it was sent, unless it helps a retriever."""
     request = run.request
-    request.open_llms[run.run_id.int] = run
+    request.calls.append(run)
     if run.retriever is not None:
         return
     run.sent = sent
     request.loose_bytes += new_bytes(sent, request.known_texts)
     if request.loose_bytes >= COUNTED_FROM:
-        attached.tracker.requests.grow(request.root.run_id.int, request.loose_bytes)
+        attached.tracker.requests.grow(request.root.key, request.loose_bytes)
         request.loose_bytes = 0
 
 
@@ -378,7 +369,6 @@ def llm_ended(
     """Note what a model said, unless it helped a retriever."""
     del event
     request = run.request
-    request.open_llms.pop(run.run_id.int, None)
     if run.retriever is None:
         generations = getattr(response, "generations", None)
         first = generations[0][0] if generations and generations[0] else None
@@ -396,8 +386,6 @@ def run_failed(
 ) -> None:
     """Note a failure; end the request if the topmost run failed."""
     request = run.request
-    if request.open_llms.pop(run.run_id.int, None) is not None:
-        request.failed_llms.append(run)
     if is_control_flow(error):
         request.interrupted = request.interrupted or is_interrupt(error)
     else:

@@ -97,11 +97,10 @@ def _add_passage(
     streamed: bool = False,
 ) -> None:
     request = run.request
-    request.passages.append(
-        Passage(run, next(request.clock), now, taken, given, passed_on, streamed)
-    )
+    order = next(request.clock)
+    request.note("passages", Passage(run, order, now, taken, given, passed_on, streamed))
     size_bytes = sum(map(bytes_of, given.values()))
-    attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+    attached.tracker.requests.grow(request.root.key, size_bytes)
 
 
 def note_documents(attached: Attachment, run: Run, documents: Sequence[Any], now: int) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 from operator import attrgetter
+from sys import getsizeof
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +32,6 @@ from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.stages import joined
 from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import current_scope, is_suppressed
-from ragmeter.requests.size import weight_of
 
 from ._answers import note_output
 from ._build import (
@@ -79,7 +80,7 @@ def begin_request(
 ) -> None:
     """Note what is known at a request's start: question, surroundings, what the code says about it."""
     current_family.set(request.family)
-    attached.tracker.requests.open(request.root.run_id.int, request)
+    attached.tracker.requests.open(request.root.key, request)
     options = request.options
     tags, metadata = event.get("tags"), event.get("metadata")
     if is_suppressed() or (tags and IGNORE_TAG in tags):
@@ -131,7 +132,7 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
     request.alone = LoneRetrieval(
         owner=attached.lookout.alone, run_id=run_id, name=name, around=around
     )
-    earlier = recent(found_alone.get())
+    earlier = found_alone.get() and recent(found_alone.get())
     if request.root.kind in ("chain", "llm"):
         request.before = attached.lookout.alone.before(earlier, around)
         for alone in request.before:
@@ -154,6 +155,8 @@ def end_request(
     finally:
         if request.alone is not None and request.alone.ended_s == math.inf:
             request.alone.ended_s = time.monotonic()  # it is none
+            if found_alone.get()[-1:] == (request.alone,):
+                found_alone.set(found_alone.get()[:-1])
         for alone in request.before:
             alone.leave(request.root.run_id)
 
@@ -208,22 +211,24 @@ def _offer_request(
         if keeps_spans() and request.target is None:
             with attached.on_span_lookup:
                 request.target = openinference_span(request.root.run_id)
-    _release(request)
+    # What is needed of the application's objects has been copied.
+    request.inputs = request.span = request.context = None
+    for note in request.retrievals:
+        note.documents = ()
     if (meter := attached.meter()) is None:
         request.dissolve()
         return
+    texts = (request.question.text, output.text, *map(_TEXT_OF, output.strings))
     span = request.target or request.parent_span
     if span is not None:
         captured.note(request.target, request.parent_span, request.root.started_ns)
     meter.port.offer(
-        lambda: build_run(request, ending, output, given, output_contexts, attached.lookout),
+        partial(build_run, request, ending, output, given, output_contexts, attached.lookout),
         run_id=request.before[-1].run_id
         if request.before
         else request.root.run_id,  # both or neither is sampled
         trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes
-        + request.loose_bytes
-        + weight_of(request.question.text, output.text, *map(_TEXT_OF, output.strings)),
+        size_bytes=size_bytes + request.loose_bytes + sum(map(getsizeof, filter(None, texts))),
         scope=request.scope,
         alone=None if request.llms or request.alone is None else _ended(request, request.alone),
     )
@@ -262,15 +267,6 @@ def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object
     if request.options.question is not None:
         with attached.on_override:
             _override_question(request, request.options.question, inputs)
-
-
-def _release(request: OpenRequest) -> None:
-    """Let go of the application's objects; what is needed of them has been copied."""
-    request.inputs = None
-    request.span = None
-    request.context = None
-    for note in request.retrievals:
-        note.documents = ()
 
 
 def _question_in_state(request: OpenRequest, outputs: object) -> Question:

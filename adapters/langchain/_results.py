@@ -42,7 +42,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
     elif not documents:
         note.rule, note.result = run.rule, plain_of(result_in(output, run.taken))
         size_bytes = weight_of(*[item.text for item in strings_in(output)])
-        attached.tracker.requests.grow(request.root.run_id.int, size_bytes)
+        attached.tracker.requests.grow(request.root.key, size_bytes)
     _note_found(attached, note, documents)
     return True
 
@@ -63,14 +63,14 @@ def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
         note = _note_of(run, now)
         note.result = content_of(output)
         request.loose_bytes += weight_of(note.result)
-        request.shaped.append(note)
+        request.note("shaped", note)
 
 
 def _note_found(attached: Attachment, note: RetrievalNote, documents: Sequence[Any]) -> None:
     request = note.run.request
     if documents:
         note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
-        attached.tracker.requests.grow(request.root.run_id.int, bytes_of(note.contexts))
+        attached.tracker.requests.grow(request.root.key, bytes_of(note.contexts))
     request.retrievals.append(note)
     note.note_around()
 
@@ -89,7 +89,7 @@ def _note_given(request: OpenRequest, run: Run, output: object) -> None:
     held = plain_of(output) if run.kind == "tool" else output  # of a message, what it says
     given = GaveOut.of("tool" if run.kind == "tool" else "function", name, held)
     if given is not None:
-        request.given.append(given)
+        request.note("given", given)
         request.loose_bytes += weight_of(*given.texts)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -107,13 +107,25 @@ def _importable(reader: Reader | None) -> Reader | None:
     return reader if found is reader else None
 
 
-class Run(SimpleNamespace):
+class Run:
     """One run of LangChain's within a request.
 
     Made for every run on the request's own path, so without code of Python's: what few runs have stands on
     the class until it is set.
     """
 
+    key = 0
+    """Its id as an integer."""
+    run_id = _NO_ID
+    """The id itself, of a request's topmost run and of retrievers: nothing else asks for it."""
+    request: OpenRequest
+    parent: Run | None = None
+    kind: RunKind = "chain"
+    name: str | None = None
+    started_ns = 0
+    order = 0
+    retriever: Run | None = None
+    """The nearest retriever around it."""
     open = True
     failed = False
     transparent = False
@@ -134,18 +146,6 @@ class Run(SimpleNamespace):
     """A retrieval within another one: it counts as a stage only."""
     children_retrievals: list[RetrievalNote] | None = None
     """Finished retrievals below this run, in the order they finished."""
-
-    run_id: UUID
-    kind: RunKind
-    parent: Run | None
-    request: OpenRequest
-    name: str | None
-    started_ns: int
-    order: int
-    retriever: Run | None
-    """The nearest retriever around it."""
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__  # type: ignore[assignment]
 
     @property
     def texts(self) -> list[str]:
@@ -234,6 +234,13 @@ class OpenRequest:
     """
 
     ignored = False
+    nested: Sequence[RetrievalNote] = ()
+    """Retrievals within others."""
+    passages: Sequence[Passage[ContextSnapshot]] = ()
+    given: Sequence[GaveOut] = ()
+    """What tools and functions gave out while nothing was retrieved."""
+    shaped: Sequence[RetrievalNote] = ()
+    """Tools that were not named: their results may show that they retrieve."""
     loose_bytes = 0
     """Bytes of noted strings that are not counted in the table yet."""
     reader: Run | None = None
@@ -270,25 +277,23 @@ class OpenRequest:
         self.clock = count()
         self.family = Family()
         self.retrievals: list[RetrievalNote] = []
-        self.nested: list[RetrievalNote] = []
-        """Retrievals within those."""
-        self.passages: list[Passage[ContextSnapshot]] = []
         self.pastes: list[Paste] = []
-        self.given: list[GaveOut] = []
-        """What tools and functions gave out while nothing was retrieved."""
-        self.shaped: list[RetrievalNote] = []
-        """Tools that were not named: their results may show that they retrieve."""
+        self.calls: list[Run] = []
+        """Calls of models, in the order in which they began."""
         self.llms: list[LlmNote] = []
-        self.open_llms: dict[int, Run] = {}
-        self.failed_llms: list[Run] = []
         self.known_texts: set[int] = set()
         """Identities of the prompts' texts that were counted already."""
         self.filled: str | None = None
         """What a template was given as the context."""
 
+    def note(self, kind: str, note: object) -> None:
+        """Add a note of a kind that most requests lack: those have no list for it."""
+        self.__dict__.setdefault(kind, []).append(note)
+
     def unfinished(self) -> list[Run]:
         """Return the model calls that failed or are still going on."""
-        return [*tuple(self.open_llms.values()), *self.failed_llms]
+        ended = {id(note.run) for note in self.llms}
+        return [run for run in self.calls if id(run) not in ended]
 
     def dissolve(self) -> None:
         """Undo the circles among the request's notes once they have been read.
@@ -306,27 +311,13 @@ class OpenRequest:
         for note in self.nested:
             note.run.nested = None
         self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
-        self.pastes, self.failed_llms, self.given = [], [], []
-        self.shaped = []
-        self.open_llms, self.reader = {}, None
-        self.hidden = None
+        self.pastes, self.calls, self.given, self.shaped = [], [], [], []
+        self.reader = self.hidden = None
         self.root = _NO_RUN
 
 
-def _no_run(request: OpenRequest) -> Run:
-    return Run(
-        run_id=_NO_ID,
-        kind="chain",
-        parent=None,
-        request=request,
-        name=None,
-        started_ns=0,
-        order=0,
-        retriever=None,
-    )
-
-
-_NO_RUN = _no_run(OpenRequest(Options()))
+_NO_RUN = Run()
+_NO_RUN.request = OpenRequest(Options())
 
 
 class RunTracker:
@@ -352,13 +343,14 @@ class RunTracker:
             hidden = request.hidden = OpenRequest(request.options)
             hidden.ignored = True
             hidden.family = request.family  # its runs are forgotten with the request's
-            hidden.root = _no_run(hidden)
+            hidden.root = Run()
+            hidden.root.request = hidden
         self.runs[run_id.int] = hidden.root
         request.family.add(run_id.int)
 
     def close_request(self, request: OpenRequest) -> int | None:
         """Forget a request and all its runs; return the bytes it held, None if it was gone."""
-        taken = self.requests.take(request.root.run_id.int)
+        taken = self.requests.take(request.root.key)
         request.family.closed = True
         for key in tuple(request.family):
             self.runs.pop(key, None)
