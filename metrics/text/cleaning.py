@@ -11,7 +11,7 @@ import unicodedata
 from html import unescape
 from html.entities import html5
 
-from .characters import HAN
+from .characters import HAN, RUSSIAN
 
 __all__ = ["clean"]
 
@@ -79,6 +79,7 @@ _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
     f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
 )
+_OTHER_THAN_RUSSIAN = re.compile(f"[^{RUSSIAN}]")
 _RARE = re.compile(
     "[^\\0-\x7f\xa0-\xac\xae-\xbf\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
 )
@@ -129,7 +130,7 @@ def _fold_match(found: "re.Match[str]") -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether no step but the markup's would change the text."""
-    if text.isascii():
+    if text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None:
         return True
     if _RARE.search(text) and (_ODD.search(text) or not unicodedata.is_normalized("NFC", text)):
         return False

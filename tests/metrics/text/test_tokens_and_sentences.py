@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import threading
 import unicodedata
 from pathlib import Path
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import content_tokens, sentences, tokens
 from ragmeter.metrics.text import STOP_WORDS, analyse, forget_texts, stem
-from ragmeter.metrics.text.characters import HAN, marks
+from ragmeter.metrics.text.characters import HAN, RUSSIAN, marks
 from ragmeter.metrics.text.cleaning import clean
-from ragmeter.metrics.text.tokens import line_tokens, words_beginning
+from ragmeter.metrics.text.tokens import line_tokens, normalise, words_beginning
 
 ORACLES = Path(__file__).parents[2] / "oracles"
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)
@@ -52,6 +53,12 @@ MIXED = st.text(
 def test_tokens_are_words_numbers_and_han_characters(text, expected):
     """One rule cuts three languages; case, width and punctuation do not matter."""
     assert expected == tokens(text)
+
+
+def test_russian_texts_are_normalised_by_their_small_letters_alone():
+    text = "".join(re.findall(f"[{RUSSIAN}]", "".join(map(chr, range(sys.maxunicode)))))
+    full = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
+    assert (normalise(text), clean(text)) == (full, text)
 
 
 @given(
