@@ -46,8 +46,9 @@ class Passages(NamedTuple):
 
 ELEMENT = re.compile(
     r"<((?:document|doc|chunk|passage|result|context|source|item|data|record|entry|fact|note|hit|match|excerpt|"
-    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?)\b([^>]*)>(.*?)</\1>",
-    re.IGNORECASE | re.DOTALL,
+    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?)\b([^>]*)>"
+    r"([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
+    re.IGNORECASE,
 )
 _INNER = re.compile(
     r"<(?:document_content|page_content|content|text)>(.*?)</(?:document_content|page_content|content|text)>",
@@ -97,6 +98,7 @@ _BOLD = re.compile(
 )
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
+_FIELD_NAME = re.compile(r"\s*([^\W\d_][\w ]{0,20}[:：])")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _LABEL_NAME = re.compile(
@@ -155,14 +157,24 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if 2 * sum(map(len, quoted)) > len(text):
         yield from map(_labelled, filter(None, quoted))
         return
-    for rule in (_RULE, _HEADING, BLANK):
-        if rule.search(text):
+    for rule in (_RULE, _HEADING, _repeated_label(text), BLANK):
+        if rule is not None and rule.search(text):
             parts = [part for part in _split(rule, text) if part.strip()]
             leads = len(parts) > 1 and _is_lead(parts[0])
             yield from map(_labelled, parts[1:] if leads else parts)
             return
     items = _BULLET.split(text.strip())
     yield from map(_labelled, items[1:] if len(items) > 2 and not items[0] else [text])
+
+
+def _repeated_label(text: str) -> re.Pattern[str] | None:
+    """Return the label with which each of several lines begins, as ``Memory: ``; None: none does."""
+    first = _FIELD_NAME.match(text)
+    if first is None:
+        return None
+    label = re.compile(rf"^[ \t]*{re.escape(first[1])}[ \t]*", re.MULTILINE)
+    lines = re.findall(r"^.*\S", text, re.MULTILINE)
+    return label if 1 < len(lines) == len(label.findall(text)) else None
 
 
 def is_closed(text: str) -> bool:

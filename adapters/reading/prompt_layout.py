@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from .label_words import (
     ANSWER,
     CONTEXT,
+    CONTEXT_CJK,
     CONTEXT_INFLECTED,
     CONTEXT_PLURAL,
     HISTORY,
@@ -28,6 +29,7 @@ from .layout import (
     longest_texts,
     parsed,
 )
+from .letters import letters_of, weight_of
 from .step import Message
 
 __all__ = ["place_in", "question_in_prompt"]
@@ -46,27 +48,39 @@ _WRAPPED = re.compile(
 )
 _LABEL_LINE = re.compile(
     r"^(?:[^\n]{0,200}[.!?。] ?)?"
-    r"[ \t#*\[(【<]*(?:(?:the|relevant|retrieved|given|provided|available|following|background|supporting|"
-    rf"document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
-    r"(?: +(?:information|documents?|passages?|below|follows?|is below|are below))*"
-    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|^[ \t]*#+[ \t]*(?:{CONTEXT})[ \t]*\n|"
-    rf"^[ \t#*]*(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
-    rf"^[ \t]*(?:【|\[|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{CONTEXT_PLURAL})[^\n\d]{{0,30}}?[ \t]*"
-    r"(?:】|\]|[=*-]{2,40})[ \t]*\n",
+    r"[ \t#*\[(【<]*(?:[^\W\d_]{1,20}-)?(?:(?:the|relevant|retrieved|given|provided|available|following|"
+    rf"background|supporting|document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
+    r"(?: +(?:information|documents?|passages?|json|below|follows?|is below|are below))*"
+    rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|"
+    rf"^[ \t]*(?:#+|(?:retrieved|relevant|provided|supporting|background) )[ \t]*(?:{CONTEXT})[ \t]*\n|"
+    rf"^[ \t#*]*(?:(?:以下|最)?{CONTEXT_CJK}[:：][ \t]*|【{CONTEXT_CJK}】)\n?|"
+    r"^[ \t#*]*(?!(?:user|chat|conversation|session|previous|current page)\b)"
+    rf"(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
+    rf"^[ \t]*(?:【|\[|%|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{CONTEXT_PLURAL})[^\n\d]{{0,30}}?[ \t]*"
+    r"(?:】|\]|%|[=*-]{2,40})[ \t]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that names the context and says no more."""
+_NO_TASK = r"(?![^\n]{0,200}\b(?:extract|classify|translate)\b)"
+"""A text that follows is what such a task is done with."""
 _LEADING = re.compile(
-    r"^(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
-    r"retriev|sources|knowledge|контекст|документ|следующ|"
+    r"^(?!(?:user|chat|conversation|session|previous)\b[^\n]{0,20}[:：])"
+    + _NO_TASK
+    + r"(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
+    r"retriev|sources|knowledge|similar|relevant|related|voici|ci-dessous|suivant|siguiente|seguinte|folgende|"
+    r"контекст|документ|следующ|вот |"
     r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
-    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)",
+    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
+    rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
+    r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|релевантн\w+|найденн\w+|похож\w+)"
+    r" [^\n]{1,80}[:：][ \t*]*\n|"
+    r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
     re.IGNORECASE | re.MULTILINE,
 )
 """A sentence that leads to it."""
 _PARAGRAPH = re.compile(
-    r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
+    r"\A(?:[^\n]{0,80}\n)?" + _NO_TASK + r"[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
     rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
     re.IGNORECASE,
@@ -99,23 +113,28 @@ _WIDE_LABEL = re.compile(
 """A label that names the context only where another one names the question."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
 _ASKING_LABEL = re.compile(
-    r"^[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:" + QUESTION + r")(?![a-z])[^\n:：.!?？。]{0,40}"
-    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300}?)[ \t.]*(?=\n|\Z)",
+    r"^(?:[^\n:：]{0,40} ?[:：])?[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:"
+    + QUESTION
+    + r")(?![a-z])[^\n:：.!?？。]{0,80}"
+    r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n|】)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300}?)[ \t.]*(?=\n|\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that has such a word among others, and one line."""
 _QUOTED_QUESTION = re.compile(
-    rf"(?:{QUESTION})[「『“\"](?P<asked>[^\n「」『』“”\"]{{2,300}})[」』”\"]", re.IGNORECASE
+    rf"(?:{QUESTION})(?: about)?[ :：]*(?:[「『“«\"](?P<asked>[^\n「」『』“”«»\"]{{2,300}})[」』”»\"]"
+    r"|'(?P<quoted>[^\n]{2,300}?)'(?!\w))|['「『\"](?P<subject>[^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)",
+    re.IGNORECASE,
 )
 _TURN = re.compile(
-    r"^[ \t]*(?:user|human|customer|пользователь|клиент|用户|客户)[ \t]*[:：][ \t]*(?P<asked>[^\n]{1,300})"
-    r"\n+[ \t]*(?:ai|assistant|bot|ассистент|助手)[ \t]*[:：]?\s*\Z",
+    rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
+    r"\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*)\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 """The last turn of a dialogue that the model goes on with."""
 _ASKED = re.compile(
-    rf"(?:^|(?<=。)|(?<=, ))[ \t#*<\[]*{QUESTION_LABEL}[ \t*>\]#]*(?:[:：]|\n)[ \t*]*(.{{1,2000}}?)"
-    rf"(?=\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
+    rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%\[]*{QUESTION_LABEL}[ \t*>\]#%]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
+    r"(?=</|\n[ \t]*[-=]{3,}[ \t]*\n|"
+    rf"\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _ANSWERS = re.compile(ANSWER, re.IGNORECASE)
@@ -124,23 +143,31 @@ _FIELD = re.compile(rf"(?:retrieved |relevant )?{CONTEXT_INFLECTED}", re.IGNOREC
 _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
     rf"\n[ \t#*<\[]*(?:{HISTORY}|{RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
-    rf"\n[ \t#*<\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|инструкции|指令)"
-    r"[ \t*>\]#]*(?:[:：]|$)|"
+    rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务)"
+    r"[ \t*>\]#%]*(?:[:：]|$)|"
+    rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
+    rf"\n[^\w\n]{{0,40}}(?:end of|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
     r"\n[ \t]*\n[ \t]*(?:answer|respond|reply|format your|(?:please )?provide|please|"
-    r"ответь|отвечай|请)(?![a-zа-я])|"
+    r"beantworte|antworte|répondez|réponds|responde|responda|rispondi|дай|ответь|отвечай|请)(?![a-zа-я])|"
+    r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
+    r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 """What ends it."""
 _CAPITALS = re.compile(
-    r"\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)"
+    r"\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)"
 )
 _AFTER_QUESTION = re.compile(
     r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)(?![a-zа-я])",
     re.IGNORECASE,
 )
-_OPEN_LABEL = re.compile(r"(?:(?:\A|\n)[^\n:：]{0,80}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z")
+_OPEN_LABEL = re.compile(
+    rf"(?:\n[ \t]*[-=]{{3,}}[ \t]*\n[^\n]{{0,60}}(?<![a-zа-я])(?:{QUESTION})(?![a-zа-я])[^\n]{{0,60}}\n\s*)?"
+    r"(?:(?:\A|\n)(?:[^\n:：.。]{0,40}[:：])?[^\n:：]{0,120}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z",
+    re.IGNORECASE,
+)
 """Labels with nothing behind them."""
 _MOST_ASKED = 2_000
 _QUESTION_MARKS = ("?", "？")
@@ -190,8 +217,10 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
             return _short(value)
     end = max(len(text) - _MOST_ASKED, 0)
     found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
-    span = _span_of(text, is_asked=_ASKS_FIRST.match(text) is not None)
-    if found is not None and (span is not None or len(found[1]) < len(text) // 2):
+    last = _last_question(text)
+    span = _span_of(text, is_asked=bool(last or _ASKS_FIRST.match(text)))
+    is_label = found is not None and not text[: found.start()].strip()
+    if found and (span is not None or is_label or len(found[1]) < len(text) // 2):
         line, _, after = found[1].partition("\n")
         line = line.rstrip(" \t.")
         is_over = line.endswith(_QUESTION_MARKS) and _AFTER_QUESTION.match(after)
@@ -223,7 +252,7 @@ def _labelled_question(text: str) -> str | None:
     if last is not None:
         return last
     other = _TURN.search(text[-_MOST_ASKED:]) or _QUOTED_QUESTION.search(text)
-    return None if other is None else other["asked"].strip()
+    return None if other is None else next(filter(None, other.groups())).strip()
 
 
 def _last_question(body: str) -> str:
@@ -256,7 +285,7 @@ def _field_place(fields: Mapping[str, object]) -> Passages | None:
 
 def _short(text: str) -> str | None:
     element = _ELEMENT_ALONE.fullmatch(text.strip())
-    plain = (element[2] if element else text).strip().strip('"').strip()
+    plain = (element[2] if element else text).strip(' \t\n"“”«»')
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 
@@ -269,7 +298,9 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
     """
     closed = is_closed(text)
     elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
-    wrapped = _WRAPPED.search(text) if closed else None
+    wrapped = (
+        max(_WRAPPED.finditer(text), key=lambda one: len(one[2]), default=None) if closed else None
+    )
     # Of several that are called alike, each is a passage.
     alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
     if wrapped is not None and alike < 2:
@@ -286,6 +317,12 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
             same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
             between = text[head.end() : same[-1].start()]
             head = same[-1] if _ASKED.search(between) is not None else head
+            # Of labels with next to nothing behind them, the last one counts.
+            for later in rule.finditer(text, head.end()):
+                if weight_of(letters_of(text[head.end() : later.start()])) < LEAST:
+                    head = later
+                else:
+                    break
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
     first, second = (rule.search(text) for rule in _NUMBERED)

@@ -68,6 +68,22 @@ SHOWN = {
     "Turkish": f"Bağlam:\n{ONE}\n\n{TWO}\n\nSoru: {QUESTION}\nCevap:",
     "Thai": f"เนื้อหาจาก PDF:\n{ONE}\n\n---\n\n{TWO}\n\nประวัติการสนทนา:\n\n\nคำถามปัจจุบัน: {QUESTION}\n\nคำตอบ:",
     "Japanese": f"コンテキスト:\n{ONE}\n\n{TWO}\n\n質問: {QUESTION}",
+    "percent signs": f"Answer from the context.\n\n%CONTEXT%\n{ONE}\n\n{TWO}\n\n%Question%\n{QUESTION}\n\nAnswer:",
+    "elements named before": f"Use the <Document> elements for the <Question>.\n<Document>{ONE}</Document>\n<Document>{TWO}</Document>\n<Question>{QUESTION}</Question>",
+    "the longer of two elements": f'<evidence>\n{{"price": 4}}\n</evidence>\n\n<documents>\n{ONE}\n---\n{TWO}\n</documents>\n\nQuestion: {QUESTION}',
+    "memories": f"Relevant memories:\nMemory: {ONE}\nMemory: {TWO}\n\nQuestion: {QUESTION}",
+    "a rule and a sentence before the question": f"Context:\n{ONE}\n\n{TWO}\n---\nNow here is your question.\n\nQuestion: {QUESTION}",
+    "parts of a file": f"Here are relevant parts of a file:\n{ONE}\n---\n{TWO}\n\nUser's question: {QUESTION}",
+    "a question in the end": f"Reference material:\n[a]\n{ONE}\n\n[b]\n{TWO}\n\n{QUESTION}",
+    "a profile before": f"USER CONTEXT:\nplan: free\n\nDOCUMENTATION:\n{ONE}\n\n{TWO}\n\nUSER QUESTION:\n{QUESTION}",
+    "two speakers": f"HR policy context:\n{ONE}\n\n{TWO}\n\n\nEmployee: {QUESTION}\nHR Assistant:",
+    "headings without marks": f"Instructions\nBe brief.\n\nRetrieved Context\n{ONE}\n\n{TWO}\n\nUser Question\n{QUESTION}",
+    "numbered sources in capitals": f"RETRIEVED EVIDENCE:\nSOURCE 1 (a.md):\n{ONE}\n\nSOURCE 2 (b.md):\n{TWO}\n\nQUESTION:\n{QUESTION}",
+    "French": f"Voici les extraits trouvés :\n\n{ONE}\n\n{TWO}\n\nVotre mission : Répondre à la question suivante en français :\n\n{QUESTION}\n",
+    "German compound": f"Fakten-Kontext:\n{ONE}\n---\n{TWO}\n\nBeantworte folgende Frage: {QUESTION}",
+    "Russian data": f"Вопрос: «{QUESTION}»\n\nРезультат поиска:\n{ONE}\n\n{TWO}\n\nДай полный ответ.",
+    "Chinese parts": f"检索到的文本片段：{ONE}\n\n{TWO}\n\n任务：准确回答。\n\n用户问题：{QUESTION}",
+    "Chinese topics": f"【用户问题】\n{QUESTION}\n\n【相关话题】\n{ONE}\n\n{TWO}\n\n【回答要求】\n1. 简短",
 }  # fmt: skip
 NOT_SHOWN = {
     "notes to sum up": f"Sum up these notes:\n\n- {ONE}\n- {TWO}",
@@ -81,6 +97,8 @@ NOT_SHOWN = {
     "a persona": f"[PROFILE]\n{ONE}\n\n[STYLE]\n{TWO}",
     "examples": f"Example 1:\nQ: {ONE}\nA: Yes.\n\nExample 2:\nQ: {TWO}\nA: No.\n\nQ: And the kettle?",
     "parts of a change": f"Find the fault.\n\n### File: a.yml\n{ONE}\n\n### Recent changes\n{TWO}",
+    "points to keep": f"Keep these relevant points in mind:\n- {ONE}\n- {TWO}",
+    "a form to read": f"Extract the following information:\n\n{ONE}\n\n{TWO}",
     "numbered instructions": f"Answer from the sources.\n\n1. {ONE}\n2. {TWO}",
 }
 
