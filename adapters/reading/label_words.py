@@ -45,7 +45,7 @@ CONTEXT_PLURAL = re.sub(
 """Of which one may stand before a passage of its own: ``Source: a.md``."""
 PASSAGES = (
     r"documents|passages|excerpts|snippets|chunks|search results|articles|extracts|context|documentation|"
-    r"catalog(?:ue)?|memories|knowledge(?: base)?|faqs?|материал(?:ы|ов)|баз[аы] знаний|"
+    r"catalog|catalogue|memories|knowledge(?: base)?|faqs?|материал(?:ы|ов)|баз[аы] знаний|"
     r"документ(?:ы|ов)|фрагмент(?:ы|ов)|выдерж(?:ки|ек)|отрыв(?:ки|ков)|"
     r"dokumente|auszüge|textstellen|documentos|fragmentos|trechos|extraits|documenti"
 )
@@ -69,7 +69,7 @@ QUESTION = (
 )
 QUESTION_LABEL = (
     r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"
-    rf"(?:{QUESTION})(?: is| пользователя| клиента| d(?:o|el|e l['’]) ?(?:usu[aá]rio|utilisateur|cliente))?"
+    rf"(?:{QUESTION})(?: is| пользователя| клиента| d(?:o|el|e l['’]) ?[cu]\w+)?"
 )
 ANSWER = (
     r"(?:\w+ ){0,2}answer|response|reply|ответ|回答|答案|"

@@ -157,8 +157,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if 2 * sum(map(len, quoted)) > len(text):
         yield from map(_labelled, filter(None, quoted))
         return
-    for rule in (_RULE, _HEADING, _repeated_label(text), BLANK):
-        if rule is not None and rule.search(text):
+    for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), BLANK)):
+        if rule.search(text):
             parts = [part for part in _split(rule, text) if part.strip()]
             leads = len(parts) > 1 and _is_lead(parts[0])
             yield from map(_labelled, parts[1:] if leads else parts)

@@ -149,7 +149,7 @@ _CLOSING = re.compile(
     rf"\n[^\w\n]{{0,40}}(?:end of|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
     r"\n[ \t]*\n[ \t]*(?:answer|respond|reply|format your|(?:please )?provide|please|"
-    r"beantworte|antworte|répondez|réponds|responde|responda|rispondi|дай|ответь|отвечай|请)(?![a-zа-я])|"
+    r"beantworte|antworte|répondez|réponds|respond[ae]|rispondi|дай|ответь|отвечай|请)(?![a-zа-я])|"
     r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
     r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
