@@ -20,7 +20,7 @@ def options_from_docstring(command: F) -> F:
     """Make the arguments of a command its options, with the help that its docstring gives them.
 
     An entry is ``name: help``, ``name (METAVAR): help``, or, for an option of another name,
-    ``name (--option METAVAR): help``.  An argument without a default, and without `typer.Option`, is
+    ``name (--option METAVAR): help`` or ``name (-o): help``.  An argument without a default, and without `typer.Option`, is
     positional.  A bool that is False by default is a switch, which has no opposite.
     """
     summary, _, entries = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
@@ -37,7 +37,7 @@ def options_from_docstring(command: F) -> F:
         info: Any = made[0] if made else typer.Option()
         if not made and default is inspect.Parameter.empty:
             info = typer.Argument()
-        names = [word for word in words if word.startswith("--")]
+        names = [word for word in words if word.startswith("-")]
         if not names and kind is bool and default is False:
             names = [f"--{name.replace('_', '-')}"]
         info.help = text

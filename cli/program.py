@@ -39,17 +39,21 @@ sys.exit(made if isinstance(made, int) else None)
 """
 
 
-def program_command(target: str, arguments: Sequence[str] = ()) -> list[str]:
+def program_command(target: str, arguments: Sequence[str] = (), *, is_module: bool = False) -> list[str]:
     """Return the command that runs a program as its user would.
 
     Args:
         target: A Python file, a folder or archive with ``__main__.py``; a function of no arguments as
-            ``module:function``, which may be asynchronous; or a command such as ``uvicorn``.
+            ``module:function``, which may be asynchronous; or a command such as ``uvicorn``, on the path
+            or in this environment.
         arguments: The program's arguments.
+        is_module: The target is a module, to be run as ``python -m`` does.
 
     Raises:
         ConfigurationError: There is no such program.
     """
+    if is_module:
+        return [sys.executable, "-m", target, *arguments]
     path = Path(target)
     if path.is_dir() and not (path / "__main__.py").is_file():
         raise ConfigurationError(f"{target} is a folder without __main__.py; name a file in it")
@@ -60,7 +64,7 @@ def program_command(target: str, arguments: Sequence[str] = ()) -> list[str]:
         return [str(path.absolute()), *arguments]
     if _CALLABLE.fullmatch(target):
         return [sys.executable, "-c", _CALL, target, *arguments]
-    command = shutil.which(target)
+    command = shutil.which(target) or shutil.which(target, path=str(Path(sys.executable).parent))
     if command is not None:
         return [command, *arguments]
     folder = path.parent if path.parent.is_dir() else Path()

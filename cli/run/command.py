@@ -29,6 +29,7 @@ def run(
     arguments: Annotated[list[str] | None, typer.Argument()] = None,
     phoenix: str | None = None,
     otlp: str | None = None,
+    module: bool = False,
 ) -> None:
     """Run a program unchanged, and score its RAG requests: LangChain and LlamaIndex, no code needed.
 
@@ -40,6 +41,7 @@ def run(
         arguments: What the program is given, options included.
         phoenix (URL): Show the requests in this Phoenix.
         otlp (URL): Send them to this OTLP endpoint.
+        module (-m): The program is a module, as of python -m.
     """
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with exit_with_line():
@@ -49,7 +51,7 @@ def run(
             raise ConfigurationError(
                 f"--phoenix {phoenix!r} is not a URL; write for example http://localhost:6006"
             )
-        command = program_command(program, arguments or ())
+        command = program_command(program, arguments or (), is_module=module)
         name = program.partition(":")[0]
         named = Path(name).stem if Path(name).exists() else Path(name).name
         environment: dict[str, str] = {}

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from python_process import run_python
@@ -99,6 +100,17 @@ def test_a_function_is_a_program(folder, made, status):
     (folder / "app.py").write_text(made)
     ended = run("app:main", "x")
     assert (ended.stdout, ended.returncode) == ("ran\n", status)
+
+
+def test_a_module_and_a_command_beside_the_interpreter_are_programs(folder):
+    beside = Path(sys.executable).with_name("pytest")
+    assert program_command("http.server", ["--bind"], is_module=True) == [
+        *(sys.executable, "-m", "http.server", "--bind")
+    ]
+    assert program_command("pytest", ["-q"])[1:] == ["-q"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder))
+        assert program_command("pytest") == [str(beside)]
 
 
 def test_an_installed_command_is_a_program_and_a_failing_begin_does_not_stop_one(folder):

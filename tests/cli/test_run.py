@@ -125,13 +125,13 @@ def run(folder, *arguments):
     )
 
 
-@pytest.mark.parametrize("program", ["llama.py", "own_sdk.py", "fails.py"])
+@pytest.mark.parametrize("program", ["llama.py", "own_sdk.py", "-m fails"])
 def test_an_application_that_knows_nothing_of_ragmeter_is_scored(in_place, folder, otlp, program):
     """What it prints and ends with is its own; a provider that it sets stays its own."""
-    asked = ("--otlp", otlp.url, program, "--flag", "x")
-    done = run(folder, *asked) if program == "fails.py" else in_place("run", *asked)
+    asked = ("--otlp", otlp.url, *program.split(), "--flag", "x")
+    done = run(folder, *asked) if program == "-m fails" else in_place("run", *asked)
 
-    assert done.returncode == (7 if program == "fails.py" else 0), done.stderr
+    assert done.returncode == (7 if program == "-m fails" else 0), done.stderr
     assert "['--flag', 'x']" in done.stdout
     assert f"ragmeter run: look at {otlp.url}" in done.stderr.splitlines()[0]
     lines = re.findall(r"^\d\d:\d\d:\d\d  (\w+) .* trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)
