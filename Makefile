@@ -25,8 +25,8 @@ check: setup ## Lint, types, import arrows, spelling
 quick: setup ## The tests that what you changed is likely to break: a minute
 	.ci/quick
 
-test: setup ## Run the tests
-	$(BIN)/pytest
+test: setup ## Run the tests, one process on each core
+	$(BIN)/pytest -n auto --dist loadfile
 
 house: setup ## Figures of the house: lines, words, rooms, arrows, names
 	$(BIN)/python .ci/house

@@ -20,8 +20,8 @@ def options_from_docstring(command: F) -> F:
     """Make the arguments of a command its options, with the help that its docstring gives them.
 
     An entry is ``name: help``, ``name (METAVAR): help``, or, for an option of another name,
-    ``name (--option METAVAR): help`` or ``name (-o): help``.  An argument without a default, and without `typer.Option`, is
-    positional.  A bool that is False by default is a switch, which has no opposite.
+    ``name (--option METAVAR): help`` or ``name (-o): help``.  An argument without a default, and without
+    `typer.Option`, is positional.  A bool that is False by default is a switch, which has no opposite.
     """
     summary, _, entries = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
     command.__doc__ = summary

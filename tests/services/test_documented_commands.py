@@ -16,7 +16,7 @@ NOT_RUN = {
     "python3 -m venv .venv && .venv/bin/pip install --quiet '.[demo]' && .venv/bin/ragmeter demo": (
         ".ci/run runs it as it stands, in an environment of its own"
     ),
-    "python3 -m venv .venv && .venv/bin/pip install --quiet -e '.[test]' && .venv/bin/pytest": (
+    "python3 -m venv .venv && .venv/bin/pip install --quiet -e '.[test]' && .venv/bin/pytest -n auto --dist loadfile": (
         ".ci/run runs it as it stands: it is the whole suite"
     ),
     "python3 -m venv .venv-phoenix && .venv-phoenix/bin/pip install --quiet arize-phoenix": (
