@@ -165,7 +165,7 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     taken = [item for item in seen if not given or _share(item.documents.items, ids, known)]
     if read.role == "join":
         documents = documents._replace(
-            items=_joined(documents.items, [doc for item in taken for doc in item.documents.items])
+            items=_join_of(documents.items, [doc for item in taken for doc in item.documents.items])
         )
         if not taken or not documents.items:
             return seen
@@ -189,7 +189,7 @@ def _share(
     )
 
 
-def _joined(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:
+def _join_of(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:
     """Return the documents that a step names by id alone, whole; none if one is not known."""
     if all(item.text is not None for item in short):
         return tuple(short)

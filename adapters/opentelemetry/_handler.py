@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
-from opentelemetry import baggage, trace
+from opentelemetry import _logs, baggage, trace
 
 from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.adapters import check_meter
@@ -23,10 +23,11 @@ from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
 from ._accounts import Account
-from ._sdk import join, record_of
+from ._sdk import join, join_logs, note_of, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
-from .record import SpanRecord
+from .conventions import holds_content
+from .record import LogNote, SpanRecord
 from .reporter import Missing, Reporter
 from .requests import OWN_SCOPE
 
@@ -60,6 +61,27 @@ class _Waiting(NamedTuple):
     scope: RequestScope | None
     around: Any
     """OpenTelemetry's context in which it ended; None: it is empty."""
+
+
+class _LogProcessor:
+    """Keeps what models were sent and said, where an instrumentation writes that into log records.
+
+    Args:
+        keep: Takes each record.
+    """
+
+    def __init__(self, keep: Callable[[Any], object]) -> None:
+        self.on_emit = keep
+
+    def enabled(self, *, event_name: str | None = None, **_about: object) -> bool:
+        return event_name is not None and holds_content(event_name)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        del timeout_millis
+        return True
+
+    def shutdown(self) -> None:
+        """Spans may still end."""
 
 
 class RagMeterSpanProcessor(SpanProcessor):
@@ -102,6 +124,8 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._reporter = Reporter(meter, (*as_tools(retrieval_tools), *spans))
         self._assembler = TraceAssembler(self._report, grace_s=grace_s, idle_s=idle_s)
         self._waiting: deque[_Waiting] = deque()
+        self._notes: deque[LogNote] = deque()
+        self._log_processor = _LogProcessor(self._keep)
         self._scopes: dict[str, dict[str, RequestScope]] = {}
         self._reading = fork.reentrant_lock()
         self._bell = Bell()
@@ -112,18 +136,23 @@ class RagMeterSpanProcessor(SpanProcessor):
         fork.forget(self._begin_child)
         meter.port.expect_requests("opentelemetry", self._drain)
 
-    def attach(self, provider: TracerProvider | None = None) -> Self:
+    def attach(
+        self, provider: TracerProvider | None = None, *, logs: _logs.LoggerProvider | None = None
+    ) -> Self:
         """Add it to a provider beside every processor that is there, first in line.
 
         First, so that at shutdown scores still leave through the processor that exports.
 
         Args:
             provider: Of an SDK, perhaps wrapped or of a subclass; None: the global one.
+            logs: Provider of the loggers to which instrumentations write what models were sent and said,
+                if not on spans; None: the global one, if there is one.
 
         Raises:
             ConfigurationError: There is none yet, or it takes no processors.
         """
         join(self, trace.get_tracer_provider() if provider is None else provider)
+        join_logs(self._log_processor, _logs.get_logger_provider() if logs is None else logs)
         return self
 
     @property
@@ -158,6 +187,15 @@ class RagMeterSpanProcessor(SpanProcessor):
             if not self._running:
                 self._running = True
                 start_elsewhere(self._start)
+
+    def _keep(self, emitted: Any) -> None:
+        with self._end_guard:
+            note = None if self._stopped or is_suppressed() else note_of(emitted)
+            if note is not None:
+                if len(self._notes) >= _MAX_WAITING:
+                    self._notes.popleft()
+                    self._meter.port.count_lost("evicted")
+                self._notes.append(note)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Offer what has come to the meter, complete or not; ``meter.flush()`` then waits for the scores."""
@@ -216,7 +254,8 @@ class RagMeterSpanProcessor(SpanProcessor):
                     if scope is not None:
                         self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
             finally:
-                self._assembler.add(records)
+                notes = [self._notes.popleft() for _ in range(len(self._notes))]
+                self._assembler.add(records, notes)
         while len(self._scopes) > _MAX_WAITING:
             self._scopes.pop(next(iter(self._scopes)))
 
@@ -226,6 +265,7 @@ class RagMeterSpanProcessor(SpanProcessor):
 
     def _begin_child(self) -> None:
         self._waiting.clear()
+        self._notes.clear()
         self._scopes.clear()
         self._running = False
 

@@ -1,4 +1,4 @@
-"""What is known of OpenTelemetry's SDK: a span that has ended → a record; where a provider keeps processors.
+"""What is known of OpenTelemetry's SDK: spans and log records → records; where a provider keeps processors.
 
 The SDK is not imported: it belongs to the application.
 """
@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from ragmeter.exporters._foreign import attribute_of
 from ragmeter.metrics import ConfigurationError
 
-from .record import SpanNote, SpanRecord
+from .conventions import holds_messages
+from .record import LogNote, SpanNote, SpanRecord
 
 _KINDS = {kind: kind.name.lower() for kind in SpanKind}
 
@@ -50,21 +51,32 @@ def record_of(span: Any) -> SpanRecord:
     )
 
 
+def note_of(emitted: Any) -> LogNote | None:
+    """Return a log record that holds what a model was sent or replied; None: it is another one."""
+    record = emitted.log_record
+    if not record.trace_id or not record.span_id:
+        return None
+    scope = emitted.instrumentation_scope
+    note = LogNote(
+        trace_id=f"{record.trace_id:032x}",
+        span_id=f"{record.span_id:016x}",
+        event=getattr(record, "event_name", None) or "",
+        body=record.body,
+        attributes=_plain_attributes(record.attributes),
+        scope="" if scope is None else scope.name,
+    )
+    return note if holds_messages(note) else None
+
+
 def join(processor: Any, provider: Any) -> None:
     """Put `processor` before the others of `provider`, and take none of them away.
 
     Raises:
         ConfigurationError: `provider` takes no processors.
     """
-    line = attribute_of(provider, "_active_span_processor")
-    others = attribute_of(line, "_span_processors")
-    if isinstance(others, (tuple, list)):
-        # Where the SDK itself puts them. A provider's own `add_span_processor` may do more: Phoenix's
-        # removes and shuts down the processor that exports.
-        with attribute_of(line, "_lock") or nullcontext():
-            others = attribute_of(line, "_span_processors")
-            kept = type(others)([processor, *[each for each in others if each is not processor]])
-            line._span_processors = kept  # noqa: SLF001 -- no public name returns or sets the order
+    # Where the SDK itself puts them. A provider's own `add_span_processor` may do more: Phoenix's
+    # removes and shuts down the processor that exports.
+    if _is_first(processor, attribute_of(provider, "_active_span_processor"), "_span_processors"):
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
@@ -77,6 +89,23 @@ def join(processor: Any, provider: Any) -> None:
             "has set its SDK's provider, or pass that provider; where there is none, use a callback handler "
             "or instrument()"
         )
+
+
+def join_logs(processor: Any, provider: Any) -> None:
+    """Put `processor` before the others of a provider of loggers, if it is an SDK's."""
+    line = attribute_of(provider, "_multi_log_record_processor")
+    _is_first(processor, line, "_log_record_processors")
+
+
+def _is_first(processor: Any, line: Any, name: str) -> bool:
+    """Put `processor` first in a line, where no public name sets the order; return whether it is one."""
+    if not isinstance(attribute_of(line, name), (tuple, list)):
+        return False
+    with attribute_of(line, "_lock") or nullcontext():
+        others = attribute_of(line, name)
+        kept = [processor, *[each for each in others if each is not processor]]
+        setattr(line, name, type(others)(kept))
+    return True
 
 
 def _parameters(function: Any) -> Iterable[str]:

@@ -6,6 +6,9 @@ import threading
 
 import pytest
 from opentelemetry import baggage, context, trace
+from opentelemetry._logs import LogRecord
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import (
     ConcurrentMultiSpanProcessor,
     SynchronousMultiSpanProcessor,
@@ -290,6 +293,32 @@ def test_what_is_missing_is_counted_and_said_once(traced, caplog):
     assert traced.meter.stats().dropped == {"redacted": 3}
     said = [record.getMessage() for record in caplog.records if "redacted" in record.getMessage()]
     assert len([line for line in said if "OPENINFERENCE_HIDE_INPUTS" in line]) == 1
+
+
+def test_what_stands_in_log_records_is_read(traced):
+    """As OpenTelemetry's instrumentation of OpenAI and Semantic Kernel write it, in old and newer form."""
+    logs = LoggerProvider()
+    kept = InMemoryLogRecordExporter()
+    traced.processor.attach(traced.provider, logs=logs)
+    logs.add_log_record_processor(SimpleLogRecordProcessor(kept))
+    logger = logs.get_logger("opentelemetry.instrumentation.openai_v2")
+    prompt = "Context:\nIt rains in May, mostly at night.\n\nHail falls in June, mostly at noon."
+    with traced.tracer.start_as_current_span("chat", attributes={"gen_ai.operation.name": "chat"}):
+        logger.emit(LogRecord(event_name="", body="connected"))
+        for name, body in (
+            ("system.message", {"content": prompt}),
+            ("user.message", {"content": "When does hail fall?"}),
+            ("choice", {"message": {"role": "assistant", "content": "In June, mostly at noon."}}),
+        ):
+            logger.emit(LogRecord(event_name=f"gen_ai.{name}", body=body))
+    logs.shutdown()
+
+    (result,) = traced.results()
+
+    assert result.sample.question == "When does hail fall?"
+    assert [item.text for item in result.sample.contexts][-1].startswith("Hail falls in June")
+    assert result.sample.answer == "In June, mostly at noon."
+    assert len(kept.get_finished_logs()) == 4
 
 
 def test_tools_that_retrieve_are_named():

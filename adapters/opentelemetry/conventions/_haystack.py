@@ -14,10 +14,10 @@ from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
     documents_in,
-    last_of,
     mapping_of,
     messages_in,
     query_in,
+    question_in,
 )
 
 from ._reader import Documents, Reader, Role
@@ -63,20 +63,23 @@ class Haystack(Reader):
         return "retrieval" if any("query" in key for key in given) else "other"
 
     def question(self, span: SpanRecord) -> str | None:
-        return super().question(span) or _question(span)
+        inputs = mapping_of(span.attributes.get("haystack.pipeline.input_data"))
+        return (
+            super().question(span) or question_in(inputs) or (query_in(inputs) if inputs else None)
+        )
 
     def answer(self, span: SpanRecord) -> str | None:
         value = mapping_of(span.attributes.get("haystack.pipeline.output_data"))
         for output in reversed(tuple(value.values())):
             fields = mapping_of(output)
             for key in ("answers", "replies", "messages", "last_message"):
-                found = _reply(fields.get(key))
+                found = answer_in(fields.get(key))
                 if found is not None:
                     return found
         return answer_in(value) if value else None
 
     def said(self, span: SpanRecord) -> str | None:
-        return _reply(mapping_of(span.attributes.get(self.output_key)).get("replies"))
+        return answer_in(mapping_of(span.attributes.get(self.output_key)).get("replies"))
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         given = mapping_of(span.attributes.get(self.input_key))
@@ -105,30 +108,3 @@ def _with_metadata(item: Document, raw: Any) -> Document:
         return item
     beside = {key: value for key, value in raw.items() if key not in _FIELDS}
     return item._replace(metadata={**item.metadata, **beside})
-
-
-def _question(span: SpanRecord) -> str | None:
-    """Return the question among the inputs of all components: the same name for it in any of them."""
-    inputs = mapping_of(span.attributes.get("haystack.pipeline.input_data"))
-    fields = [mapping_of(item) for item in inputs.values()]
-    for key in ("question", "query", "text", "messages", "user_query", "prompt"):
-        for item in fields:
-            value = item.get(key)
-            if isinstance(value, str) and value.strip():
-                return value
-            found = last_of(messages_in(value), "user") if isinstance(value, list) else None
-            if found is not None:
-                return found
-    return query_in(inputs) if inputs else None
-
-
-def _reply(value: Any) -> str | None:
-    if isinstance(value, list) and value:
-        first = value[0]
-        if isinstance(first, str):
-            return first or None
-        if isinstance(first, dict) and isinstance(first.get("data", first.get("answer")), str):
-            answer = first.get("data", first.get("answer"))
-            return answer if isinstance(answer, str) and answer else None
-        return last_of(messages_in(value), "assistant")
-    return answer_in(value) if isinstance(value, (dict, str)) else None

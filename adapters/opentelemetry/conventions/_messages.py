@@ -71,7 +71,7 @@ def sent_in(span: SpanRecord) -> list[tuple[str, str]]:
     found = [message for role, given in _message_events(span) for message in _message(role, given)]
     if found and found[-1][0] == "assistant":
         del found[-1]  # what it said itself
-    return found or _indexed(span, "prompt") or _older(span, "prompt", "user")
+    return found or _numbered_messages(span, "prompt") or _older(span, "prompt", "user")
 
 
 def said_in(span: SpanRecord) -> str | None:
@@ -89,7 +89,9 @@ def said_in(span: SpanRecord) -> str | None:
     if not choices:
         *_, (role, given) = [("", {}), *_message_events(span)]
         choices = _message(role, given) if role == "assistant" else []
-    found = choices or _indexed(span, "completion") or _older(span, "completion", "assistant")
+    found = (
+        choices or _numbered_messages(span, "completion") or _older(span, "completion", "assistant")
+    )
     return last_of(found, "assistant")
 
 
@@ -140,7 +142,7 @@ def _instructions(home: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _indexed(span: SpanRecord, side: str) -> list[tuple[str, str]]:
+def _numbered_messages(span: SpanRecord, side: str) -> list[tuple[str, str]]:
     rows: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
         match = _INDEXED.fullmatch(key) if key.startswith(("gen_ai.", "llm.")) else None
@@ -169,14 +171,14 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
             texts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
             plain = [text for text in texts if isinstance(text, str) and text.strip()]
             if plain:
-                return [_prefixed(text, role) for text in plain]
+                return [_by_prefix(text, role) for text in plain]
             said = answer_in(value) if side == "completion" else None
             if said is not None:
                 return [(role, said)]
     return []
 
 
-def _prefixed(text: str, role: str) -> tuple[str, str]:
+def _by_prefix(text: str, role: str) -> tuple[str, str]:
     """Return the message of a text that may begin with its role, as some write prompts."""
     match = _PREFIX.match(text)
     return (
