@@ -269,11 +269,7 @@ class Lookout:
         self._templates = PromptTemplates()
         self.alone = RecentRetrievals()
         self.looks = LOOKS
-        """Requests of which what tools and functions give out is still to be noted."""
-
-    def count_retrieval(self) -> None:
-        """Count a request that retrieved."""
-        self.looks -= self.looks > 0
+        """Requests of which what tools and functions give out is noted; each that retrieves is one less."""
 
     def documents_shown(
         self,

@@ -61,9 +61,9 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
             return OutputNote(structured=plain_of(structured))
         given = fields_in(inputs) or {}
         named = [
-            text
+            str.__str__(text)
             for key in ANSWER_NAMES
-            if type(text := fields.get(key)) is str and text and text != given.get(key)
+            if isinstance(text := fields.get(key), str) and text and text != given.get(key)
         ]
         closing = closing_text(fields.get("messages"))
         if len(named) == 1 and closing is None:

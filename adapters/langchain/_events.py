@@ -167,7 +167,13 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                 run.run_id = run_id
                 _retriever_started(attached, run, inputs, event)
             elif read is not None:
-                _llm_started(attached, run, read(inputs))
+                request.calls.append(run)
+                if run.retriever is None:  # else it helps a retriever
+                    run.sent = read(inputs)
+                    request.loose_bytes += new_bytes(run.sent, request.known_texts)
+                    if request.loose_bytes >= COUNTED_FROM:
+                        attached.tracker.requests.grow(request.root.key, request.loose_bytes)
+                        request.loose_bytes = 0
         except Exception as error:
             if not attached.callbacks[f"on_{kind}_start"].contains(error):
                 raise
@@ -348,19 +354,6 @@ def tool_ended(
         note_tool(attached, run, output, now)
     if run is request.root:
         end_request(attached, request, now)
-
-
-def _llm_started(attached: Attachment, run: Run, sent: Sent) -> None:
-    """Note a model call in progress and what it was sent, unless it helps a retriever."""
-    request = run.request
-    request.calls.append(run)
-    if run.retriever is not None:
-        return
-    run.sent = sent
-    request.loose_bytes += new_bytes(sent, request.known_texts)
-    if request.loose_bytes >= COUNTED_FROM:
-        attached.tracker.requests.grow(request.root.key, request.loose_bytes)
-        request.loose_bytes = 0
 
 
 def llm_ended(

@@ -100,7 +100,8 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
     if payload is None or isinstance(payload, (str, bytes)):
         return {}
     if isinstance(payload, (list, tuple)):
-        documents = _documents_in(payload)
+        plain = payload and type(getattr(payload[0], "page_content", None)) is str
+        documents = payload if plain else _documents_in(payload)
         return {"": documents} if documents else {}
     fields = payload if type(payload) is dict else fields_in(payload)
     if not fields:
@@ -137,7 +138,7 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
     if not payload:
         return payload
     first = payload[0]
-    if type(getattr(first, "page_content", None)) is str or is_document(first):
+    if is_document(first):
         return payload
     if type(first) in _PLAIN:
         return ()

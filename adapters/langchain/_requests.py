@@ -192,7 +192,7 @@ def _offer_request(
     if not (known or options.strict or holds_state(request)):
         output_contexts = documents_beside_answer(outputs, request.inputs)
     if known or output_contexts is not None:
-        attached.lookout.count_retrieval()
+        attached.lookout.looks -= attached.lookout.looks > 0
     elif options.strict or not may_show(note.run.sent for note in request.llms):
         note_unseen(attached.lookout, request)
         request.dissolve()

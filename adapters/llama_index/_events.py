@@ -539,7 +539,7 @@ class SpanFollower:
             if not request.in_scope or not self._once.is_first(request.run_id):
                 return
             if request.tried or request.may_have_retrieved:
-                self._lookout.count_retrieval()
+                self._lookout.looks -= self._lookout.looks > 0
             elif not may_show(call.messages for call in request.calls):
                 note_unseen(self._lookout, request)
                 return

@@ -78,14 +78,14 @@ def is_refusal_name(error_type: str | None) -> bool:
     return error_type is not None and _ERRORS.search(error_type) is not None
 
 
-def ends_refused(value: object, depth: int = 0) -> bool:
-    """Return whether a reply has a finish reason that means refused or filtered."""
+def ends_refused(value: object, depth: int = 0, of: Callable[[str], Any] | None = None) -> bool:
+    """Return whether a reply has a finish reason that means refused or filtered; `of` looks up its fields."""
     if value is None or depth > _MAX_DEPTH or isinstance(value, (str, bytes, int, float)):
         return False
     if isinstance(value, (list, tuple)):
         return any(ends_refused(item, depth + 1) for item in value[:1])
     # Most fields are missing, and this runs on a request's path: one look-up each.
-    of = value.get if type(value) is dict else _fields(value)
+    of = of or (value.get if type(value) is dict else _fields(value))
     for key in _REASON_KEYS_BELOW if depth else _REASON_KEYS:
         reason = of(key)
         if reason is not None and is_refusal_reason(getattr(reason, "name", reason)):
@@ -104,6 +104,7 @@ def refusal_of(message: object, *beside: object) -> str | None:
         message: A framework's message, or a provider's own, as an object or a mapping.
         beside: Further objects that may have its finish reason.
     """
+    of = None
     if message is not None and not isinstance(message, str):
         of = _fields(message)
         for name in ("content", "blocks"):
@@ -116,7 +117,7 @@ def refusal_of(message: object, *beside: object) -> str | None:
         for words_or_none in (of("refusal"), beyond and _fields(beyond)("refusal")):
             if isinstance(words_or_none, str) and words_or_none:
                 return words_or_none
-    return "" if any(map(ends_refused, (message, *beside))) else None
+    return "" if ends_refused(message, of=of) or any(map(ends_refused, beside)) else None
 
 
 def is_refusal_error(error: BaseException | None) -> bool:
