@@ -17,6 +17,7 @@ from ragmeter.adapters.reading.answer import heard, is_label, is_pasted
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
+from ragmeter.adapters.reading.prompt_layout import question_in_prompt
 from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
@@ -217,8 +218,12 @@ def _question(
         if other in queries:
             return other
     # Under an unknown name it is the question only if a model was sent it: else it is an id, say.
-    if len(others) == 1 and stands_in(others[0], calls):
-        return others[0]
+    sent = [other for other in others if stands_in(other, calls)]
+    if len(others) > 1:
+        asked = {question_in_prompt(call.sent) for call in calls}
+        sent = [other for other in sent if other in asked]
+    if len(sent) == 1:
+        return sent[0]
     if request.resumes:
         return None
     return asked_in(calls, [item.text for note in notes for item in note.contexts or ()]) or (

@@ -261,6 +261,27 @@ def test_message_history(watch: Watch) -> None:
     check(watch)
 
 
+def test_of_several_unknown_fields_the_one_that_a_prompt_asks_is_the_question(watch: Watch) -> None:
+    """The first prompt shows none, and a model wrote what was searched for."""
+    chain = (
+        RunnablePassthrough.assign(
+            context=ChatPromptTemplate.from_template("rewrite {about} after {past}")
+            | TellingModel()
+            | StrOutputParser()
+            | FixedRetriever(found=docs("a", "b"))
+            | joined
+        )
+        | ChatPromptTemplate.from_template(
+            "Context:\n{context}\n\nHistory: {past}\nQuestion: {about}"
+        )
+        | TellingModel()
+        | StrOutputParser()
+    )
+    chain.invoke({"past": "User: hi", "about": "who?"}, config=watch.config)
+
+    check(watch)
+
+
 def test_nested_chain_with_explicit_callbacks_belongs_to_its_request(watch: Watch) -> None:
     """User code that hands the handler to an inner chain does not make a second request."""
     inner = lcel(FixedRetriever(found=docs("a", "b")))
