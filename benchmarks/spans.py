@@ -167,7 +167,7 @@ class Builds:
 def received() -> dict[str, Any]:
     """Commands of a worker that reads export requests."""
     from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
-    from ragmeter.adapters.opentelemetry.otlp import read_json, read_traces
+    from ragmeter.adapters.opentelemetry.otlp import read_json, read_protobuf
     from ragmeter.adapters.opentelemetry.reporter import Reporter
 
     def spent(bodies: list[bytes], form: str, requests: int) -> int:
@@ -175,7 +175,7 @@ def received() -> dict[str, Any]:
         meter: Any = Builds()
         reporter = Reporter(meter, remote=True)
         assembler = TraceAssembler(reporter.report)
-        read = read_json if form == "JSON" else read_traces
+        read = read_json if form == "JSON" else read_protobuf
         gc.collect()
         gc.freeze()  # what the bodies were made of is not what is measured
         before = time.thread_time_ns()
@@ -209,7 +209,7 @@ def received() -> dict[str, Any]:
         gc.collect()
         tracemalloc.start()
         for body in bodies:
-            assembler.add(read_traces(body).spans)
+            assembler.add(read_protobuf(body).spans)
         gc.collect()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()

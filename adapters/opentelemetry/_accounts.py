@@ -75,7 +75,9 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     if not tools and any(fills(read.span) for read in reads):
         reason = "indexing"
     elif not models:
-        reason = "no_model_call"
+        # Tools that say nothing of what they gave back are no help, named or not.
+        silent = tools and all(read.reader.result(read.span) is None for read in tools)
+        reason = "content_off" if silent else "no_model_call"
     elif is_divided is False:
         reason = "prompt_not_divided"
     elif not any(call.sent for call in calls):
@@ -238,7 +240,9 @@ def line_of(note: Unheard, *, in_process: bool = False) -> str:
         if names
     ]
     if in_process and named:
-        rules = ", ".join(f"retrieval_{kind}s={json.dumps(names)}" for kind, names in named)
+        rules = ", ".join(
+            f"retrieval_{kind}s={json.dumps(names, ensure_ascii=False)}" for kind, names in named
+        )
         option = PROCESSOR_LINE.format(rules)
     else:
         option = " ".join(f"--retrieval-{kind} {name!r}" for kind, names in named for name in names)

@@ -169,6 +169,10 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
         )
         if not taken or not documents.items:
             return seen
+    elif documents.missing == "rerank_invisible":  # perhaps prompts say which of these are left
+        documents = documents._replace(
+            items=tuple(doc for item in taken for doc in item.documents.items)
+        )
     consumed = {id(item) for item in taken}
     left = [item for item in seen if id(item) not in consumed]
     return [*left, Seen(read, documents, _all(taken))]

@@ -1,7 +1,7 @@
 """Whether an SDK cut long values off: it leaves no mark of it.
 
 A limit on the length of values shows in values of exactly one length, none longer, one of which at least is
-JSON that breaks off, or several of which differ.
+JSON that breaks off, or several of which differ, or two that end in the middle of a sentence.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ class CutLength:
                         found.clear()
                     found.append(value)
         values = set(found)
+        texts = [value for value in values if " " in value]
         cut = longest >= _SHORTEST and (
-            any(map(_breaks_off, values)) or (len(values) >= _SEVERAL and _is_text(values))
+            any(map(_breaks_off, values)) or len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1
         )
         self.length: int | None = longest if cut else None
         """In characters; None: nothing was cut."""
 
-    def is_cut(self, text: str) -> bool:
-        """Return whether a text is as long as those that were cut."""
-        return self.length is not None and len(text) == self.length
+    def is_cut(self, value: object) -> bool:
+        """Return whether a value is a text as long as those that were cut."""
+        return isinstance(value, str) and len(value) == self.length
 
 
 def _breaks_off(value: str) -> bool:
@@ -51,6 +52,6 @@ def _breaks_off(value: str) -> bool:
     return value[-1] not in "}]" and is_broken(value)
 
 
-def _is_text(values: Iterable[str]) -> bool:
-    """Return whether the values read like texts: ids of one length are as common as cut texts are rare."""
-    return sum(" " in value for value in values) >= _SEVERAL
+def _stops(text: str) -> bool:
+    """Return whether a text stops in the middle of a sentence."""
+    return text[-1].isalnum() or text[-1] in " ,"

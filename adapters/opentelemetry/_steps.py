@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ragmeter.adapters.reading.contexts import shown_documents
+from ragmeter.adapters.reading.fields import FIELD_NAMES
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
-from ragmeter.adapters.reading.values import MAX_DEPTH, Document, is_hidden, opened
+from ragmeter.adapters.reading.values import (
+    MAX_DEPTH,
+    Document,
+    answer_in,
+    is_hidden,
+    mapping_of,
+    opened,
+)
 
 from ._contexts import Read, Seen
 from ._limits import CutLength
@@ -25,7 +35,8 @@ def call_of(read: Read, limit: CutLength) -> Step:
     ]
     messages: tuple[Message, ...] | Unknown = tuple(Message(role, text) for role, text in sent)
     if span.dropped or not messages:
-        messages = Unknown("truncated" if span.dropped else "content_off")
+        is_cut = span.dropped or limit.is_cut(span.attributes.get(read.reader.input_key))
+        messages = Unknown("truncated" if is_cut else "content_off")
     elif any(is_hidden(text) for _, text in sent):
         messages = Unknown("redacted")
     elif any(limit.is_cut(text) for _, text in sent):
@@ -47,6 +58,38 @@ def call_of(read: Read, limit: CutLength) -> Step:
             None,
         ),
     )
+
+
+def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) -> list[Step]:
+    """Return the calls of models; the last may reply by the arguments of a function that never runs."""
+    calls = [call_of(read, limit) for read in models]
+    ran = {read.reader.tool_name(read.span) for read in members if read.role == "tool"}
+    last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)
+    if last is not None and isinstance(calls[last].said, Unknown):
+        name, form = _function_in(models[last])
+        if name not in ran and mapping_of(form).keys() & _ANSWERS:
+            calls[last] = replace(calls[last], said=answer_in(form))
+    return calls
+
+
+_ANSWERS = frozenset(FIELD_NAMES["answer"])
+_FUNCTION = re.compile(r"llm\.output_messages\.\d+\..*\.function\.(name|arguments)")
+
+
+def _function_in(read: Read) -> tuple[str, str]:
+    """Return name and arguments of the last function that a model called; empty: it called none."""
+    flat = {
+        place[1]: value
+        for key, value in read.span.attributes.items()
+        if (place := _FUNCTION.fullmatch(key)) is not None
+    }
+    messages = opened(read.span.attributes.get(read.reader.output_key))
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    for part in mapping_of(last).get("parts") or ():
+        flat = part if mapping_of(part).get("type") == "tool_call" else flat
+    form = flat.get("arguments")
+    text = form if isinstance(form, str) else json.dumps(form, ensure_ascii=False)
+    return str(flat.get("name", "")), text
 
 
 _NAMES = frozenset(

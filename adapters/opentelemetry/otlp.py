@@ -34,9 +34,7 @@ __all__ = [
     "parse_json",
     "parse_protobuf",
     "read_json",
-    "read_logs",
     "read_protobuf",
-    "read_traces",
     "received_in",
 ]
 
@@ -122,24 +120,6 @@ def received_in(request: ExportRequest) -> ExportedRecords:
     return _logs_of(request)
 
 
-def read_traces(body: bytes) -> ExportedRecords:
-    """Read the body of an export of spans, in protobuf.
-
-    Raises:
-        MalformedError: It is none.
-    """
-    return received_in(parse_protobuf("traces", body))
-
-
-def read_logs(body: bytes) -> ExportedRecords:
-    """Read the body of an export of log records, in protobuf.
-
-    Raises:
-        MalformedError: It is none.
-    """
-    return received_in(parse_protobuf("logs", body))
-
-
 def read_protobuf(body: bytes) -> ExportedRecords:
     """Read the body of an export of spans or of log records; which one it is, its content says.
 
@@ -147,9 +127,9 @@ def read_protobuf(body: bytes) -> ExportedRecords:
         MalformedError: It is neither.
     """
     reason: MalformedError | None = None
-    for read in (read_traces, read_logs):
+    for signal in _REQUESTS:
         try:
-            found = read(body)
+            found = received_in(parse_protobuf(signal, body))
         except MalformedError as error:
             reason = error
             continue

@@ -34,10 +34,10 @@ from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._roots import brings_documents, is_shown_in, join_roots, split_requests
 from ._shapes import with_shapes
 from ._sources import source_in
-from ._steps import call_of, reached_model
+from ._steps import calls_of, reached_model
 from ._times import RequestTimes
 from ._tree import SpanTree
-from .conventions import READERS, AnySpan, holds_messages, is_indexing, with_logs
+from .conventions import READERS, AnySpan, Documents, holds_messages, is_indexing, with_logs
 from .record import LogNote, SpanRecord
 
 __all__ = [
@@ -232,7 +232,7 @@ class _Finder:
             path = [request]  # it was retrieved before
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
         failed = self._is_failure(request, members, first)
-        calls = [call_of(read, self._cut) for read in models]
+        calls = calls_of(models, self._cut, members)
         asked = RequestQuestion.of(steps, seen, models, calls)
         texts = [item.text for one in seen for item in one.documents.items]
         answer, answer_hidden = self._answer(request, models, calls, asked.question, texts)
@@ -266,7 +266,8 @@ class _Finder:
         found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
         if found.reason in _BY_LAYOUT and _was_answered(seen, calls, answer):
             return _with_layout(found, calls)
-        if found.usable != "full" or not _was_answered(seen, calls, answer):
+        readable = found.usable == "full" or found.reason == "rerank_invisible"
+        if not readable or not _was_answered(seen, calls, answer):
             return found
         calls.sort(key=lambda call: call.started_ns)
         carried = carried_in(calls, answer, [item.text for item in contexts if item.text])
@@ -275,7 +276,12 @@ class _Finder:
             return found
         by_tool = any(read.role == "tool" for read in members)
         stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)
-        return found if stood is None else replace(found, contexts=stood[0], shown=stood[1])
+        if stood is None or (found.usable == "none" and not stood[0]):
+            return found
+        if found.usable == "none":  # the reranking does not say what it kept, the prompt does
+            last = replace(seen[-1], documents=Documents(stood[0]))
+            found = replace(found, usable="full", reason=None, seen=(*seen[:-1], last))
+        return replace(found, contexts=stood[0], shown=stood[1])
 
     def _members(
         self, request: SpanRecord | None, members: Sequence[Read]
@@ -452,7 +458,7 @@ class _Finder:
     ) -> FoundRequest | None:
         """Return the request whose documents stand in its prompt; else note why there is none."""
         models = self._models(members, ())
-        calls = [call_of(read, self._cut) for read in models]
+        calls = calls_of(models, self._cut, members)
         first = span or members[0].span
         own = None if span is None else self._reads[span.span_id]
         if first.span_id in taken or times.hold(first):

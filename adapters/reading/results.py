@@ -202,6 +202,8 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
             return ()
         lists = [item for item in _lists_in(value) if item]
         value = max(lists, key=lambda rows: len(str(rows)), default=value)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return documents_in(value)
     return () if value is None else _rows(value, tool)
 
 

@@ -235,6 +235,10 @@ def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
         message = _message(found)
         if message is not None:
             return [message]
+        instructions, asked = found.get("instructions"), found.get("input")
+        if isinstance(instructions, str) and isinstance(asked, (str, list)):
+            sent = messages_in(asked, depth + 1) if isinstance(asked, list) else [("user", asked)]
+            return [("system", instructions), *sent]
         for key in _CONVERSATIONS:
             inner = messages_in(found[key], depth + 1) if key in found else []
             if inner:

@@ -12,9 +12,7 @@ from ragmeter.adapters.opentelemetry.otlp import (
     ExportedRecords,
     MalformedError,
     read_json,
-    read_logs,
     read_protobuf,
-    read_traces,
 )
 from ragmeter.metrics._files.json_lines import lines_of
 
@@ -39,8 +37,7 @@ class BadInput(NamedTuple):
 def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     """Read a recording.
 
-    ``.traces.pb`` and ``.logs.pb`` hold what their names say; the content of any other file shows its format:
-    raw protobuf, JSON, or one JSON a line. Each may be gzipped.
+    Its content shows its format: raw protobuf, JSON, or one JSON a line. Each may be gzipped.
 
     Yields:
         The content of each export request, or the place and the reason if it cannot be read.
@@ -60,15 +57,8 @@ def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     ):
         yield from _json(path, body)
         return
-    read = (
-        read_traces
-        if name.endswith(".traces.pb")
-        else read_logs
-        if name.endswith(".logs.pb")
-        else read_protobuf
-    )
     try:
-        yield read(body)
+        yield read_protobuf(body)
     except MalformedError as error:
         yield BadInput(path, None, str(error))
 

@@ -1,12 +1,14 @@
 """Where question, documents and answer stand in each convention, beyond what is recorded."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from otlp_spans import documents, found, only, openinference, span, texts
 
 from ragmeter.adapters.opentelemetry.build import sample_of
 from ragmeter.adapters.opentelemetry.record import LogNote
+from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import RetrievalTool, cut
 from ragmeter.adapters.reading.values import (
     answer_in,
@@ -334,6 +336,118 @@ def test_a_reranking_that_does_not_say_what_it_kept_hides_what_the_model_saw():
 
     assert (only(*spans).usable, only(*spans).reason) == ("none", "rerank_invisible")
     assert found(spans[0], spans[2]) == []
+
+
+_KIOSK = (
+    "The van delivers parcels on weekdays.",
+    "The kiosk keeps a missed parcel for seven days.",
+)
+_ASKED, _SAID = "How long does the kiosk keep it?", "For seven days."
+_CONTEXT = "Context:\n" + "\n\n".join(_KIOSK)
+_RESPONSES = {"model": "m", "instructions": _CONTEXT, "input": _ASKED}
+_FORM = {"answer": _SAID, "sources": ["kiosk.md"]}
+
+
+def _model(sent, said, *, number=4, parent=None, **more):
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps([{"role": "user", "content": sent}]),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [said]}]),
+    }
+    return span(number, parent, "chat", attributes=attributes | more)
+
+
+@pytest.mark.parametrize(
+    ("spans", "kept"),
+    [
+        (  # the Responses API, as Langfuse and MLflow write it
+            [
+                span(
+                    1,
+                    attributes={
+                        "mlflow.spanType": '"CHAT_MODEL"',
+                        "mlflow.spanInputs": json.dumps(_RESPONSES),
+                        "mlflow.spanOutputs": json.dumps(
+                            {"output": [{"role": "assistant", "content": _SAID}]}
+                        ),
+                    },
+                )
+            ],
+            _KIOSK,
+        ),
+        (  # a prompt that is one text, and completions
+            [
+                span(
+                    1,
+                    attributes={
+                        "langfuse.observation.type": "generation",
+                        "langfuse.observation.input": f"{_CONTEXT}\n\nQuestion: {_ASKED}",
+                        "langfuse.observation.output": json.dumps({"choices": [{"text": _SAID}]}),
+                    },
+                )
+            ],
+            _KIOSK,
+        ),
+        (  # the arguments of a function that never runs
+            [
+                _model(
+                    f"{_CONTEXT}\n\nQuestion: {_ASKED}",
+                    {"type": "tool_call", "name": "Answer", "arguments": _FORM},
+                )
+            ],
+            _KIOSK,
+        ),
+        (  # a reranking that does not say what it kept, and a prompt that does
+            _request(
+                openinference(2, 1, "RETRIEVER", **documents(*_KIOSK)),
+                openinference(3, 1, "RERANKER"),
+                openinference(
+                    4, 1, "LLM", input=f"Context:\n{_KIOSK[1]}\n\nQuestion: {_ASKED}", output=_SAID
+                ),
+                question=_ASKED,
+                answer=_SAID,
+            ),
+            _KIOSK[1:],
+        ),
+        (  # a crew without inputs; its tool's name stands in `tools`
+            _request(
+                openinference(
+                    2, 1, "TOOL", **{"tool.name": "kiosk"}, output={"rules": _KIOSK, "count": 2}
+                ),
+                question={},
+                answer={"raw": _SAID},
+                crew_tasks=json.dumps([{"description": _ASKED}]),
+            ),
+            _KIOSK,
+        ),
+    ],
+)
+def test_question_documents_and_answer_stand_where_emitters_put_them(spans, kept):
+    request = only(*spans, tools=["kiosk"])
+
+    assert (request.question, tuple(texts(request)), request.answer) == (_ASKED, kept, _SAID)
+    assert request.usable == "full"
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents(*_KIOSK)),
+            openinference(3, 1, "LLM", input=f"{_CONTEXT}\n\n{_ASKED}", output=_SAID),
+        ),
+        [_model(f"{_CONTEXT}\n\nQuestion: {_ASKED}", {"type": "text", "content": _SAID})],
+    ],
+)
+def test_values_cut_by_a_limit_on_their_length_are_truncated(spans):
+    short = [
+        replace(one, attributes={key: value[:30] for key, value in one.attributes.items()})
+        for one in spans
+    ]
+    reading = read_trace(short)
+
+    reasons = [one.reason for one in (*reading.requests, *reading.unheard)]
+    assert reasons == ["truncated"]
 
 
 def test_a_reranking_by_the_ai_sdk_is_told_by_places():

@@ -13,9 +13,7 @@ from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
-    documents_in,
     mapping_of,
-    messages_in,
     query_in,
     question_in,
 )
@@ -81,13 +79,6 @@ class Haystack(Reader):
     def said(self, span: SpanRecord) -> str | None:
         return answer_in(mapping_of(span.attributes.get(self.output_key)).get("replies"))
 
-    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        given = mapping_of(span.attributes.get(self.input_key))
-        prompt = given.get("prompt")
-        return messages_in(given.get("messages")) or (
-            [("user", prompt)] if isinstance(prompt, str) else []
-        )
-
     def documents(self, span: SpanRecord) -> Documents:
         found = super().documents(span)
         raw = mapping_of(span.attributes.get(self.output_key)).get("documents")
@@ -98,9 +89,6 @@ class Haystack(Reader):
             tuple(map(_with_metadata, found.items, raw)),
             found.missing,
         )
-
-    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        return documents_in(mapping_of(span.attributes.get(self.input_key)).get("documents")) or ()
 
 
 def _with_metadata(item: Document, raw: Any) -> Document:

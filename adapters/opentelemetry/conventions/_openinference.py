@@ -55,7 +55,14 @@ class OpenInference(Reader):
         return str(span.attributes.get("tool.name") or span.name)
 
     def question(self, span: SpanRecord) -> str | None:
-        return question_in(_value(span, "input"))
+        asked = question_in(_value(span, "input"))
+        tasks = opened(span.attributes.get("crew_tasks")) if asked is None else None
+        # A crew without inputs is asked by the description of its only task.
+        return (
+            question_in(mapping_of(tasks[0]).get("description"))
+            if isinstance(tasks, list) and len(tasks) == 1
+            else asked
+        )
 
     def query(self, span: SpanRecord) -> str | None:
         query = span.attributes.get("reranker.query")
@@ -85,6 +92,8 @@ class OpenInference(Reader):
         if one is None and prefix in span.attributes:
             hidden = is_hidden(span.attributes[prefix])
             return Documents(missing="redacted" if hidden else "truncated")
+        if one is None and output is None and self.role(span) == "rerank":
+            return Documents(missing="rerank_invisible")
         return Documents(one if one is not None else documents_in(output) or ())
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
@@ -101,7 +110,7 @@ class OpenInference(Reader):
         return (
             messages
             or [("user", text) for text in texts if isinstance(text, str)]
-            or messages_in(_value(span, "input"))
+            or super().prompt(span)
         )
 
     def said(self, span: SpanRecord) -> str | None:

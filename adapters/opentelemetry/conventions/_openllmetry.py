@@ -85,10 +85,6 @@ class OpenLLMetry(Reader):
         )
         return str(named or span.name).removesuffix(".tool")
 
-    def reranked(self, span: SpanRecord) -> Any:
-        given = mapping_of(span.attributes.get(self.input_key))
-        return documents_in(given.get("nodes", given.get("documents"))) or ()
-
     def result(self, span: SpanRecord) -> Any:
         value = opened(span.attributes.get(self.output_key))
         return value["output"] if isinstance(value, dict) and "output" in value else value

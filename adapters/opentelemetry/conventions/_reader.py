@@ -101,7 +101,10 @@ class Reader(ABC):
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         """Return role and text of each message that a model was sent."""
-        return messages_in(span.attributes.get(self.input_key))
+        value = span.attributes.get(self.input_key)
+        sent = messages_in(value)
+        text = None if sent else question_in(value)
+        return sent if text is None else [("user", text)]
 
     def said(self, span: SpanRecord) -> str | None:
         """Return what a model said."""
