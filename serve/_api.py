@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -49,19 +50,9 @@ from .store import (
 _NUMBER = re.compile(r"[0-9]{1,8}(\.[0-9]{1,9})?")
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
-_OVERVIEW = TypeAdapter(Overview)
-_PAGE = TypeAdapter(RequestPage)
-_REQUEST = TypeAdapter(RequestView)
-_FACETS = TypeAdapter(FacetPage)
-_CONVERSATIONS = TypeAdapter(ConversationPage)
-_GAPS = TypeAdapter(GapPage)
-_HEALTH = TypeAdapter(HealthView)
-_HEARD = TypeAdapter(HeardService)
-_CHUNKS = TypeAdapter(ChunkReport)
-_SHADOW = TypeAdapter(ShadowView)
-_CHANGE = TypeAdapter(Change)
-_OVERLOAD = TypeAdapter(Overload)
-_OUTAGE = TypeAdapter(JudgeOutage)
+
+# As the first of its kind is answered: all of them at the start would take a quarter of it.
+_adapter = cache(TypeAdapter)
 
 
 def filters_of(asked: Mapping[str, str]) -> Filters:
@@ -128,9 +119,11 @@ def _bound(said: str) -> tuple[str, str, float]:
     return name, sign, float(value)
 
 
-def _json(kind: TypeAdapter[Any], value: object) -> Response:
+def _json(kind: type, value: object) -> Response:
     # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
-    return Response(kind.dump_json(value), media_type="application/json", headers=_HEADERS)
+    return Response(
+        _adapter(kind).dump_json(value), media_type="application/json", headers=_HEADERS
+    )
 
 
 def api_routes(
@@ -162,12 +155,17 @@ def api_routes(
 
     def overview(asked: QueryParams, _: str) -> Any:
         filters = filters_of(asked)
-        said = _OVERVIEW.dump_python(reader.overview(filters), mode="json")
-        said |= _HEALTH.dump_python(reader.health(filters, by=asked.get("by", "")), mode="json")
+        said = _adapter(Overview).dump_python(reader.overview(filters), mode="json")
+        said |= _adapter(HealthView).dump_python(
+            reader.health(filters, by=asked.get("by", "")), mode="json"
+        )
         from_ms = said["from_ms"]
         on = changes(on=True)
         listed = [
-            {**_CHANGE.dump_python(explain_change(change), mode="json"), "on": change in on}
+            {
+                **_adapter(Change).dump_python(explain_change(change), mode="json"),
+                "on": change in on,
+            }
             for change in changes(on=False)
             if filters.service in (None, change.service)
             and filters.workflow in (None, change.workflow)
@@ -177,17 +175,21 @@ def api_routes(
         return {
             **said,
             "changes": listed,
-            "shadows": [_SHADOW.dump_python(one) for one in reader.shadows(filters.service)],
+            "shadows": [
+                _adapter(ShadowView).dump_python(one) for one in reader.shadows(filters.service)
+            ],
             "heard": [
-                _HEARD.dump_python(one) for one in heard() if filters.service in (None, one.service)
+                _adapter(HeardService).dump_python(one)
+                for one in heard()
+                if filters.service in (None, one.service)
             ],
             "overloads": [
-                _OVERLOAD.dump_python(one)
+                _adapter(Overload).dump_python(one)
                 for one in overloads()
                 if one.until_ms >= from_ms and one.from_ms < said["until_ms"]
             ],
             "outages": [
-                _OUTAGE.dump_python(one)
+                _adapter(JudgeOutage).dump_python(one)
                 for one in (reader.outages(filters) if said["judge"]["failed"] else ())
             ],
         }
@@ -201,7 +203,7 @@ def api_routes(
             cursor=asked.get("cursor"),
             grouped=_yes(asked, "grouped"),
         )
-        return _json(_PAGE, page)
+        return _json(RequestPage, page)
 
     def request(asked: QueryParams, key: str) -> Any:
         span_id = asked.get("span_id")
@@ -212,13 +214,13 @@ def api_routes(
         )
         if found is None:
             return None
-        said = _REQUEST.dump_python(found, mode="json")
+        said = _adapter(RequestView).dump_python(found, mode="json")
         row = said.pop("row")
         known = rate(row["verdict"])
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
     def facets(asked: QueryParams, _: str) -> Any:
-        return _FACETS.dump_python(reader.facets(filters_of(asked)), mode="json")
+        return _adapter(FacetPage).dump_python(reader.facets(filters_of(asked)), mode="json")
 
     def conversations(asked: QueryParams, _: str) -> Any:
         limit = _whole(asked, "limit")
@@ -228,10 +230,10 @@ def api_routes(
             conversation_id=asked.get("conversation_id"),
             asked_again=_yes(asked, "asked_again"),
         )
-        return _json(_CONVERSATIONS, page)
+        return _json(ConversationPage, page)
 
     def gaps(asked: QueryParams, _: str) -> Any:
-        return _json(_GAPS, reader.gaps(filters_of({"range": str(GAPS_RANGE_S), **asked})))
+        return _json(GapPage, reader.gaps(filters_of({"range": str(GAPS_RANGE_S), **asked})))
 
     def endpoint(
         path: str, answer: Callable[[QueryParams, str], Any]
@@ -263,7 +265,7 @@ def api_routes(
         return JSONResponse(description(), headers=_HEADERS)
 
     def chunks(asked: QueryParams, _: str) -> Any:
-        return _json(_CHUNKS, reader.chunks(filters_of({"range": str(GAPS_RANGE_S), **asked})))
+        return _json(ChunkReport, reader.chunks(filters_of({"range": str(GAPS_RANGE_S), **asked})))
 
     handlers = [overview, requests, request, facets, conversations, gaps, chunks]
     return [

@@ -313,7 +313,6 @@ class Pages:
                 return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
             try:
                 decide(gap, fields.get("state", ""))
-                self._views.forget_gaps()
             except ValueError as error:
                 return Response(f"{error}\n", 400, PAGE_HEADERS)
             back = page_query_of(request.query_params).link("/gaps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -19,8 +19,6 @@ from ragmeter.serve.store import (
     ConversationView,
     FacetPage,
     Filters,
-    GapPage,
-    GapView,
     HealthView,
     JudgeOutage,
     Overview,
@@ -71,10 +69,6 @@ TURNS = 3
 """Turns that each opens to: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
 HEALTH_S = 1.0
-GAPS_EVERY_S = 600.0
-"""Seconds for which the gaps of the overview are those that were found."""
-GAPS_WAIT_S = 0.05
-"""Seconds that an overview waits for knowledge gaps; those that come later are on the next."""
 MOST_GAPS = 3
 """Knowledge gaps that the overview lists."""
 MOST_DEPLOYMENTS = 6
@@ -108,9 +102,6 @@ class Views:
         self._sources = sources
         self._snapshots = snapshots
         self._threads = threads
-        self._finding: Future[GapPage] | None = None
-        self._found: tuple[GapView, ...] = ()
-        self._found_at = 0.0
         self._server_health: Mapping[str, Any] = {}
         self._healthy_at = -math.inf
 
@@ -174,7 +165,7 @@ class Views:
                 (one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]
             ],
             "signals": signal_rows(health, lines, overview, words),
-            "gaps": self._open_gaps(asked)[:MOST_GAPS],
+            "gaps": self._sources.reader.known_gaps(asked.filters().service)[:MOST_GAPS],
             "shadows": self._sources.reader.shadows(asked.filters().service),
             "holds_texts": bool(health.questions),
         }
@@ -288,25 +279,6 @@ class Views:
             "since": self._fortnight_ago(),
             "holds_texts": True,
         }  # fmt: skip
-
-    def forget_gaps(self) -> None:
-        """Look at the gaps again, as something was decided of them."""
-        self._found_at = 0.0
-
-    def _open_gaps(self, asked: PageQuery) -> list[GapView]:
-        """Return the open gaps as they were found last: that takes long, and no overview waits for it."""
-        finding, now = self._finding, self._sources.clock()
-        if finding is None and abs(now - self._found_at) >= GAPS_EVERY_S:
-            reader = self._sources.reader
-            finding = self._threads.submit(reader.gaps, Filters(range_s=GAPS_RANGE_S))
-            self._finding = finding
-        if finding is not None and wait([finding], GAPS_WAIT_S).done:
-            self._finding, self._found_at = None, now
-            self._found = finding.result().gaps
-        service = asked.filters().service
-        return [
-            one for one in self._found if one.state == "open" and service in (None, one.service)
-        ]
 
     def corpus(self, asked: PageQuery) -> dict[str, Any]:
         """Return the chunks to read, of the last 14 days and the chosen service."""

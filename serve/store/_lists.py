@@ -43,7 +43,8 @@ _RANKED = 2**56
 """More than any request's number: a rank before it comes first."""
 _EXCESS = (
     "coalesce((SELECT sum(CASE WHEN u.mean > s.turned THEN u.mean - s.turned ELSE 0.0 END) FROM score s "
-    "JOIN usual u ON u.workflow = coalesce(r.workflow, '') AND u.kind = s.kind "
+    "JOIN usual u ON u.kind = s.kind AND u.workflow = coalesce(r.workflow, '') "
+    "AND u.service = coalesce(r.service, '') "
     "WHERE s.request = r.id AND s.turned IS NOT NULL), 0.0)"
 )
 
@@ -104,7 +105,7 @@ class Lists:
             n_bad, n_suspect = of_ranks
             first, last = _reached(n_bad, n_suspect, after, limit, grouped=grouped)
             two = f"CASE WHEN {_RANK} BETWEEN {last} AND {first} THEN {_EXCESS} ELSE {_ZERO} END"
-            where += "" if grouped else f" AND {_RANK} BETWEEN {last} AND {first}"
+            where = where if grouped else f"{_RANK} BETWEEN {last} AND {first} AND {where}"
             self._note_usual(bounds)
         found = (
             f"SELECT r.id AS id, r.at AS at, {one} AS one, {two} AS two, {_SAME} AS same "
@@ -216,11 +217,12 @@ class Lists:
     def _note_usual(self, bounds: tuple[int, int]) -> None:
         """Put what is usual into a table for this moment."""
         self._database.execute(
-            "CREATE TEMP TABLE usual (workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
-            "PRIMARY KEY (kind, workflow, mean))"
+            "CREATE TEMP TABLE usual (service TEXT, workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
+            "PRIMARY KEY (kind, workflow, service, mean))"
         )
         self._database.executemany(
-            "INSERT INTO usual VALUES (?, ?, ?)", means_before(self._database, self._sums, *bounds)
+            "INSERT INTO usual VALUES (?, ?, ?, ?)",
+            means_before(self._database, self._sums, *bounds),
         )
 
 
@@ -248,29 +250,31 @@ def _reached(
 
 def means_before(
     database: Database, sums: Sums, from_ms: int, until_ms: int
-) -> list[tuple[str, int, float]]:
-    """Return the means of scores by workflow, the best being 1: of the day before, else of the time itself.
+) -> list[tuple[str, str, int, float]]:
+    """Return the means of scores by service and workflow, the best being 1.
 
-    Each is of one judge or formula, so they are by the number of the score's kind: a value is compared with
-    what is usual of the same.
+    They are of the day before, else of the time itself. Each is of one judge or formula, so they are by the
+    number of the score's kind: a value is compared with what is usual of the same.
     """
     numbers: dict[MeasuredScore, list[int]] = {}
     for number, kind in kinds_of(database).items():
         numbers.setdefault(MeasuredScore(kind.name, kind.measurement), []).append(number)
-    found: dict[tuple[str, int], float] = {}
+    found: dict[tuple[str, str, int], float] = {}
+    hours = sums.settled_hours(database, from_ms, until_ms) or (from_ms, until_ms)
     for cells in (
-        sums.between(database, from_ms, until_ms, WHOLE),
+        sums.between(database, *hours, WHOLE),
         sums.day_before(database, from_ms, WHOLE),
     ):
-        for workflow in {key.workflow for key in cells.scores}:
-            scores = Selection(cells, Filters(workflow=workflow)).scores()
-            for name, cell in scores.items():
+        for service, workflow in {key[:2] for key in cells.scores}:
+            chosen = Selection(cells, Filters(service=service, workflow=workflow))
+            for name, cell in chosen.scores().items():
                 mean = estimate_of(cell)
                 if mean is not None and mean.mean is not None and cell.kind is not None:
                     lower = cell.kind.direction == "lower"
                     for number in numbers.get(name, ()):
-                        found[workflow, number] = 1.0 - mean.mean if lower else mean.mean
-    return [(workflow, number, mean) for (workflow, number), mean in found.items()]
+                        place = (service, workflow, number)
+                        found[place] = 1.0 - mean.mean if lower else mean.mean
+    return [(*place, mean) for place, mean in found.items()]
 
 
 def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:

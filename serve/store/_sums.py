@@ -54,7 +54,7 @@ class Sums:
         """
         whole = Cells()
         shared = keep.shared
-        hours = self._settled_hours(database, from_ms, until_ms)
+        hours = self.settled_hours(database, from_ms, until_ms)
         if hours is not None:
             slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
             state = database.execute(
@@ -79,7 +79,7 @@ class Sums:
             whole.add(cells, keep)
         return whole
 
-    def _settled_hours(
+    def settled_hours(
         self, database: Database, from_ms: int, until_ms: int
     ) -> tuple[int, int] | None:
         """Return where the whole hours before the newest one begin and end; None: there are but few."""
@@ -90,13 +90,14 @@ class Sums:
         return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
     def day_before(self, database: Database, at_ms: int, keep: Keep = ALL) -> Cells:
-        """Return the sums of the day before a moment, which begins with an hour and ends with a slot."""
-        until = at_ms // SLOT_MS * SLOT_MS
-        since = (until - _DAY_MS) // HOUR_MS * HOUR_MS
-        (generation,) = database.execute(
-            "SELECT CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
+        """Return the sums of the day before a moment, of whole hours; of a store's first hour, of its slots."""
+        since, until = at_ms // HOUR_MS * HOUR_MS - _DAY_MS, at_ms // SLOT_MS * SLOT_MS
+        first, generation = database.execute(
+            "SELECT min(slot), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
             (since // SLOT_MS, until // SLOT_MS),
         ).fetchone()
+        if first is not None and first // SLOTS < at_ms // HOUR_MS:
+            until = at_ms // HOUR_MS * HOUR_MS
         return self._cached(
             ("day", until, keep.shared),
             (generation,),

@@ -6,23 +6,26 @@ Each answer is of one moment.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from ragmeter.metrics import RagmeterError
 from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.objectives import Objectives
 from ragmeter.watch.change import Change
 
-from ._cells import ALL, WHOLE, CellKey, Cells, Keep
+from ._cells import ALL, CellKey, Cells, Keep
 from ._chunk_list import chunks
 from ._conversation_list import conversations
 from ._database import Database, Home
 from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
-from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists
+from ._keeping import HOUR_MS
+from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists, where_of
 from ._measured import MeasuredScore, in_order
 from ._names import distinct_segments
 from ._novelty import SLACK_MS, Part, new_in
@@ -59,10 +62,25 @@ _AHEAD_MS = 3_600_000
 _DAY_MS = 86_400_000
 _SLOW_S = 60.0
 """Seconds for which what takes long to read is kept."""
-_STEPS = 288
-"""Moments at which a stretch of time begins, in its length: a day's begins with five minutes added up."""
+_STALE_S = 600.0
+"""Seconds for which it is shown, of a large store, while it is read again."""
+_SMALL = 500
+"""Requests from which on a store is large."""
+_OF_GAPS = Filters(range_s=GAPS_RANGE_S)
+_STEPS = 24
+"""Moments at which a stretch of time begins, in its length, at least: a day's begins with an hour."""
 _ORPHAN_MS = 60_000
 """Milliseconds after which a score whose request has not come is called an orphan."""
+
+
+class _SlowReading(NamedTuple):
+    """What takes long to read."""
+
+    at: float
+    """When it began, seconds since the epoch."""
+    reading: Future[Any]
+    before: Any
+    """What was read before; None: nothing was."""
 
 
 class UnreadableStoreError(RagmeterError):
@@ -93,7 +111,8 @@ class Reader:
         self._home = home
         self._clock = clock
         self._sums = Sums()
-        self._slow: dict[tuple[str, Filters], tuple[float, Any]] = {}
+        self._slow: dict[tuple[str, Filters], _SlowReading] = {}
+        self._slow_thread = ThreadPoolExecutor(1, thread_name_prefix="ragmeter-slow-reading")
         self._tallies = Tallies()
         self._health = ServiceHealth(self._sums, self._tallies, clock)
         self._slow_turn = threading.Lock()
@@ -186,9 +205,13 @@ class Reader:
 
     def services(self, filters: Filters) -> Mapping[str, int]:
         """Return the services of a stretch of time, with how many requests each had."""
+        bounds = self.bounds(filters)
+        found: Counter[str] = Counter()
         with self._reading() as database:
-            cells = self._sums.between(database, *self.bounds(filters), WHOLE)
-            return Selection(cells, filters).by_name("service")
+            where, given = where_of(Filters(), bounds, database.has_word)
+            for one, over_time in self._tallies.read(database, where, given, bounds[0], SLOT_MS):
+                found[one.service] += over_time.total()
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
         """Return how services are in a stretch of time.
@@ -291,7 +314,7 @@ class Reader:
             )
         if filters.gap is None:
             return ()
-        return self._gap_list(Filters(range_s=GAPS_RANGE_S))[1].get(filters.gap, frozenset())
+        return self._gap_list(_OF_GAPS)[1].get(filters.gap, frozenset())
 
     def chunks(self, filters: Filters) -> ChunkReport:
         """Return what is known of the chunks that the newest 5,000 requests of a stretch of time got.
@@ -305,30 +328,88 @@ class Reader:
         return self._remember("chunks", filters, read)
 
     def gaps(self, filters: Filters) -> GapPage:
-        """Return the knowledge gaps of a stretch of time. It takes up to a second, and is kept for a minute."""
+        """Return the knowledge gaps of a stretch of time. It takes some seconds, and is kept for a minute."""
         page = self._gap_list(filters)[0]
         with self._reading() as database:
             return with_states(database, page)
 
+    def known_gaps(self, service: str | None) -> Sequence[GapView]:
+        """Return the open gaps of a service, as they were found last; in a large store the first come later."""
+        found = self._remember("gaps", _OF_GAPS, self._gaps_of(_OF_GAPS), wait=False)
+        if found is None:
+            return ()
+        with self._reading() as database:
+            gaps = with_states(database, found[0]).gaps
+        return [one for one in gaps if one.state == "open" and service in (None, one.service)]
+
     def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
         """Return the gaps, and the ids of the requests of each that went badly."""
+        return self._remember("gaps", filters, self._gaps_of(filters))
 
-        def read(database: Database) -> tuple[GapPage, GapMembers]:
-            return gaps(database, filters, self.bounds(filters), self._now_ms())
+    def _gaps_of(self, filters: Filters) -> Callable[[Database], tuple[GapPage, GapMembers]]:
+        return lambda database: gaps(database, filters, self.bounds(filters), self._now_ms())
 
-        return self._remember("gaps", filters, read)
+    @overload
+    def _remember(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T: ...
 
-    def _remember(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T:
-        """Return what `read` gives, or gave within the last minute; one thread reads at a time."""
-        now = self._clock()
+    @overload
+    def _remember(
+        self, name: str, filters: Filters, read: Callable[[Database], T], *, wait: bool
+    ) -> T | None: ...
+
+    def _remember(
+        self, name: str, filters: Filters, read: Callable[[Database], T], *, wait: bool = True
+    ) -> T | None:
+        """Return what `read` gives, or gave within the last minute.
+
+        Of a large store it is what was read within ten minutes, and read again beside the one who asks.
+
+        Args:
+            name: What is read.
+            filters: Of what.
+            read: Reads it, one at a time.
+            wait: Whether it is waited for where nothing was read yet; else None is returned.
+        """
+        key, now = (name, filters), self._clock()
         with self._slow_turn:
-            self._slow = {key: one for key, one in self._slow.items() if one[0] > now - _SLOW_S}
-            known = self._slow.get((name, filters))
-            if known is None:
-                with self._reading() as database:
-                    known = self._slow[name, filters] = now, read(database)
-        found: T = known[1]
+            self._slow = {
+                each: one
+                for each, one in self._slow.items()
+                if abs(now - one.at) < _STALE_S or not one.reading.done()
+            }
+            known = self._slow.get(key)
+            if known is None or (abs(now - known.at) >= _SLOW_S and known.reading.done()):
+                before = None
+                if known is not None:
+                    failed = known.reading.exception() is not None
+                    before = known.before if failed else known.reading.result()
+                reading = self._slow_thread.submit(self._read, read)
+                known = self._slow[key] = _SlowReading(now, reading, before)
+        if not known.reading.done() and not self._is_small():
+            if known.before is not None:
+                earlier: T = known.before
+                return earlier
+            if not wait:
+                return None
+        try:
+            found: T = known.reading.result()
+        except BaseException:
+            with self._slow_turn:
+                self._slow.pop(key, None)
+            raise
         return found
+
+    def _read(self, read: Callable[[Database], T]) -> T:
+        with self._reading() as database:
+            return read(database)
+
+    def _is_small(self) -> bool:
+        """Return whether what takes long in a large store does not here."""
+        with self._reading() as database:
+            (n,) = database.execute(
+                f"SELECT count(*) FROM (SELECT 1 FROM request LIMIT {_SMALL}) AS some"
+            ).fetchone()
+        return int(n) < _SMALL
 
     def conversations(
         self,
@@ -372,7 +453,10 @@ class Reader:
             return one_request(database, self._sums, key, span_id, self._gap_of)
 
     def _gap_of(self, run_id: str) -> GapView | None:
-        page, members = self._gap_list(Filters(range_s=GAPS_RANGE_S))
+        found = self._remember("gaps", _OF_GAPS, self._gaps_of(_OF_GAPS), wait=False)
+        if found is None:
+            return None
+        page, members = found
         return next((gap for gap in page.gaps if run_id in members[gap.id]), None)
 
     def outages(self, filters: Filters | None = None) -> tuple[JudgeOutage, ...]:
@@ -416,7 +500,8 @@ class Reader:
         if since is None:
             # Those who look within a moment look at the same: what is added up for one serves all.
             long = int(filters.range_s * 1000)
-            step = 1 if filters.until_ms is not None else max(1, min(SLOT_MS, long // _STEPS))
+            step = SLOT_MS if long < _DAY_MS else HOUR_MS
+            step = 1 if filters.until_ms is not None else max(1, min(step, long // _STEPS))
             since = (end - long) // step * step
         until = max(0, since, now + _AHEAD_MS if filters.until_ms is None else end)
         return max(0, since, until - int(LONGEST_RANGE_S * 1000)), until

@@ -408,6 +408,9 @@ class FrozenReader:
         self.asked.append(filters)
         return GAPS
 
+    def known_gaps(self, service):
+        return [one for one in GAPS.gaps if one.state == "open" and service in (None, one.service)]
+
     def chunks(self, filters):
         self.asked.append(filters)
         return CHUNKS

@@ -1,15 +1,17 @@
 """Knowledge gaps of what the server keeps: the same topics as a meter that scored it lists."""
 
+import threading
 from dataclasses import asdict, replace
 
 import httpx
 import pytest
 from served import served
-from stored import scored
+from stored import scored, store
 
 from ragmeter.metrics import RagSample, Verdict
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve.store import Filters, Store, StoreOptions
+from ragmeter.serve.store import reader as reader_module
 
 NOW_S = 1_760_000_400.0
 PLACES = (
@@ -149,3 +151,28 @@ def test_a_list_is_kept_for_a_minute(traffic):
     now[0] += 61.0
     assert len(reader.gaps(FORTNIGHT).gaps) == 1
     store.close()
+
+
+def test_in_a_large_store_nobody_waits_for_gaps_that_are_not_asked_for(traffic, monkeypatch):
+    """What was found before is shown while they are looked for again."""
+    monkeypatch.setattr(reader_module, "_SMALL", 1)
+    now, free, read = [NOW_S], threading.Event(), reader_module.gaps
+
+    def slow(*given):
+        assert free.wait(60)
+        return read(*given)
+
+    monkeypatch.setattr(reader_module, "gaps", slow)
+    with store(clock=lambda: now[0]) as made:
+        made.export(traffic)
+        reader = made.reader()
+        assert (reader.known_gaps(None), reader.request("r1").advice.gap) == ((), None)
+        free.set()
+        (gap,) = reader.gaps(Filters(range_s=14 * 86_400.0)).gaps
+        assert [one.id for one in reader.known_gaps(None)] == [gap.id]
+        assert reader.request("r1").advice.gap == gap.id
+        free.clear()
+        now[0] += 61
+        assert [one.id for one in reader.known_gaps(None)] == [gap.id]
+        assert reader.gaps(Filters(range_s=14 * 86_400.0)).gaps[0].id == gap.id
+        free.set()

@@ -131,7 +131,7 @@ def test_a_line_of_several_requests_is_ordered_by_its_worst(kept):
     rest = kept.reader().requests(Filters(range_s=3_600), grouped=True, cursor=page.next)
 
     lines = [(row.run_id, row.times) for row in page.requests + rest.requests]
-    assert lines == [("r1", 1), ("r3", 2), ("r2", 1), ("r4", 1)]
+    assert lines == [("r3", 2), ("r1", 1), ("r2", 1), ("r4", 1)]
 
 
 @pytest.mark.parametrize(
@@ -222,3 +222,26 @@ def test_what_is_deleted_is_in_no_index(runs, tmp_path):
         for word, hits in (("courier", 0), ("holidays", 1)):
             query = "SELECT count(*) FROM text_words WHERE text_words MATCH ?"
             assert database.execute(query, (word,)).fetchone() == (hits,)
+
+
+def test_what_is_usual_is_that_of_service_and_workflow(runs):
+    """Another service may call its workflow by the same name."""
+
+    def asked(number, service, support):
+        at_ns = int((NOW_S - 600 + number) * 1e9)
+        score = runs[0].scores["lexical_groundedness"].model_copy(update={"value": support})
+        run = replace(
+            runs[0].run, run_id=f"r{number}", started_ns=at_ns, ended_ns=at_ns, resource={"service.name": service}
+        )  # fmt: skip
+        return replace(runs[0], run=run, scores={score.name: score}, verdict=Verdict(word="bad"))
+
+    with store(clock=lambda: NOW_S) as made:
+        made.export([asked(n, "shop", 0.9) for n in range(20)])
+        made.export([asked(20 + n, "desk", 0.2) for n in range(20)])
+        rows = made.reader().requests(Filters(range_s=3_600)).requests
+
+        assert {(row.service, round(row.excess, 6)) for row in rows} == {
+            ("shop", 0.0),
+            ("desk", 0.0),
+        }
+        assert made.reader().request("r30").row.excess == pytest.approx(0.0)
