@@ -3,6 +3,7 @@
 The number behind the verdict. It is no share of anything; `lexical_groundedness` is the one for people.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -15,8 +16,8 @@ from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.function_words import has_cyrillic
 from ragmeter.metrics.text.stems import CONTENT
-from ragmeter.metrics.text.terms import in_order
-from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise
+from ragmeter.metrics.text.terms import in_order, word_lines
+from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise, runs_of_line
 
 from ._claims import FACT, Claims, claims_of
 
@@ -31,8 +32,8 @@ _SHARE_OF_RUN = 1 / 3
 _MOST_FACTS = 2
 _LOOKED_UP = 256
 """Runs of characters up to which each is looked for in a chunk: cheaper than all runs of the chunk."""
-_MARKS = "#*-•> "
-"""Of headings and lists: no part of a text's characters."""
+_DECORATION = re.compile(r"(?:[^\w\s.,;:!?…-]|(?<!\S)[-]+(?!\S))+")
+"""No part of a text's characters: quotes, emoji, marks of lists and tables."""
 _GRAM = 5
 _HAN_GRAM = 3
 
@@ -45,7 +46,8 @@ class Support(ComputedMetric):
         support = 1 - lacking / 2 - .25 run - .1 (facts, 2 at most), not below 0
         words      = share of the answer's claiming words that any chunk has
         neighbours = share of its pairs of neighbouring words that a chunk has; of Cyrillic text:
-                     of its runs of five characters, which forgive endings; of Chinese, of three
+                     of its runs of five characters, which forgive endings; of Chinese, of three, where one
+                     character stands for whatever parts two words
         order      = longest common subsequence with the chunks / claiming words, the chunks in the order in
                      which the answer speaks of them
         run        = longest run of unsupported words / 5, or / a third of the claiming words where these are
@@ -76,7 +78,7 @@ class Support(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "2"
+    definition = "3"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
@@ -127,13 +129,13 @@ def _neighbours(claims: Claims) -> float:
     texts = [text for text, terms in zip(claims.texts, claims.terms, strict=True) if terms]
     whole = " ".join(texts)
     if has_cyrillic(whole) or has_han(whole):
-        length = _HAN_GRAM if has_han(whole) else _GRAM
-        said = frozenset().union(
-            *[_grams(_normal_form(text.lstrip(_MARKS)), length) for text in texts]
+        length, form, known_form = (
+            (_HAN_GRAM, _han_form, word_lines) if has_han(whole) else (_GRAM, _plain_form, _known)
         )
+        said = frozenset().union(*[_grams(form(text), length) for text in texts])
         there: set[str] = set()
         for context in claims.contexts:
-            known = context.memoize(_known)
+            known = context.memoize(known_form)
             if len(said) > _LOOKED_UP:
                 there |= said & _grams(known, length)
             else:
@@ -158,13 +160,16 @@ def _neighbours(claims: Claims) -> float:
 
 
 def _known(context: Analysis) -> str:
-    return _normal_form("\n".join(unit.lstrip(_MARKS) for unit in context.units))
+    return _plain_form(context.plain)
 
 
-def _normal_form(text: str) -> str:
-    normal = normalise(text)
-    # Between Han and Latin letters some put a space.
-    return "".join(normal.split()) if has_han(normal) else normal
+def _plain_form(text: str) -> str:
+    return " ".join(_DECORATION.sub("", normalise(text)).split())
+
+
+def _han_form(text: str) -> str:
+    # As `word_lines`: between Han and Latin letters some put a space.
+    return "\n".join(runs_of_line(text))
 
 
 def _grams(text: str, length: int) -> frozenset[str]:

@@ -6,7 +6,8 @@ yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
 
 A reply is one JSON value and nothing else; or thoughts, up to their last end mark, then words, then one object,
 fenced or not.  Anything after it (words, another object, whole, cut off or invalid, another fence, a tag, an
-open thought) may retract it: then the reply answers nothing.  Nor does a reply that states a failure.
+open thought) may retract it: then the reply answers nothing.  Nor does a reply that states a failure, nor an
+object that is a part of a sentence ("I take back {...").
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .protocol import Answer, AnswerValue, Group
 
 __all__ = ["READER", "UnusableReplyError", "after_thinking", "read_reply", "read_verdict"]
 
-READER = 3
+READER = 4
 """Version of the rules by which replies are read; answers remembered under another are not believed."""
 
 _TRUE = frozenset({"true", "yes", "1", "да", "是"})
@@ -35,7 +36,7 @@ _EXAMPLE = re.compile(r"[a-z]+0+")
 _THOUGHTS = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
 _THINKING_ENDS = re.compile(
     rf"<\s*/\s*{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>|<\|(?:end_(?:of_)?|/)think(?:ing)?\|>"
-    r"|<\|channel\|>\s*final(?:(?!<\|message\|>).){0,80}<\|message\|>",
+    r"|<\|channel\|>\s*final(?:(?!<\|message\|>).){0,80}<\|message\|>|assistantfinal(?=\s*[\[{`])",
     re.IGNORECASE,
 )
 _THINKING_BEGINS = re.compile(
@@ -45,9 +46,11 @@ _THINKING_BEGINS = re.compile(
 )
 _BEGINNING = re.compile(r"\{|\[\s*[\[{\"]")
 """Of an object, or of a list of what a reply may be a list of."""
-_FENCE = re.compile("```|~~~")
+_FENCE = re.compile("`{3,}|~{3,}")
+_ANNOUNCED = re.compile(r"(?:(?:^|\n|[^\w\s]|```\w*|~~~\w*)[ \t]*)\Z")
+"""What stands before an object that is not a part of a sentence: it might be about a verdict taken back."""
 _LAST_MARKS = re.compile(
-    r"<\|(?:im_end|eot_id|eom_id|end|endoftext|end_of_text|return|end_response)\|>|</s>|<end_of_turn>|<eos>"
+    r"<\|(?:end_of_box|im_end|eot_id|eom_id|end|endoftext|end_of_text|return|end_response)\|>|</s>|<end_of_turn>|<eos>"
     r"|</(?:final_?)?(?:answer|output|json|result|response)\s*>",
     re.IGNORECASE,
 )
@@ -100,8 +103,11 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
         raise UnusableReplyError("the reply says that it failed")
     if isinstance(reply, list) and len(groups) == 1:
         reply = {groups[0].name: reply}
-    if not isinstance(reply, dict) or not any(group.name in reply for group in groups):
+    names = {group.name for group in groups}
+    if not isinstance(reply, dict) or names.isdisjoint(reply):
         raise UnusableReplyError("the reply has not the form asked for")
+    if any(isinstance(reply[name], bool) for name in reply.keys() - names):
+        raise UnusableReplyError("the reply says something about itself")  # {"retracted": true, ...
     return reply
 
 
@@ -121,15 +127,26 @@ def _only_value(text: str) -> tuple[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UnusableReplyError("the reply is not valid JSON") from error
     following = text[end:]
-    fences = len(_FENCE.findall(following))
-    said_after = _LAST_MARKS.sub("", _FENCE.sub("", following))
-    if fences > len(_FENCE.findall(text, 0, start)) % 2 or _COURTESY.sub("", said_after).strip(
-        " .!;\t\r\n"
-    ):
+    closing = _FENCE.findall(following)
+    said_after = _COURTESY.sub("", _LAST_MARKS.sub("", _FENCE.sub("", following)))
+    if closing != _open_fences(text, start)[: len(closing)] or said_after.strip(" .!;\t\r\n"):
         raise UnusableReplyError("the reply goes on after its JSON object")
+    if _ANNOUNCED.search(text, 0, start) is None:
+        raise UnusableReplyError("the JSON object is a part of a sentence")
     if _THINKING_BEGINS.search(text, 0, start):
         raise UnusableReplyError("the reply goes on thinking")
     return text[start:end], value
+
+
+def _open_fences(text: str, end: int) -> list[str]:
+    """Return the fences that stand open at a place, the last one first."""
+    opened: list[str] = []
+    for fence in _FENCE.findall(text, 0, end):
+        if fence in opened:
+            del opened[: opened.index(fence) + 1]
+        else:
+            opened.insert(0, fence)
+    return opened
 
 
 def _read_json(text: str, start: int, *, whole: bool = False) -> tuple[Any, int]:

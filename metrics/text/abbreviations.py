@@ -5,7 +5,7 @@
 
 from .word_lists import read_entries
 
-__all__ = ["ENDS_IF_CAPITAL", "NEVER_ENDS", "NEVER_LAST", "NUMBER_WORDS", "STARTERS"]
+__all__ = ["ENDS_IF_CAPITAL", "HYPHENATED", "NEVER_ENDS", "NEVER_LAST", "NUMBER_WORDS", "STARTERS"]
 
 _LISTS = read_entries("sentence_ends")
 
@@ -23,3 +23,6 @@ STARTERS = frozenset(_LISTS["starters"])
 
 NEVER_LAST = frozenset(_LISTS["never_last"])
 """Words that a title, a list entry or another line complete in itself does not end with."""
+
+HYPHENATED = NEVER_LAST.union(_LISTS["hyphenated"])
+"""Words that hyphens join to others: beside one, a hyphen at the end of a line is the word's own."""

@@ -1,8 +1,8 @@
-"""Find the marks by which an answer cites the chunks it was given: [1], [1, 3], [2-4], [^1], 【1】.
+"""Find the marks by which an answer cites the chunks it was given: [1], [1, 3], [2-4], [^1], 【1†source】.
 
 The citation scores call this, and what compares an answer's words.  A number is a rank in the
 contexts; what it means after documents were reordered between the retriever and the prompt, the text
-does not say.
+does not say.  The mark of a tool's file, 【4:0†source】, is no word, and cites no rank.
 """
 
 import re
@@ -15,7 +15,8 @@ __all__ = ["cited_numbers", "marks_inside", "without_marks"]
 _MARK = re.compile(
     r"[\[【［]\s*(?:\^|(?:sources?|src|ref|reference|doc(?:ument)?s?|chunks?|passages?|context|"
     r"источники?|документы?|док|来源|文档|资料|資料|參考|参考|片段)\s*[:#№]?\s*)?"
-    r"(\d{1,2}(?:\s*[,;，、–—-]\s*\d{1,2}){0,30})\s*[\]】］](?![(:：])",
+    r"(?:(\d{1,2}(?:\s*[,;，、–—-]\s*\d{1,2}){0,30})\s*(?:†[^\[\]【】]{0,60})?|"
+    r"\d{1,2}:\d{1,2}†[^\[\]【】]{0,60})[\]】］](?![(:：])",
     re.IGNORECASE,
 )
 _AFTER_STOP = re.compile(
@@ -49,7 +50,7 @@ def cited_numbers(sentence: str) -> list[int]:
     """Return the numbers that a sentence cites, each once, in order."""
     found: list[int] = []
     for mark in _MARK.finditer(sentence):
-        for part in _SEPARATOR.split(mark[1]):
+        for part in _SEPARATOR.split(mark[1]) if mark[1] else ():
             ends = [int(end) for end in _RANGE.split(part)]
             if len(ends) > 1 and 0 <= ends[-1] - ends[0] <= _LONGEST_RANGE:
                 found += range(ends[0], ends[-1] + 1)

@@ -2,8 +2,8 @@
 
 `analysis.Analysis` and the functions that take a text call `clean`, so every reader (tokens, sentences, names,
 quantities, refusals, citations, questions) gets the same characters.  It removes differences without meaning:
-how an accent is encoded, invisible characters, the width of Latin letters, the script of digits, HTML.
-Linear in the text; a plain ASCII text costs two look-ups.
+how an accent is encoded, invisible characters, the width of Latin letters, the script of digits, HTML,
+the addresses of links.  Linear in the text; a plain ASCII text costs a few look-ups.
 """
 
 import re
@@ -40,9 +40,16 @@ _ENTITY = re.compile(
     r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
 )
 
+_LINK = re.compile(
+    r"!?\[([^\[\]\n]{1,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
+    r"(?: \"[^\"\n]{0,200}\")?\)"
+)
+"""Of Markdown: its words are read, its address is not.  The number of a citation keeps its brackets."""
+_CONTROLS = "\0-\x08\x0e-\x1b\x7f"
+_CONTROL = re.compile(f"[{_CONTROLS}]+")
 _HIDDEN = (
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufe00-\ufe0f\ufeff"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffc"
 )
 _ACCENTS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 """Loose after NFC: Russian stress, and what else no letter of its own stands for."""
@@ -60,7 +67,18 @@ _ZEROS = (
 )
 """Where the ten digits of a script begin (Unicode 15.1, category Nd)."""
 _DIGITS = "".join(f"{chr(int(zero, 16))}-{chr(int(zero, 16) + 9)}" for zero in _ZEROS.split())
-_LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17"
+_LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17\u24b6-\u24e9\u2f00-\u2fd5"
+"""And letters in circles, and the radicals that PDF writes for Han characters."""
+_DOTS = "\u2022\u2027\u30fb\uff65"
+"""What some write for the dot inside a foreign name in Chinese."""
+_NOTE = re.compile(
+    f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])'
+)
+"""The number of a note, which stands after a word or a stop; that of a unit (m², 10³) does not."""
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
+_SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3}}")
+"""Han characters with a space between any two, as PDF extraction leaves them."""
+_SPACE_INSIDE = re.compile(f"(?<=[{HAN}，。、：；！？])[ \u3000](?=[{HAN}，。、：；！？])")
 _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
 _SIGNS_OF_WIDTH = (
     "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
@@ -71,13 +89,13 @@ _FOLDED = (
     rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}"
     "\U0001d400-\U0001d7ff\U0001fbf0-\U0001fbf9]"
 )
-_FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)")
+_FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)|[{_DOTS}](?<=[{HAN}].)(?=[{HAN}])")
 # Without any Han character wide punctuation is that of a Latin text, and so is the wide space.
 _FOLD_ALL = re.compile(rf"{_FOLDED}|[\uff01-\uff5e\u3000]")
 _WIDE_WRITING = re.compile(f"[{HAN}\u3041-\u30ff]")
 _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
-    f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}\U00010000-\U0010ffff]"
+    f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}{_DOTS}\U00010000-\U0010ffff]"
 )
 _OTHER_THAN_RUSSIAN = re.compile(f"[^{RUSSIAN}]")
 _RARE = re.compile(
@@ -119,10 +137,16 @@ def _entity(found: "re.Match[str]") -> str:
     return unescape(f"&{found[1]};")
 
 
+def _link_words(found: "re.Match[str]") -> str:
+    return f"[{found[1]}]" if found[1].isdecimal() else found[1]
+
+
 def _fold_match(found: "re.Match[str]") -> str:
     text = found[0]
     if text in _SIGNS:
         return _SIGNS[text]
+    if text in _DOTS:
+        return "·"
     if text.isdecimal():
         return str(unicodedata.decimal(text))
     return _LOOSE.sub("", unicodedata.normalize("NFKC", text))
@@ -145,7 +169,9 @@ def clean(text: str) -> str:
     - HTML entities are the characters that they stand for; tags are layout where the text has an element
       that is opened and closed, or a ``<br>`` at the end of a phrase, and are none between backticks;
     - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks
-      of direction, variation selectors, a byte-order mark;
+      of direction, variation selectors, a byte-order mark, control characters;
+    - a link of Markdown is its words; the raised number of a note and spaces between all characters of
+      Chinese are gone;
     - NFC; an accent that no letter takes, as Russian stress, is gone;
     - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of
       all scripts are the plain ones; wide punctuation stays where the text has Han or kana.
@@ -154,6 +180,14 @@ def clean(text: str) -> str:
         text = _ENTITY.sub(_entity, text)
     if _is_markup(text):
         text = _TAG.sub(_without_tag, text)
+    if "](" in text:
+        text = _LINK.sub(_link_words, text)
+    if not text.isprintable():
+        text = _CONTROL.sub("", text)
+    if "`" in text or not text.isascii():
+        text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
+        if " " in text:
+            text = _SPACE_INSIDE.sub("", text) if _SPACED_OUT.search(text) else text
     if _is_plain(text):
         return text
     text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))

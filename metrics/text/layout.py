@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
-from .abbreviations import NEVER_ENDS, NEVER_LAST
+from .abbreviations import HYPHENATED, NEVER_ENDS, NEVER_LAST
 from .characters import HAN, RUSSIAN, WIDE
 from .cleaning import clean
 from .lines import Line, Ordinals, Structure, read_lines
@@ -34,7 +34,10 @@ _SPACE_INSIDE = re.compile(r"[^\s>] +[^\s>]")
 _SPACED_WIDE = re.compile(f"[{HAN}] [a-zA-Z0-9]|[a-zA-Z0-9] [{HAN}]")
 _HAN = re.compile(f"[{HAN}]")
 _WORD = re.compile(r"[^\W\d_]+")
-_EMPHASIS = re.compile(r"\*{1,3}|_{1,3}|~~")
+_SPLIT = re.compile(r"[^\W\d_]+[-‐]\n\s*[^\W\d_]+")
+_EMPHASIS = re.compile(r"\*{1,3}|_{1,3}|~~|==")
+_STRONG = ("**", "***", "~~")
+_DIGIT = re.compile(r"\d")
 _SPACED_LETTER = re.compile(rf"[^\W_{HAN}]")
 _OPENERS = "\"'“‘„«‹([{「『（【《〈¿¡*_"
 _CLOSERS = "\"'”’»›)]}」』）】》〉*_"
@@ -75,7 +78,7 @@ def units(text: str) -> list[str]:
     else:
         text = _BREAK.sub("\n", text).replace("\u2029", "\n\n")
         found = list(_units(text))
-    if "*" in text or "_" in text or "~~" in text:
+    if "*" in text or "_" in text or "~~" in text or "==" in text:
         found = list(map(_without_emphasis, found))
     return [unit for unit in found if _LETTER_OR_DIGIT.search(unit)]
 
@@ -87,9 +90,11 @@ def _without_emphasis(unit: str) -> str:
     for found in _EMPHASIS.finditer(unit):
         start, end = found.span()
         before, after = unit[start - 1 : start], unit[end : end + 1]
-        if found[0] in opened and not (before.isspace() or _SPACED_LETTER.match(after)):
+        # Two stars may stand inside a word, not between numbers.
+        inside = _DIGIT if found[0] in _STRONG else _SPACED_LETTER
+        if found[0] in opened and not (before.isspace() or inside.match(after)):
             marks += ((opened.pop(found[0]), len(found[0])), (start, len(found[0])))
-        elif after.strip() and not _SPACED_LETTER.match(before) and before != "\\":
+        elif after.strip() and not inside.match(before) and before != "\\":
             opened[found[0]] = start
     at = 0
     parts: list[str] = []
@@ -147,13 +152,16 @@ class _Habits:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def has_word(self, word: str) -> bool:
-        """Return whether the text has `word` somewhere, in one piece."""
-        return word.casefold() in self._words
+    def is_split(self, head: str, tail: str) -> bool:
+        """Return whether a hyphen splits a word: the text has it in one piece, or neither part is a word."""
+        whole, *parts = (part.casefold() for part in (head + tail, head, tail))
+        return whole in self._words or (
+            head != tail and HYPHENATED.isdisjoint(parts) and self._words.isdisjoint(parts)
+        )
 
     @lazy_attribute
     def _words(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self._text.casefold()))
+        return frozenset(_WORD.findall(_SPLIT.sub(" ", self._text.casefold())))
 
     @lazy_attribute
     def knows_no_space(self) -> bool:
@@ -294,7 +302,7 @@ class _Block:
         if wide:
             mark = _WIDE_MARK.match(last) or _WIDE_MARK.match(following)
             between = "" if wide == _BOTH or mark else self._habits.by_wide
-        elif last == "\u00ad":
+        elif last in "\u00ad¬":
             parts[-1] = parts[-1][:-1]
             between = ""
         elif last in "-‐" and before.text[-2:-1].isalnum() and following.isalnum():
@@ -308,13 +316,12 @@ class _Block:
         parts.append(between + line.text)
 
     def _hyphen_join(self, parts: list[str], line: Line) -> str:
-        """Return what joins a word at its hyphen, which goes where the text spells it without."""
+        """Return what joins a word at its hyphen, which goes where it only splits the word."""
         head = _WORD.findall(parts[-1][-64:-1])
         tail = _WORD.match(line.text)
         if line.text.split(None, 1)[0] in _SUSPENDED:
             return " "  # "pre- and post-war"
-        whole = head[-1] + tail.group() if head and tail and tail.group()[0].islower() else ""
-        if whole and self._habits.has_word(whole):
+        if head and tail and tail[0][0].islower() and self._habits.is_split(head[-1], tail[0]):
             parts[-1] = parts[-1][:-1]
         return ""
 

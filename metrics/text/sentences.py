@@ -33,6 +33,9 @@ _DOUBTFUL = re.compile(f"[{''.join(sorted({*_MARKS} - _WIDE_MARKS))}]")
 """The marks that do not end a sentence wherever they stand."""
 _UP_TO_WIDE = re.compile(f"[^{_WIDE}]*[{_WIDE}][{_WIDE}{_CLOSERS}]*|[^{_WIDE}]+")
 _LONGEST_ABBREVIATION = 24
+_GLUED = re.compile(r"([^\W\d_a-z][^\W\d_A-Z]*)(?:['’][^\W\d_]+)?,? ")
+_WHOLE_WORD = re.compile(r"(?:(?<!\S)(?:[^\W\d_]{3,}|\d+)|\]) *\Z")
+"""Words between which a full stop without a space ends a sentence: no name of a file or an address."""
 _ROMAN = re.compile(r"[IVXLC]+\Z")
 _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
 _SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
@@ -124,7 +127,13 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
         return True
     if not following.isspace():
         # Chinese typed with half-width marks has no space after them.
-        return run[0] in "!?؟" and _HAN_CHARACTER.match(following) is not None
+        if _HAN_CHARACTER.match(following):
+            return run[0] in "!?؟" or _HAN_CHARACTER.match(text[mark - 1 : mark]) is not None
+        glued = _GLUED.match(text, end, end + 64)
+        before = _WHOLE_WORD.search(text, max(start, mark - _LONGEST_ABBREVIATION), mark)
+        if glued is None or before is None:
+            return False
+        return before[0][0].islower() or before[0][0] == "]" or glued[1] in STARTERS
     # The next word is looked for within a bounded stretch, which keeps the whole linear.
     upcoming = _NEXT_WORD.match(text, end, end + 64)
     next_word = upcoming.group(2) if upcoming else ""

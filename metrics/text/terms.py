@@ -16,7 +16,7 @@ from .analysis import Analysis
 from .characters import HAN
 from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
-from .tokens import LEAST_HAN, is_han, runs_of_lines, words_beginning
+from .tokens import LEAST_HAN, is_han, runs_of_line, words_beginning
 
 __all__ = [
     "SearchTerms",
@@ -37,6 +37,7 @@ __all__ = [
     "terms_of_line",
     "together",
     "vocabulary_of",
+    "word_lines",
     "words_with",
 ]
 
@@ -74,7 +75,7 @@ class Vocabulary(NamedTuple):
 
 def terms_of_line(line: str) -> list[str]:
     """Return the terms of a sentence or another text whose layout plays no part, in order."""
-    return _terms_of_runs(runs_of_lines([line])[:-1])
+    return _terms_of_runs(runs_of_line(line))
 
 
 def _terms_of_runs(runs: Iterable[str]) -> list[str]:
@@ -101,9 +102,12 @@ def sentence_terms(known: Analysis) -> list[list[str]]:
     ]
 
 
-def _line(known: Analysis) -> str:
-    """Return the words and the runs of Han characters of a text, and `MARK` after each sentence."""
-    return "\n".join(known.marked_runs)
+def word_lines(known: Analysis) -> str:
+    """Return the words and runs of Han characters of a text, one a line, and `MARK` after each sentence.
+
+    To be used as ``known.memoize(word_lines)``.
+    """
+    return "\n".join(known.marked_runs if known.has_han else known.marked_tokens)
 
 
 def sentence_lines(known: Analysis) -> list[str]:
@@ -111,7 +115,7 @@ def sentence_lines(known: Analysis) -> list[str]:
 
     To be used as ``known.memoize(sentence_lines)``.
     """
-    return known.memoize(_line).split(MARK)[:-1]
+    return known.memoize(word_lines).split(MARK)[:-1]
 
 
 def compared_terms(known: Analysis) -> list[list[str]]:
@@ -140,7 +144,7 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     """Return what a text has of the terms that are looked for."""
     if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
-    line = known.memoize(_line)
+    line = known.memoize(word_lines)
     words = frozenset([pair for pair in looked_for.pairs if pair in line])
     parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
@@ -169,7 +173,7 @@ def sentence_others(known: Analysis) -> list[frozenset[str]]:
     """
     found: list[frozenset[str]] = []
     own: list[str] = []
-    for run in _OTHERS.findall(known.memoize(_line)):
+    for run in _OTHERS.findall(known.memoize(word_lines)):
         if run == MARK:
             found.append(frozenset(_terms_of_runs(own)) if own else _NONE)
             own = []
@@ -196,7 +200,7 @@ def in_order(known: Analysis, terms: frozenset[str]) -> list[str]:
         return [
             term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms
         ]
-    line = known.memoize(_line)
+    line = known.memoize(word_lines)
     places: list[tuple[int, str]] = []
     for term in terms:
         at = line.find(term)

@@ -26,6 +26,7 @@ __all__ = [
     "is_han",
     "line_tokens",
     "normalise",
+    "runs_of_line",
     "runs_of_lines",
     "tokens",
     "tokens_of_lines",
@@ -167,12 +168,11 @@ def _has_ascii_decimal(text: str) -> bool:
 
 def _piece_tokens(text: str) -> list[str]:
     text = _without_typography(text)
-    if text.isascii() and MARK not in text and not _has_ascii_decimal(text):
+    if text.isascii() and not _has_ascii_decimal(text):
         return text.translate(_ASCII_LINES).split()
     normal = normalise(text)
     runs = _cut(normal)
-    found = tokens_of_runs(runs) if has_han(normal) else runs
-    return [word for word in found if word != MARK] if MARK in normal else found
+    return tokens_of_runs(runs) if has_han(normal) else runs
 
 
 def _cut(normal: str) -> list[str]:
@@ -206,15 +206,14 @@ def tokens_of_runs(runs: Iterable[str]) -> list[str]:
 
 def runs_of_lines(lines: Sequence[str]) -> list[str]:
     """Return what `tokens_of_lines` does, but each run of Han characters in one piece."""
-    text = f"{MARK}".join(lines)
-    if sum(map(len, lines)) > _PIECE or text.count(MARK) >= len(lines):
-        return [run for line in lines for run in (*_runs_of_line(line), MARK)]
-    return [*_runs(normalise(text)), MARK] if lines else []
+    if sum(map(len, lines)) > _PIECE:
+        return [run for line in lines for run in (*runs_of_line(line), MARK)]
+    return [*_runs(normalise(MARK.join(lines))), MARK] if lines else []
 
 
-def _runs_of_line(line: str) -> list[str]:
-    pieces = _pieces(line)
-    return [run for piece in pieces for run in _runs(normalise(piece)) if run != MARK]
+def runs_of_line(line: str) -> list[str]:
+    """Return what `line_tokens` does, but each run of Han characters in one piece."""
+    return [run for piece in _pieces(line) for run in _runs(normalise(piece))]
 
 
 def tokens_of_lines(lines: Sequence[str]) -> list[str]:
@@ -230,8 +229,6 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
             return _one_by_one(lines)
         return tokens_of_lines(lines[:middle]) + tokens_of_lines(lines[middle:])
     text = _without_typography(f" {MARK} ".join(lines))
-    if text.count(MARK) >= len(lines):  # a text has the mark in it
-        return _one_by_one(lines)
     if not text.isascii():
         runs = runs_of_lines(lines)
         return tokens_of_runs(runs) if has_han("".join(runs)) else runs

@@ -147,6 +147,35 @@ DRESSINGS = {
     "emphasis": _emphasis("_"),
     "emphasis by stars": _emphasis("*"),
     "strong by underscores": _emphasis("__"),
+    "strong and emphasis": _emphasis("***"),
+    "struck out": _emphasis("~~"),
+    "highlighted": _emphasis("=="),
+    "strong inside words": lambda text: re.sub(
+        r"\b([^\W\d_]{3})(?=[^\W\d_]{2})", r"**\1**", text, count=2
+    ),
+    "links": lambda text: re.sub(
+        r"\b([^\W\d_]{4,})\b", r"[\1](https://example.org/a_(b)?x=1)", text, count=2
+    ),
+    "controls": lambda text: _inside_words("\x08")(text).replace(" ", " \0"),
+    "fillers": _inside_words("\u3164"),
+    "raised numbers of notes": lambda text: re.sub(
+        r"([^\W\d_]{4,})\.(?= )", r"\1.¹", text, count=1
+    ),
+    "dagger": lambda text: re.sub(r"([^\W\d_]{4,})\.", r"\1†.", text, count=1),
+    "escapes": lambda text: text.replace(". ", r"\. "),
+    "row of a table": lambda text: f"| {text} |",
+    "emoji": lambda text: f"✅ {text} 😀",
+    "quotes": lambda text: f"«{text}»",
+    "fence": lambda text: f"```text\n{text}\n```",
+    "letters in circles": lambda text: re.sub(
+        "[A-Za-z]", lambda one: chr(0x24B6 + ascii_letters.swapcase().index(one[0])), text
+    ),
+    "primes": lambda text: text.replace("'", "′"),
+    "hyphenated": lambda text: re.sub(r"\b(Eif|fini|Эйф|баш)(fel|shed|ель|ню)", "\\1-\n\\2", text),
+    "no space after a stop": lambda text: re.sub(r"(?<=[1-2]\])\. (?=[A-ZА-ЯЁ])", ".", text),
+    "spaced out": lambda text: re.sub("(?<=[\u4e00-\u9fff])(?=[\u4e00-\u9fff])", " ", text),
+    "dots of katakana": lambda text: text.replace("·", "・"),
+    "radicals": lambda text: text.replace("高", "⾼"),
 }
 CASES = [(name, language) for name in DRESSINGS for language in SAMPLES]
 # Chinese keeps its wide punctuation: a full stop of half the width is another mark there.
@@ -212,6 +241,10 @@ def test_the_same_decomposed_text_has_the_same_names():
         ("е\u0308лка за\u0301мок и\u00ad\u0306од", "ёлка замок йод"),
         ("1\ufe0f\u20e3 👩\u200d💻 ٢٥٫٥٪", "1 👩💻 25.5%"),
         ("\u1100\u1161\u11a8 ﬁne 𝐓ea", "각 fine Tea"),
+        ('[a b](x.md) [1](https://a.b) ![c](/d "e") f[0](g) [h](i)', "a b [1] c f[0](g) [h](i)"),
+        ("word¹ stop.² 10³ m² 面积² don`t `x`", "word stop. 10³ m² 面积² don’t `x`"),
+        ("你 好 吗 我 很好 。", "你好吗我很好。"),
+        ("北京 上海 广州", None),
     ],
 )
 def test_what_is_cleaned(text, expected):

@@ -56,7 +56,8 @@ def test_tokens_are_words_numbers_and_han_characters(text, expected):
 
 
 def test_russian_texts_are_normalised_by_their_small_letters_alone():
-    text = "".join(re.findall(f"[{RUSSIAN}]", "".join(map(chr, range(sys.maxunicode)))))
+    letters = filter(str.isprintable, map(chr, range(sys.maxunicode)))
+    text = "".join(re.findall(f"[{RUSSIAN}]", "".join(letters)))
     full = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
     assert (normalise(text), clean(text)) == (full, text)
 
