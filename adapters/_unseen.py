@@ -152,7 +152,10 @@ def shaped_documents(
         lists_only: Whether a text counts only if it is a list: where something is known to retrieve, a
             tool's text may be anything.
     """
-    if not calls or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
+    if (
+        not (results and calls)
+        or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS
+    ):
         return [() for _ in results]
     pages = [
         (

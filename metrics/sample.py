@@ -54,9 +54,12 @@ documents itself. ``synthesizer``: builds the prompts. ``unknown``: it was not s
 """
 
 
+_TEXT = frozenset({str})
+
+
 def _text_keys(value: Any) -> Any:
     # Stores keep numbers as keys; a context is not refused for it.
-    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+    if isinstance(value, Mapping) and not _TEXT.issuperset(map(type, value)):
         return {str(key): item for key, item in value.items()}
     return value
 

@@ -92,7 +92,8 @@ def _run_of(
     are_read: bool,
 ) -> RagRun | None:
     given_contexts, output_contexts = given
-    calls = steps_of(request)
+    calls, unfinished = steps_of(request)
+    seen = [*calls, *unfinished]
     is_known = bool(request.retrievals or request.passages)
     request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)
     answer = _answer(request, output, calls)
@@ -113,11 +114,11 @@ def _run_of(
     elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
         contexts = None
     elif notes and contexts is not None:
-        found = _in_prompts(request, notes, contexts, question, answer)
+        found = _in_prompts(request, seen, notes, contexts, question, answer)
         if found is not None:
             contexts, rule = found, "prompt"
     elif request.handed and contexts is None and _was_asked(question, calls):
-        contexts = _in_prompts(request, (), request.handed, question, answer) or None
+        contexts = _in_prompts(request, seen, (), request.handed, question, answer) or None
         rule = "prompt"
         if contexts is not None:
             began_with = take_shown(
@@ -125,7 +126,8 @@ def _run_of(
                 UNKNOWN_SURROUNDINGS if request.alone is None else request.alone.around,
                 shown=lambda one: [
                     item.text
-                    for item in _in_prompts(request, (), one.documents, question, answer) or ()
+                    for item in _in_prompts(request, seen, (), one.documents, question, answer)
+                    or ()
                 ],
                 was_asked=lambda query: stands_in(query, calls),
                 is_label=is_label(answer or ""),
@@ -148,7 +150,7 @@ def _run_of(
     scope = request.scope or NOTHING_SAID
     shared = SharedContexts()
     sample_contexts = None if contexts is None else shared.of(contexts)
-    retrievals = tuple(_retrieval(note, ending, shared) for note in notes)
+    retrievals = tuple([_retrieval(note, ending, shared) for note in notes])
     sample = RagSample(
         question=question,
         contexts=sample_contexts,
@@ -241,6 +243,7 @@ def _answer(request: OpenRequest, output: OutputNote, calls: Sequence[Step]) -> 
 
 def _in_prompts(
     request: OpenRequest,
+    calls: Sequence[Step],
     notes: Sequence[RetrievalNote],
     used: Sequence[ContextSnapshot],
     question: str | None,
@@ -248,12 +251,12 @@ def _in_prompts(
 ) -> tuple[ContextSnapshot, ...] | None:
     """Return what of the documents stands in what the answering calls were sent; None: not known.
 
-    Calls that have not ended, or failed, may have been about to answer: then the last of these decides.
+    Of `calls`, one that has not ended, or failed, may have been about to answer: then the last such one
+    decides.
     """
     known = any(note.contexts for note in notes) if notes else bool(used)
     if request.options.strict or not known:
         return None
-    calls = steps_of(request, unfinished=True)
 
     def shown(documents: Sequence[ContextSnapshot]) -> tuple[ContextSnapshot, ...] | None:
         stood = shown_documents(
@@ -266,7 +269,7 @@ def _in_prompts(
             are_whole=True,
             this_turn=not notes,
         )
-        return None if stood is None else tuple(seen for _, seen in stood)
+        return None if stood is None else tuple([seen for _, seen in stood])
 
     retrieved = [item for note in notes for item in note.contexts or ()]
     pool = candidates(retrieved, request.passages, used)

@@ -47,20 +47,16 @@ def tool_arguments(first: object) -> tuple[Mapping[str, Any], ...]:
     return tuple(dict(given) for given in arguments if isinstance(given, Mapping))
 
 
-def steps_of(request: OpenRequest, *, unfinished: bool = False) -> list[Step]:
+def steps_of(request: OpenRequest) -> tuple[list[Step], list[Step]]:
     """Return model calls as the reading knows them, the last ones; their order stands for a time.
 
-    Args:
-        request: What was noted.
-        unfinished: Whether to add those that failed or are open since then: they may have been about to answer.
+    And those that failed or are open since then: they may have been about to answer.
     """
     notes = sorted(request.llms, key=lambda note: note.run.order)[-MAX_CALLS:]
     steps = [_step(note.run, _words(note), note) for note in notes]
-    if unfinished:
-        last = notes[-1].run.order if notes else -1
-        late = [run for run in request.unfinished() if run.sent and run.order > last]
-        steps += [_step(run, UNFINISHED) for run in sorted(late, key=lambda run: run.order)]
-    return steps
+    last = notes[-1].run.order if notes else -1
+    late = [run for run in request.unfinished() if run.sent and run.order > last]
+    return steps, [_step(run, UNFINISHED) for run in sorted(late, key=lambda run: run.order)]
 
 
 def _step(run: Run, said: str | Unknown | None, note: LlmNote | None = None) -> Step:

@@ -6,10 +6,12 @@ function notes ids, times and shallow copies; texts are not joined here.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from sys import getsizeof
-from typing import Any, Protocol
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ragmeter.adapters._other_spans import (
@@ -28,7 +30,6 @@ from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.refusals import refusal_of
 from ragmeter.requests.scope import is_suppressed
 
-from ._callers import calling_retriever
 from ._calls import tool_arguments
 from ._passages import (
     MIN_LENGTH,
@@ -52,7 +53,6 @@ from ._state import (
     Attachment,
     LlmNote,
     OpenRequest,
-    Options,
     RetrievalNote,
     Run,
     RunKind,
@@ -60,6 +60,9 @@ from ._state import (
     current_family,
     default_attachment,
 )
+
+if TYPE_CHECKING:
+    from ._handler import RagMeterCallbackHandler
 
 try:
     from langchain_core.runnables.config import var_child_runnable_config
@@ -73,15 +76,6 @@ COUNTED_FROM = 16 * 1024
 
 Note = Callable[[Attachment, Run, Any, Mapping[str, Any], int], None]
 """Notes the end of a run: its result or error, what else the framework says, the time."""
-
-
-class Watcher(Protocol):
-    """What callbacks need of the handler that they are methods of."""
-
-    @property
-    def _own(self) -> Attachment | None: ...
-    @property
-    def _options(self) -> Options: ...
 
 
 def on_start(  # noqa: PLR0915 -- what `start` does
@@ -98,7 +92,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
     """
 
     def start(  # noqa: PLR0915 -- on the request's path a further function costs more than reading a long one
-        watcher: Watcher,
+        watcher: RagMeterCallbackHandler,
         serialized: Any = None,  # noqa: ARG001 -- the framework's
         inputs: Any = None,
         *,
@@ -171,9 +165,9 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                 if run.retriever is None:  # else it helps a retriever
                     run.sent = read(inputs)
                     request.loose_bytes += new_bytes(run.sent, request.known_texts)
-                    if request.loose_bytes >= COUNTED_FROM:
-                        attached.tracker.requests.grow(request.root.key, request.loose_bytes)
-                        request.loose_bytes = 0
+            if request.loose_bytes >= COUNTED_FROM:
+                attached.tracker.requests.grow(request.root.key, request.loose_bytes)
+                request.loose_bytes = 0
         except Exception as error:
             if not attached.callbacks[f"on_{kind}_start"].contains(error):
                 raise
@@ -193,7 +187,9 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         note: What notes it.
     """
 
-    def end(watcher: Watcher, result: Any = None, *, run_id: UUID, **event: Any) -> None:
+    def end(
+        watcher: RagMeterCallbackHandler, result: Any = None, *, run_id: UUID, **event: Any
+    ) -> None:
         attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
         run = None if attached is None else attached.tracker.runs.get(run_id.int)
         if attached is None or run is None:
@@ -209,6 +205,10 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
                 if result is None:
                     result = event.get(given)
                 note(attached, run, result, event, time.time_ns())
+                request = run.request
+                if request.loose_bytes >= COUNTED_FROM and run.parent is not None:
+                    attached.tracker.requests.grow(request.root.key, request.loose_bytes)
+                    request.loose_bytes = 0
         except Exception as error:
             if not attached.callbacks[callback].contains(error):
                 raise
@@ -252,7 +252,7 @@ def _retriever_started(
     around = active_retriever.get()
     outer = None if around is None else attached.tracker.runs.get(around)
     note = RetrievalNote(run, query, event.get("metadata"))
-    note.retriever = calling_retriever()
+    note.retriever = _calling_retriever()
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer
     run.note = note
@@ -260,6 +260,22 @@ def _retriever_started(
     if ambient_context() is not request.context or keeps_spans():
         _find_retrieval_span(attached, request, note)
     active_retriever.set(run.key)
+
+
+def _calling_retriever() -> object:
+    """Return the retriever whose call is under way, which callbacks do not say; None: it is not known."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 -- the documented way to the callers
+    for _ in range(_MAX_CALLERS):
+        if frame is None:
+            return None
+        if frame.f_globals.get("__name__") == "langchain_core.retrievers":
+            return frame.f_locals.get("self")
+        frame = frame.f_back
+    return None
+
+
+_MAX_CALLERS = 15
+"""Frames between a retriever's call and what is noted of it: dispatching, and ours."""
 
 
 def retriever_ended(
@@ -279,9 +295,6 @@ def retriever_ended(
         request.loose_bytes += (
             bytes_of_new(contexts, request.known_texts) if request.nested else bytes_of(contexts)
         )
-        if request.loose_bytes >= COUNTED_FROM:
-            attached.tracker.requests.grow(request.root.key, request.loose_bytes)
-            request.loose_bytes = 0
         if (note.target is None or request.target is None) and (
             ambient_context() is not request.context or keeps_spans()
         ):
@@ -289,8 +302,7 @@ def retriever_ended(
         note.note_around()
     elif run.nested is not None:
         run.nested.contexts = contexts = snapshot_documents(documents)
-        size_bytes = bytes_of_new(contexts, request.known_texts)
-        attached.tracker.requests.grow(request.root.key, size_bytes)
+        request.loose_bytes += bytes_of_new(contexts, request.known_texts)
     if run is request.root:
         end_request(attached, request, now)
 
@@ -322,7 +334,7 @@ def chain_ended(
     )
     if run is request.root:
         if not (is_text or holds_state(request)):
-            note_passage(attached, run, outputs, event.get("inputs"), now)
+            note_passage(run, outputs, event.get("inputs"), now)
         end_request(attached, request, now, outputs, None, event)
         return
     has_found = request.retrievals or request.passages
@@ -330,7 +342,7 @@ def chain_ended(
     if (is_watched or run.rule is not None) and note_result(attached, run, outputs, now):
         return
     if not is_text:
-        note_passage(attached, run, outputs, event.get("inputs"), now)
+        note_passage(run, outputs, event.get("inputs"), now)
     late_inputs = event.get("inputs")
     if not (has_found or request.passages) or request.options.strict or run.retriever is not None:
         return
@@ -351,7 +363,7 @@ def tool_ended(
     del event
     request = run.request
     if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
-        note_tool(attached, run, output, now)
+        note_tool(run, output, now)
     if run is request.root:
         end_request(attached, request, now)
 

@@ -23,15 +23,13 @@ from ._payloads import (
     snapshot_documents,
     text_of,
 )
-from ._state import Attachment, RetrievalNote, Run
+from ._state import RetrievalNote, Run
 
 MIN_LENGTH = 12
 """Strings of fewer characters are labels, not documents."""
 
 
-def note_passage(
-    attached: Attachment, run: Run, outputs: object, late_inputs: object, now: int
-) -> None:
+def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> None:
     """Note the documents a chain gave out, if they are not just those it was given or retrieved."""
     request = run.request
     given = document_lists(outputs)
@@ -64,7 +62,6 @@ def note_passage(
         if not notes and (request.retrievals or not documents):
             return
     _add_passage(
-        attached,
         run,
         now,
         None
@@ -87,7 +84,6 @@ def _rejects_all(run: Run, outputs: list[Any]) -> bool:
 
 
 def _add_passage(
-    attached: Attachment,
     run: Run,
     now: int,
     taken: Mapping[str, tuple[str, ...]] | None,
@@ -99,14 +95,13 @@ def _add_passage(
     request = run.request
     order = next(request.clock)
     request.note("passages", Passage(run, order, now, taken, given, passed_on, streamed))
-    size_bytes = sum(map(bytes_of, given.values()))
-    attached.tracker.requests.grow(request.root.key, size_bytes)
+    request.loose_bytes += sum(map(bytes_of, given.values()))
 
 
-def note_documents(attached: Attachment, run: Run, documents: Sequence[Any], now: int) -> None:
+def note_documents(run: Run, documents: Sequence[Any], now: int) -> None:
     """Note the documents that a tool gave out beside its text, unless retrievers below it found just these."""
     if not _as_retrieved(documents, run.children_retrievals or ()):
-        _add_passage(attached, run, now, None, {"": snapshot_documents(documents)})
+        _add_passage(run, now, None, {"": snapshot_documents(documents)})
 
 
 def documents_beside_answer(outputs: object, inputs: object) -> tuple[ContextSnapshot, ...] | None:

@@ -41,24 +41,23 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
         note.error_type = "tool_error"
     elif not documents:
         note.rule, note.result = run.rule, plain_of(result_in(output, run.taken))
-        size_bytes = weight_of(*[item.text for item in strings_in(output)])
-        attached.tracker.requests.grow(request.root.key, size_bytes)
-    _note_found(attached, note, documents)
+        request.loose_bytes += weight_of(*[item.text for item in strings_in(output)])
+    _note_found(note, documents)
     return True
 
 
-def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
+def note_tool(run: Run, output: object, now: int) -> None:
     """Note what an unnamed tool gave out: documents beside its text, or a text that may hold some."""
     request = run.request
     documents = tool_documents(output)
     if request.options.strict:
         return
     if run.children_retrievals and documents:
-        note_documents(attached, run, documents, now)
+        note_documents(run, documents, now)
     elif run.children_retrievals:  # it may have pasted only some of them
         note_paste(run, content_of(output), None)
     elif documents:
-        _note_found(attached, _note_of(run, now), documents)
+        _note_found(_note_of(run, now), documents)
     elif len(request.shaped) < MOST_GIVEN and getattr(output, "status", None) != "error":
         note = _note_of(run, now)
         note.result = content_of(output)
@@ -66,11 +65,11 @@ def note_tool(attached: Attachment, run: Run, output: object, now: int) -> None:
         request.note("shaped", note)
 
 
-def _note_found(attached: Attachment, note: RetrievalNote, documents: Sequence[Any]) -> None:
+def _note_found(note: RetrievalNote, documents: Sequence[Any]) -> None:
     request = note.run.request
     if documents:
         note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
-        attached.tracker.requests.grow(request.root.key, bytes_of(note.contexts))
+        request.loose_bytes += bytes_of(note.contexts)
     request.retrievals.append(note)
     note.note_around()
 

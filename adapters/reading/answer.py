@@ -170,6 +170,8 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
     Indices of `said`: of the last one that said just that, or that it was cut out of; else of all that it
     contains or shares its words with.
     """
+    if said and said[-1] == answer and _bare(answer):
+        return [len(said) - 1]
     candidate = _Candidate(OutputString(answer))
     hits: list[tuple[int, int]] = []
     for place in range(len(said) - 1, -1, -1):

@@ -45,16 +45,15 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
         Empty: the answering call was not seen, or what it was sent. None: what some calls said is not
         known, so it may be any of these.
     """
-    speaking = [call for call in calls if call.words.strip()]
     speakers = speakers_of(calls, answer)
     if speakers and not _may_quote(speakers, calls, answer or ""):
-        found = tuple(_telling(call, speaking) for call in speakers)
+        found = tuple([_telling(call, calls) for call in speakers])
         return found if all(call.sent for call in found) else ()
     unfinished = [call for call in calls if call.said == UNFINISHED]
     if unfinished:
         return tuple(unfinished)
     if not (answer or "").strip():
-        for call in reversed(speaking):
+        for call in reversed(calls):
             if call.started_ns >= after_ns and is_long(call.words):
                 return (call,) if call.sent else ()
     return None if any(isinstance(call.said, Unknown) for call in calls) else ()
@@ -62,12 +61,11 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
 
 def _may_quote(speakers: Sequence[Step], calls: Iterable[Step], answer: str) -> bool:
     """Return whether a later call, which was not heard, may have said the answer and quoted these."""
+    began = speakers[-1].started_ns
+    if not [call for call in calls if call.said == UNHEARD and call.started_ns > began]:
+        return False
     said = letters_of(answer)
-    return (
-        any(call.said == UNHEARD and call.started_ns > speakers[-1].started_ns for call in calls)
-        and not any(call.answers for call in speakers)
-        and not any(said in letters_of(call.words) for call in speakers)
-    )
+    return not any(call.answers or said in letters_of(call.words) for call in speakers)
 
 
 def last_call(calls: Sequence[Step], answer: str | None, after_ns: int) -> Step | None:
@@ -208,8 +206,11 @@ def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
         return answering
     if answer is None or not answer.strip():
         return []
-    speaking = [call for call in calls if call.words.strip()]
-    return [speaking[place] for place in texts_that_said(answer, [one.words for one in speaking])]
+    speaking = [
+        (call, call.said) for call in calls if isinstance(call.said, str) and call.said.strip()
+    ]
+    places = texts_that_said(answer, [words for _, words in speaking])
+    return [speaking[place][0] for place in places]
 
 
 def _telling(author: Step, calls: Iterable[Step]) -> Step:
@@ -217,7 +218,8 @@ def _telling(author: Step, calls: Iterable[Step]) -> Step:
     if author.sent:
         return author
     words = author.words.strip()
-    return next((call for call in calls if call.sent and call.words.strip() == words), author)
+    alike = (call for call in calls if call.sent and call.words.strip() == words != "")
+    return next(alike, author)
 
 
 def drafts_for(

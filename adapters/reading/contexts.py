@@ -58,6 +58,8 @@ def _metadata_texts(documents: Iterable[_Document]) -> list[list[str]]:
         ]
         for item in documents
     ]
+    if not any(found):
+        return found
     owners = Counter(value for values in found for value in set(values))
     return [[value for value in values if owners[value] == 1] for values in found]
 
@@ -113,9 +115,11 @@ def shown_documents(
         return None
     if found:
         return tuple(
-            (item, item if one.text is None else item._replace(text=one.text))
-            for one in found
-            for item in [documents[one.passage]]
+            [
+                (item, item if one.text is None else item._replace(text=one.text))
+                for one in found
+                for item in [documents[one.passage]]
+            ]
         )
     return (
         ()

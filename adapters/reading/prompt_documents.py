@@ -144,7 +144,6 @@ def carried_in(
         contexts: Texts of this turn's documents: they are none of these.
     """
     found: dict[str, Document] = {}
-    known = {letters_of(text) for text in contexts}
     for author in authors_of(calls, answer, 0) or ():
         earlier = author.sent[: turn_in([role for role, _ in author.sent])]
         if sum(len(text) for _, text in earlier) > MAX_PROMPTS:
@@ -157,7 +156,8 @@ def carried_in(
                 documents = tuple(Document(piece.text, piece.id) for piece in place.pieces)
             if reads_as_retrieved(documents):
                 found |= {letters_of(item.text): item for item in documents if item.text}
-    return to_contexts(item for letters, item in found.items() if letters not in known)
+    known = {letters_of(text) for text in contexts} if found else set()
+    return to_contexts([item for letters, item in found.items() if letters not in known])
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:

@@ -187,7 +187,7 @@ class Route(Generic[D]):
     @property
     def documents(self) -> tuple[D, ...]:
         """What has not been left behind, in order."""
-        return tuple(item.document for item in self._items)
+        return tuple([item.document for item in self._items])
 
     def _retrieved(self, note: Found[D], within: dict[int, list[Found[D]]]) -> int | None:
         inner = [self._retrieved(one, within) for one in within.pop(id(note.run), ())]
@@ -330,7 +330,7 @@ class Route(Generic[D]):
 
     def ended_before(self, until: int) -> int:
         """Return when the last of the documents came that came before."""
-        return max((item.order for item in self._items if item.order < until), default=0)
+        return max([item.order for item in self._items if item.order < until], default=0)
 
 
 def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:

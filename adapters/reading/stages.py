@@ -60,15 +60,17 @@ class SeenStage(NamedTuple):
 def to_contexts(documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, ...]:
     """Turn documents into contexts; a copy whose text its framework has still to write has it written."""
     return tuple(
-        RetrievedContext(
-            text=write[0](*write[1:])
-            if (write := getattr(item, "write", None)) is not None
-            else item.text or "",
-            id=item.id,
-            score=item.score,
-            metadata={str(key): value for key, value in item.metadata.items()},
-        )
-        for item in documents
+        [
+            RetrievedContext(
+                text=write[0](*write[1:])
+                if (write := getattr(item, "write", None)) is not None
+                else item.text or "",
+                id=item.id,
+                score=item.score,
+                metadata=dict(item.metadata),
+            )
+            for item in documents
+        ]
     )
 
 
