@@ -132,6 +132,8 @@ class KafkaSource:
 
     def stop_reading(self, timeout_s: float) -> None:
         """Read nothing more, and give up what is not complete: the next member of the group reads it again."""
+        if self._ending.is_set():
+            return
         self._ending.set()
         if self._thread.ident is not None:
             self._stopped.wait(timeout_s)
