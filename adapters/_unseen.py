@@ -22,7 +22,7 @@ from uuid import UUID
 
 from ragmeter.adapters import default_meter
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.fields import fields_of, items_of, strings_in
+from ragmeter.adapters.reading.fields import FIELD_NAMES, fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
@@ -231,7 +231,7 @@ def result_in(output: object, taken: object) -> object:
     return next((new[key] for key in _CONTEXTS if key in new), output)
 
 
-_CONTEXTS = ("context", "contexts", "documents", "docs", "retrieved_contexts", "source_documents")
+_CONTEXTS = FIELD_NAMES["context"]
 
 
 def query_of(given: object) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import (
+    FIELD_NAMES,
     asked_last,
     content_text,
     fields_of,
@@ -22,15 +23,10 @@ from ragmeter.adapters.reading.fields import (
 )
 from ragmeter.requests.refusals import refusal_of
 
-QUESTION_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
-"""Keys whose value is the user's question, best first; then ``message`` and ``messages``."""
+QUESTION_KEYS = (*FIELD_NAMES["question"], "messages")
+"""Keys whose value is the user's question, or a conversation that holds it, best first."""
 
-MESSAGE_KEYS = ("message", "messages")
-"""Keys whose value is a conversation that may hold the question."""
-
-_ASKING_KEYS = (*QUESTION_KEYS, *MESSAGE_KEYS)
-
-DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs", "contexts", "retrieved_docs")
+DOCUMENT_KEYS = FIELD_NAMES["context"]
 """Keys under which a chain's last word on its documents stands."""
 
 INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
@@ -53,7 +49,7 @@ def find_question(inputs: object) -> Question:
     """Return the user's question in a root run's input.
 
     Rules, first match: a string · the last human message of a conversation · the first of
-    `QUESTION_KEYS`, ``message``, ``messages`` in a mapping or in an object's fields.  A LangGraph
+    `QUESTION_KEYS` in a mapping or in an object's fields.  A LangGraph
     ``Command`` resumes an earlier request: no question.
     """
     if type(inputs) is str:
@@ -68,7 +64,7 @@ def find_question(inputs: object) -> Question:
         fields = None if type(inputs).__name__ == "Command" else fields_in(inputs)
         if fields is None or message_of(inputs) is not None:
             return Question(None)
-    for key in _ASKING_KEYS:
+    for key in QUESTION_KEYS:
         value = fields.get(key)
         text = value if value is None or type(value) is str else _text_in(value)
         if text:

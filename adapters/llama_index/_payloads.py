@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot, as_score
 from ragmeter.adapters._stores import source_of
-from ragmeter.adapters.reading.fields import asked_last, fields_of, items_of
+from ragmeter.adapters.reading.fields import FIELD_NAMES, asked_last, fields_of, items_of
 
 Kind = Literal[
     "query",
@@ -81,17 +81,8 @@ ROOT_KINDS: frozenset[Kind] = frozenset(
 
 _PACKAGES = ("llama_index", "workflows")
 
-_QUESTION_ARGUMENTS: Mapping[Kind, tuple[str, ...]] = {
-    "query": ("str_or_query_bundle", "query_bundle", "query", "question", "query_str"),
-    "retrieve": ("str_or_query_bundle", "query_bundle", "query", "question", "query_str"),
-    "synthesize": ("query", "query_bundle", "question", "query_str"),
-    "chat": ("message", "query", "question"),
-    "call": ("user_msg", "message", "query"),
-}
-"""Names under which the arguments carry the question; overrides may have renamed them."""
-
-_START_FIELDS = ("user_msg", "query", "question", "query_str", "message", "input")
-"""Fields of a workflow's start event that may be the question, most telling first."""
+_QUESTIONS = FIELD_NAMES["question"]
+"""Names under which arguments, or a workflow's start event, carry the question; overrides rename them."""
 
 
 def is_a(cls: type, name: str) -> bool:
@@ -138,25 +129,22 @@ def text_of(value: object) -> str | None:
 def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
     """Return what the user asked, from the arguments of the request's own call.
 
-    A workflow carries it in its start event, under a name of the author's choice:
-    `_START_FIELDS`, then the last user message of ``chat_history``. None when none of them fits.
+    A workflow carries it in its start event, under a name of the author's choice, or as the last user
+    message of ``chat_history``. None when none of them fits.
     """
     if kind == "run":
         return _question_of_run(arguments)
-    for name in _QUESTION_ARGUMENTS.get(kind, ()):
-        text = text_of(arguments.get(name))
-        if text is not None:
-            return text
+    named = [text_of(arguments[name]) for name in _QUESTIONS if name in arguments]
+    if any(text is not None for text in named):
+        return next(text for text in named if text is not None)
     if kind == "call":
         return asked_last(arguments.get("chat_history"))
-    if any(name in arguments for name in _QUESTION_ARGUMENTS.get(kind, ())):
-        return None
-    return text_of(next(iter(arguments.values()), None))
+    return None if named else text_of(next(iter(arguments.values()), None))
 
 
 def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
     for given in given_to_run(arguments):
-        text = next(filter(None, (text_of(given.get(name)) for name in _START_FIELDS)), None)
+        text = next(filter(None, (text_of(given.get(name)) for name in _QUESTIONS)), None)
         if text is None:
             text = asked_last(given.get("chat_history"))
         if text is not None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .label_words import CONTEXT_INFLECTED, PASSAGE
+from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
 
 __all__ = [
@@ -64,11 +64,8 @@ _HEADING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SOURCE = re.compile(
-    r"^[ \t]*(?:source|title|url|doc(?:ument)?|file|quelle|titel|título|titre|titolo|fuente|fonte|"
-    r"источник|название|来源|"
-    r"标题)[ \t]*[:：](?P<label>[^\n]*)\n+(?:[ \t]*\w[\w ]{0,20}[:：][^\n]{0,200}\n){0,4}?"
-    r"[ \t]*(?:content|text|snippet|passage|inhalt|conteúdo|contenido|contenu|contenuto|texto|"
-    r"текст|содержание|内容|摘要)[ \t]*[:：][ \t]*",
+    rf"^[ \t]*(?:{SOURCE})[ \t]*[:：](?P<label>[^\n]*)\n+(?:[ \t]*\w[\w ]{{0,20}}[:：][^\n]{{0,200}}\n){{0,4}}?"
+    rf"[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
 BRACKETED = re.compile(

@@ -12,11 +12,14 @@ from .label_words import (
     CONTEXT_INFLECTED,
     CONTEXT_PLURAL,
     HISTORY,
+    INSTRUCTION,
+    LEADING,
     PASSAGE,
     PASSAGES,
     QUESTION,
     QUESTION_LABEL,
     RULES,
+    WIDE,
 )
 from .layout import (
     BLANK,
@@ -66,9 +69,7 @@ _NO_TASK = r"(?![^\n]{0,200}\b(?:extract|classify|translate)\b)"
 _LEADING = re.compile(
     r"^(?!(?:user|chat|conversation|session|previous)\b[^\n]{0,20}[:：])"
     + _NO_TASK
-    + r"(?=[^\n]{0,300}(?:follow|below|provided|given|based|only|us(?:e|ing)\b|these|here (?:is|are)|context|"
-    r"retriev|sources|knowledge|similar|relevant|related|voici|ci-dessous|suivant|siguiente|seguinte|folgende|"
-    r"контекст|документ|следующ|вот |"
+    + rf"(?=[^\n]{{0,300}}(?:{LEADING}|"
     r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
@@ -104,10 +105,7 @@ _NUMBERED = tuple(
 )
 """Headings of the first two of several passages."""
 _WIDE_LABEL = re.compile(
-    r"^[^\n:：]{0,60}?(?:\b(?:information|content|found|findings|notes|materials?|data|records|entries|"
-    r"results|posts|faqs?|lookup|cases|details|texts?|inhalt|contenido|conteúdo|contenu|"
-    r"contenuto|сведения|информация|кейсы|тексты?|данные)\b|"
-    r"内容|信息|材料|내용|本文)[^\n:：]{0,40}[:：][ \t*]*\n",
+    rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|信息|材料|내용|本文)[^\n:：]{{0,40}}[:：][ \t*]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that names the context only where another one names the question."""
@@ -148,8 +146,7 @@ _CLOSING = re.compile(
     rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
     rf"\n[^\w\n]{{0,40}}(?:end of|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
-    r"\n[ \t]*\n[ \t]*(?:answer|respond|reply|format your|(?:please )?provide|please|"
-    r"beantworte|antworte|répondez|réponds|respond[ae]|rispondi|дай|ответь|отвечай|请)(?![a-zа-я])|"
+    rf"\n[ \t]*\n[ \t]*(?:{INSTRUCTION})(?![a-zа-я])|"
     r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
     r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",

@@ -508,7 +508,7 @@ def _holds_documents(value: Any) -> bool:
             return True
         # A context is handed to a prompt together with the question it is for.
         if any(key in item for key in _CONTEXT_KEYS) and any(
-            key in item for key in _QUESTION_KEYS[:5]
+            key in item for key in _QUESTION_KEYS[:6]
         ):
             return True
     return False
