@@ -17,7 +17,7 @@ from .terms import sentence_terms
 from .tokens import has_han
 from .word_lists import read_entries
 
-__all__ = ["asks", "topic_terms"]
+__all__ = ["CHINESE_FUNCTION", "asks", "topic_terms"]
 
 # Cut out before bigrams are made, or their pieces would count as topics; the longest first.
 _CHINESE = re.compile(
@@ -26,7 +26,7 @@ _CHINESE = re.compile(
     "是否|有没有|是不是|能不能|可不可以|会不会|要不要|可以|能够|需要|几|吗|呢|吧|"
     "請問|請告訴我|請|什麼時候|什麼|怎麼樣?|怎樣|為什麼|為何|哪裡|哪兒|哪個|誰|多長時間|是否|嗎"
 )
-_CHINESE_FUNCTION = frozenset(
+CHINESE_FUNCTION = frozenset(
     "的了吗呢吧啊是在有和与及或也都就而但被把将从到对于为以之其这那哪谁什么怎样如何多少几个请问我你您他她它们会能可要不没"
 )
 """A bigram of two of these names nothing."""
@@ -90,4 +90,4 @@ def _distinct_terms(known: Analysis) -> list[str]:
 
 
 def _is_function(term: str) -> bool:
-    return _HAN.match(term) is not None and _CHINESE_FUNCTION.issuperset(term)
+    return _HAN.match(term) is not None and CHINESE_FUNCTION.issuperset(term)

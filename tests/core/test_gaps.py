@@ -106,6 +106,17 @@ def test_a_group_says_what_it_lacks(known, chunks, diagnosis):
     assert gap.diagnosis == diagnosis
 
 
+def test_a_refusal_had_what_it_needed_where_its_chunks_suit_as_well_as_those_of_answered_requests():
+    answered = [
+        (_asked(500 + n, TOPICS["en"][0].format(place), relevance=0.4), False)
+        for n, place in enumerate(PLACES[:4])
+    ]
+    refused = _traffic(refused=True, relevance=0.45)
+    [gap] = _memory(refused + answered, ["Where parcels are."]).gaps().gaps
+
+    assert gap.diagnosis == "refuses_although_found"
+
+
 def test_some_of_the_chunks_are_no_proof_that_a_document_is_missing(monkeypatch):
     monkeypatch.setattr("ragmeter.quality.gaps.memory.CHUNKS", 2)
     memory = _memory(_traffic(), ["Parcels are sent.", "Tax is paid.", "Vouchers are given."])

@@ -12,11 +12,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal, NamedTuple
 
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics.text.analysis import analyse
-from ragmeter.metrics.text.question_words import topic_terms
+from ragmeter.metrics.text.question_words import CHINESE_FUNCTION, topic_terms
 from ragmeter.metrics.text.terms import as_written
 from ragmeter.metrics.text.tokens import is_han
 
@@ -37,7 +38,9 @@ _LEAST_MEMBERS = 5
 """Bad requests from which on a group has a diagnosis."""
 _ON_TOPIC = 0.60
 """Relevance from which on a refusal had the documents it needed, as `VerdictRules.on_topic_from`."""
-_ENOUGH_REFUSED = 0.35
+_LEAST_ANSWERED = 3
+"""Answered requests of a topic from which on the median of their relevance is enough, where that is less."""
+_ENOUGH_REFUSED = 0.30
 """Share of the members from which on the model is at fault."""
 _ENOUGH_SUITED = 0.25
 """Share of the members from which on the retriever is."""
@@ -143,7 +146,8 @@ def list_gaps(
     ranks: dict[str, tuple[int, ...]] = {}
     for group in groups:
         members = [sides[0][place] for place in group.bad]
-        found.append(_gap(group, members, weights, n_bad, n_good, search, knows_all))
+        answered = [sides[1][place] for place in group.good]
+        found.append(_gap(group, members, answered, weights, n_bad, n_good, search, knows_all))
         ranks[found[-1].id] = tuple(one.rank for one in members)
     found.sort(key=lambda gap: (-gap.n_bad, gap.id))
     why_empty = "" if found else "nothing_stands_out"
@@ -153,16 +157,19 @@ def list_gaps(
 def _gap(
     group: Group,
     members: Sequence[Asked],
+    answered: Sequence[Asked],
     weights: tuple[float, float],
     n_bad: int,
     n_good: int,
     search: ChunkSearch | None,
     knows_all: bool,
 ) -> Gap:
-    bad, good = weights[0] * len(members), weights[1] * len(group.good)
+    bad, good = weights[0] * len(members), weights[1] * len(answered)
     others = n_bad + n_good - bad - good
+    had = [one.relevance for one in answered if one.relevance is not None]
+    enough = min(_ON_TOPIC, median(had)) if len(had) >= _LEAST_ANSWERED else _ON_TOPIC
     refused = sum(
-        one.refused and one.relevance is not None and one.relevance >= _ON_TOPIC for one in members
+        one.refused and one.relevance is not None and one.relevance >= enough for one in members
     ) / len(members)
     suited = _share_suited(members, search)
     diagnosis: Diagnosis
@@ -236,13 +243,14 @@ def _since(members: Sequence[Asked]) -> float:
 def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
     """Return the words of a profile as most of the questions write them."""
     written: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    function = "".join(CHINESE_FUNCTION)
     for one in members:
         known = analyse(one.question or "")
         terms = [term for term in known.memoize(topic_terms) if hash_of(term) in profile]
         runs = as_written([term for term in terms if is_han(term)], known)
         for term in terms:
             if is_han(term):
-                written[hash_of(term)].update(run for run in runs if term in run)
+                written[hash_of(term)].update(run.strip(function) for run in runs if term in run)
             else:
                 written[hash_of(term)].update(as_written([term], known))
     name: list[str] = []
