@@ -42,8 +42,15 @@ def _asking_stems() -> frozenset[str]:
     return russian_function_stems().union(map(stem, lists["english"] + lists["russian"]))
 
 
+@lru_cache(maxsize=1)
+def _courtesies() -> frozenset[str]:
+    return frozenset(map(stem, read_entries("asking")["courtesies"]))
+
+
 def topic_terms(known: Analysis) -> list[str]:
     """Return the distinct terms of a question that name its topic; all when none would be left.
+
+    None where all are courtesies: "Hello", "Thank you".
 
     To be used as ``known.memoize(topic_terms)``.
     """
@@ -53,7 +60,7 @@ def topic_terms(known: Analysis) -> list[str]:
     every = _distinct_terms(analyse(text)) or _distinct_terms(known)
     asking = _asking_stems()
     topic = [term for term in every if term not in asking and not _is_function(term)]
-    return topic or every
+    return [] if _courtesies().issuperset(every) else topic or every
 
 
 _TURN = re.compile(

@@ -191,7 +191,7 @@ def _gap(
     )
     return Gap(
         id=f"{group.seed:08x}",
-        name=_name(group.profile[:_NAME_WORDS], typical[:_MOST_MEMBERS]),
+        name=_name(group.profile, typical[:_MOST_MEMBERS]),
         workflow=_commonest(workflows) or "",
         language=_commonest(languages),
         n_bad=round(bad),
@@ -241,20 +241,26 @@ def _since(members: Sequence[Asked]) -> float:
 
 
 def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
-    """Return the words of a profile as most of the questions write them."""
+    """Return the first words of a profile as most of the questions write them."""
+    naming = {
+        hash_of(term)
+        for one in members
+        for term in analyse(one.question or "").memoize(topic_terms)
+        if CHINESE_FUNCTION.isdisjoint(term)
+    }
+    first = [stands_for for stands_for in profile if stands_for in naming][:_NAME_WORDS]
     written: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    function = "".join(CHINESE_FUNCTION)
     for one in members:
         known = analyse(one.question or "")
-        terms = [term for term in known.memoize(topic_terms) if hash_of(term) in profile]
+        terms = [term for term in known.memoize(topic_terms) if hash_of(term) in first]
         runs = as_written([term for term in terms if is_han(term)], known)
         for term in terms:
             if is_han(term):
-                written[hash_of(term)].update(run.strip(function) for run in runs if term in run)
+                written[hash_of(term)].update(run for run in runs if term in run)
             else:
                 written[hash_of(term)].update(as_written([term], known))
     name: list[str] = []
-    for stands_for in profile:
+    for stands_for in first:
         word = _commonest(written[stands_for])
         if word and not any(word in earlier for earlier in name):
             name = [earlier for earlier in name if earlier not in word] + [word]
