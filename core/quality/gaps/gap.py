@@ -204,9 +204,9 @@ def _gap(
         diagnosis=diagnosis,
         refused=refused,
         suited=suited,
-        examples=tuple(
-            dict.fromkeys((one.question or "")[:_EXAMPLE_CHARS] for one in typical[:_EXAMPLES])
-        ),
+        examples=tuple(dict.fromkeys((one.question or "")[:_EXAMPLE_CHARS] for one in typical))[
+            :_EXAMPLES
+        ],
     )
 
 
