@@ -9,6 +9,7 @@ from ragmeter.metrics.text.languages import language_of
     ("text", "language"),
     [
         ("How do I install the package?", "en"),
+        ("What do I do if I smell gas?", "en"),
         ("docker install error 137", "en"),
         ("Как установить пакет?", "ru"),
         ("ошибка установки docker compose 2.1", "ru"),
