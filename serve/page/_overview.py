@@ -62,6 +62,8 @@ class LaneRow:
     """A lane of the table."""
 
     name: str
+    whose: str
+    """Its service, where there are several; else empty."""
     changes: Mapping[str, str]
     """Parameters of the link into it."""
     version: str
@@ -178,15 +180,19 @@ def _lane_row(
         )
 
     by = health.by
+    service = lane.name if by == "service" else lane.service
+    changes = {"service": service or UNNAMED, "by": ""}
     if by == "service":
-        changes = {"service": lane.name or UNNAMED, "workflow": "", "seg": "", "by": ""}
+        changes |= {"workflow": "", "seg": ""}
     elif by == "workflow":
-        changes = {"workflow": lane.name or UNNAMED, "by": ""}
+        changes |= {"workflow": lane.name or UNNAMED}
     else:
-        changes = {"seg": f"{by}:{lane.name}", "by": ""} if lane.name else {}
+        changes = changes | {"seg": f"{by}:{lane.name}"} if lane.name else {}
+    whose = {one.service for one in health.lanes}
     totals = [sum(each) for each in zip(*lane.bins, strict=True)]
     return LaneRow(
         name=lane.name or "–",
+        whose=lane.service if by != "service" and len(whose) > 1 else "",
         changes=changes,
         version=lane.version,
         strip=strip(
@@ -288,7 +294,7 @@ def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
             "link": {
                 "seg": "" if one.segment.startswith("workflow:") else one.segment,
                 **({"workflow": one.segment[9:]} if one.segment.startswith("workflow:") else {}),
-                **({"service": health.lead.service or UNNAMED} if health.lead else {}),
+                "service": health.about or UNNAMED,
             },
         }
         for one in health.parts

@@ -134,8 +134,8 @@ class Views:
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
         lines = [(one.name, one.trend) for one in overview.measured]
-        if health.lead is not None:
-            about = replace(asked.filters(), service=health.lead.service)
+        if health.about is not None:
+            about = replace(asked.filters(), service=health.about)
             lines = [(name, line) for (name, _), line in self._trends(about).items()]
         bad = overview.verdicts.get("bad", 0)
         judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))

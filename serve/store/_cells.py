@@ -15,6 +15,7 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -414,6 +415,7 @@ def _parts(
     }
 
 
+@lru_cache(maxsize=1024)
 def _measurement(kind: Kind | None) -> str:
     return "" if kind is None else kind.measurement
 

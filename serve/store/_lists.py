@@ -38,6 +38,7 @@ _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
 MOST_HITS = 5_000
 """Requests that a search finds, the newest."""
 _SAME = "coalesce(r.question, -r.id)"
+_LINE = f"{_SAME} || ' ' || coalesce(r.service, '')"
 _ZERO = "CAST(0 AS DOUBLE PRECISION)"
 _RANKED = 2**56
 """More than any request's number: a rank before it comes first."""
@@ -108,14 +109,14 @@ class Lists:
             where = where if grouped else f"{_RANK} BETWEEN {last} AND {first} AND {where}"
             self._note_usual(bounds)
         found = (
-            f"SELECT r.id AS id, r.at AS at, {one} AS one, {two} AS two, {_SAME} AS same "
+            f"SELECT r.id AS id, r.at AS at, {one} AS one, {two} AS two, {_LINE} AS same "
             f"FROM request r {joined} WHERE {where}"
         )
         lines = (
             f"SELECT found.*, count(*) OVER (PARTITION BY same) AS times, row_number() OVER (PARTITION BY "
             f"same ORDER BY one DESC, two DESC, at DESC, id DESC) AS place FROM ({found}) AS found"
             if grouped
-            else found.replace(_SAME, "1 AS times, 1 AS place, 0")
+            else found.replace(_LINE, "1 AS times, 1 AS place, 0")
         )
         further = "" if after is None else "AND (one, two, at, id) < (?, ?, ?, ?)"
         chosen = self._database.execute(
@@ -228,7 +229,7 @@ class Lists:
 
 def _counted(rank: int | None, *, grouped: bool) -> str:
     """Return what counts the lines of a rank; None: of all."""
-    line = _SAME if grouped else "r.id"
+    line = _LINE if grouped else "r.id"
     one = line if rank is None else f"CASE {_RANK} WHEN {rank} THEN {line} END"
     return f"count(DISTINCT {one})" if grouped else f"count({one})"
 
@@ -249,22 +250,28 @@ def _reached(
 
 
 def means_before(
-    database: Database, sums: Sums, from_ms: int, until_ms: int
+    database: Database,
+    sums: Sums,
+    from_ms: int,
+    until_ms: int,
+    place: tuple[str, str] | None = None,
 ) -> list[tuple[str, str, int, float]]:
     """Return the means of scores by service and workflow, the best being 1.
 
     They are of the day before, else of the time itself. Each is of one judge or formula, so they are by the
-    number of the score's kind: a value is compared with what is usual of the same.
+    number of the score's kind: a value is compared with what is usual of the same. Of one `place` alone it is
+    not asked what is usual in the time itself where the day before says it.
     """
     numbers: dict[MeasuredScore, list[int]] = {}
     for number, kind in kinds_of(database).items():
         numbers.setdefault(MeasuredScore(kind.name, kind.measurement), []).append(number)
     found: dict[tuple[str, str, int], float] = {}
-    hours = sums.settled_hours(database, from_ms, until_ms) or (from_ms, until_ms)
-    for cells in (
-        sums.between(database, *hours, WHOLE),
-        sums.day_before(database, from_ms, WHOLE),
-    ):
+    before = sums.day_before(database, from_ms, WHOLE)
+    known = [before]
+    if all(key[:2] != place for key in before.scores):
+        hours = sums.settled_hours(database, from_ms, until_ms) or (from_ms, until_ms)
+        known.insert(0, sums.between(database, *hours, WHOLE))
+    for cells in known:
         for service, workflow in {key[:2] for key in cells.scores}:
             chosen = Selection(cells, Filters(service=service, workflow=workflow))
             for name, cell in chosen.scores().items():
@@ -272,9 +279,9 @@ def means_before(
                 if mean is not None and mean.mean is not None and cell.kind is not None:
                     lower = cell.kind.direction == "lower"
                     for number in numbers.get(name, ()):
-                        place = (service, workflow, number)
-                        found[place] = 1.0 - mean.mean if lower else mean.mean
-    return [(*place, mean) for place, mean in found.items()]
+                        value = 1.0 - mean.mean if lower else mean.mean
+                        found[service, workflow, number] = value
+    return [(*each, mean) for each, mean in found.items()]
 
 
 def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:

@@ -70,10 +70,11 @@ def one_request(
     sample_rate, judge_sample_rate, selection, trace, span, stored_stages, question = chances
     (row,) = rows_of(database, [number], {})
     slot = row.at_ms // _SLOT_MS * _SLOT_MS
+    place = row.service, row.workflow
     means = {
         kind: mean
-        for *place, kind, mean in means_before(database, sums, slot, slot + _SLOT_MS)
-        if place == [row.service, row.workflow]
+        for *each, kind, mean in means_before(database, sums, slot, slot + _SLOT_MS, place)
+        if each == [*place]
     }
     turned = database.execute(
         "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)

@@ -134,16 +134,20 @@ class ServiceHealth:
         versions = _versions(database)
         lanes = [
             self._lane(
-                database, between, name, bins, filters, bounds, by, cells, deployed, versions
+                database, between, place, bins, filters, bounds, by, cells, deployed, versions
             )
-            for name, bins in counts.items()
+            for place, bins in counts.items()
         ]
-        lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name))
+        lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name, lane.service))
         about = filters
         if lead is not None:
             about = replace(filters, service=lead.whole.service, since_ms=lead.whole.at_ms)
         since = (from_ms if lead is None else lead.whole.at_ms, bounds[1])
-        support = self._estimate(Selection(cells, filters), SUPPORT)
+        whose = filters.service
+        if whose is None and lanes:
+            whose = lanes[0].service if lead is None else lead.whole.service
+        of_one = replace(filters, service=whose)
+        support = self._estimate(Selection(cells, of_one), SUPPORT)
         return HealthView(
             by=by,
             bin_ms=step * 1000,
@@ -154,10 +158,13 @@ class ServiceHealth:
             parts=lead.parts
             if lead is not None
             else parts_of(
-                (one.verdict, one.named(), over_time.total()) for one, over_time in alike
+                (one.verdict, one.named(), over_time.total())
+                for one, over_time in alike
+                if one.service == whose
             ),
             questions=tuple(_questions(database, about, since)),
-            signals=self._signals(between, filters, bounds, lead and lead.whole, cells),
+            signals=self._signals(between, of_one, bounds, lead and lead.whole, cells),
+            about=whose,
             detectable=_detectable(support),
         )
 
@@ -165,7 +172,7 @@ class ServiceHealth:
         self,
         database: Database,
         between: Callable[..., Cells],
-        name: str,
+        place: tuple[str, str],
         bins: Sequence[tuple[int, int, int, int]],
         filters: Filters,
         bounds: tuple[int, int],
@@ -174,13 +181,12 @@ class ServiceHealth:
         deployed: Mapping[str, Sequence[int]],
         versions: Mapping[str, str],
     ) -> LaneView:
-        if by == "service":
-            about = replace(filters, service=name)
-        elif by == "workflow":
-            about = replace(filters, workflow=name)
-        else:
-            about = replace(filters, segment=f"{by}:{name}")
-        service = about.service or ""
+        service, name = place
+        about = replace(filters, service=service)
+        if by == "workflow":
+            about = replace(about, workflow=name)
+        elif by != "service":
+            about = replace(about, segment=f"{by}:{name}")
         marks = (
             sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
         )
@@ -204,6 +210,7 @@ class ServiceHealth:
         relevance = SIGNALS[1][1]
         return LaneView(
             name=name,
+            service=service,
             version=versions.get(name, "") if by == "service" else "",
             requests=sum(totals),
             bad=now,
@@ -259,15 +266,16 @@ class ServiceHealth:
 
 def _counts(
     alike: Iterable[tuple[Alike, Counter[int]]], by: str, n_bins: int
-) -> dict[str, list[tuple[int, int, int, int]]]:
-    """Return requests by verdict in each bin, by lane."""
-    found: dict[str, list[list[int]]] = {}
+) -> dict[tuple[str, str], list[tuple[int, int, int, int]]]:
+    """Return requests by verdict in each bin, by service and lane."""
+    found: dict[tuple[str, str], list[list[int]]] = {}
     for one, over_time in alike:
-        bins = found.setdefault(one.value(by), [[0, 0, 0, 0] for _ in range(n_bins)])
+        place = one.service, one.value(by)
+        bins = found.setdefault(place, [[0, 0, 0, 0] for _ in range(n_bins)])
         word = WORDS.index(one.verdict) if one.verdict in WORDS else 3
-        for place, n in over_time.items():
-            bins[min(n_bins - 1, max(0, place))][word] += n
-    return {name: [(b[0], b[1], b[2], b[3]) for b in bins] for name, bins in found.items()}
+        for at, n in over_time.items():
+            bins[min(n_bins - 1, max(0, at))][word] += n
+    return {place: [(b[0], b[1], b[2], b[3]) for b in bins] for place, bins in found.items()}
 
 
 def _questions(
@@ -278,7 +286,8 @@ def _questions(
     rows = database.execute(
         "SELECT r.question, sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) AS bad, count(*), "
         "max(CASE WHEN r.verdict = 'bad' THEN r.id END) FROM request r "
-        f"WHERE {where} AND r.question IS NOT NULL AND r.verdict IS NOT NULL GROUP BY r.question "
+        f"WHERE {where} AND r.question IS NOT NULL AND r.verdict IS NOT NULL "
+        "GROUP BY r.question, coalesce(r.service, '') "
         "HAVING sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) > 0",
         tuple(given),
     ).fetchall()

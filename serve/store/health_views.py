@@ -138,6 +138,8 @@ class LaneView:
 
     name: str
     """Name of the service, the workflow, or the segment's value; empty: it has none."""
+    service: str = ""
+    """Its service; empty: it has none."""
     version: str
     """The `service.version` that was seen first last; empty: none is known."""
     requests: int
@@ -232,5 +234,7 @@ class HealthView:
     """Those that go badly, the surest and most frequent first; of `lead` and since it, where there is one."""
     signals: tuple[SignalView, ...]
     """At most four."""
+    about: str | None = None
+    """The service that `parts` and `signals` are of: of `lead`, else of the first lane; None: there is none."""
     detectable: float | None
     """The least fall of support that a new version would be found with within 100 requests; None: not known."""

@@ -64,6 +64,8 @@ _SLOW_S = 60.0
 """Seconds for which what takes long to read is kept."""
 _STALE_S = 600.0
 """Seconds for which it is shown, of a large store, while it is read again."""
+_ASIDE_S = 1.0
+"""Seconds for which what nobody waits for leaves the processor to the page that asked for it."""
 _SMALL = 500
 """Requests from which on a store is large."""
 _OF_GAPS = Filters(range_s=GAPS_RANGE_S)
@@ -79,6 +81,8 @@ class _SlowReading(NamedTuple):
     at: float
     """When it began, seconds since the epoch."""
     reading: Future[Any]
+    hurry: threading.Event
+    """Is set when somebody waits."""
     before: Any
     """What was read before; None: nothing was."""
 
@@ -383,14 +387,16 @@ class Reader:
                 if known is not None:
                     failed = known.reading.exception() is not None
                     before = known.before if failed else known.reading.result()
-                reading = self._slow_thread.submit(self._read, read)
-                known = self._slow[key] = _SlowReading(now, reading, before)
+                hurry = threading.Event()
+                reading = self._slow_thread.submit(self._read, read, hurry)
+                known = self._slow[key] = _SlowReading(now, reading, hurry, before)
         if not known.reading.done() and not self._is_small():
             if known.before is not None:
                 earlier: T = known.before
                 return earlier
             if not wait:
                 return None
+        known.hurry.set()
         try:
             found: T = known.reading.result()
         except BaseException:
@@ -399,7 +405,8 @@ class Reader:
             raise
         return found
 
-    def _read(self, read: Callable[[Database], T]) -> T:
+    def _read(self, read: Callable[[Database], T], hurry: threading.Event) -> T:
+        hurry.wait(_ASIDE_S)
         with self._reading() as database:
             return read(database)
 

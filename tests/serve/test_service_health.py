@@ -97,6 +97,17 @@ def test_lanes_of_a_service_are_its_workflows_or_parts(reader, by):
             assert listed(reader, replace(wanted, **part)) == lane.requests
 
 
+@pytest.mark.parametrize("by", ["workflow", "language"])
+def test_lanes_of_several_services_are_of_one_each(reader, by):
+    """Workflows of two services have nothing in common but their name."""
+    lanes = reader.health(DAY, by=by).lanes
+
+    assert {one.service for one in lanes} == {"shop", "desk"}
+    for lane in lanes:
+        part = {"workflow": lane.name} if by == "workflow" else {"segment": f"{by}:{lane.name}"}
+        assert listed(reader, replace(DAY, service=lane.service, **part)) == lane.requests
+
+
 def test_each_count_is_that_of_the_list_behind_it(reader):
     health = reader.health(DAY)
     lead = health.lead
