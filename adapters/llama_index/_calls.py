@@ -63,14 +63,16 @@ def refusal_in(response: object) -> str | None:
     if result_class(response) not in ("ChatResponse", "CompletionResponse"):
         return None
     message, raw = getattr(response, "message", None), getattr(response, "raw", None)
-    beside = [getattr(one, "additional_kwargs", None) for one in (message, response)]
+    more = getattr(message, "additional_kwargs", None), getattr(response, "additional_kwargs", None)
     choices = raw.get("choices") if isinstance(raw, Mapping) else getattr(raw, "choices", None)
     first: Any = choices[0] if isinstance(choices, (list, tuple)) and choices else None
     if isinstance(first, Mapping):
         own = first.get("message") or first.get("delta")
     else:
         own = getattr(first, "message", None) or getattr(first, "delta", None)
-    return refusal_of(own) or refusal_of(message, raw, *beside)
+    beside = tuple(filter(None, (raw, *more)))  # asked of each streamed piece: most hold only words
+    words = refusal_of(own) if own else None
+    return words or (refusal_of(message, *beside) if beside or message is not None else None)
 
 
 def said_in(result: object) -> tuple[str, ...]:

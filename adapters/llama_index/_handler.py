@@ -268,8 +268,11 @@ class _Listener:
     def handle(self, event: object, **_: Any) -> None:
         """Called by the dispatcher for each event, on the reader's thread."""
         if type(event).__name__ in _SAYING:
-            with self._guard:
+            try:  # each streamed piece is an event
                 hear(getattr(event, "response", None))
+            except Exception as error:
+                if not self._guard.contains(error):
+                    raise
 
     async def ahandle(self, event: object, **_: Any) -> None:
         """Do the same: another task, in a copy of the reader's context."""

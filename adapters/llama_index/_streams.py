@@ -84,7 +84,8 @@ class StreamedText:
             return
         if not isinstance(item, str):
             self._hands_on_responses = True
-            self._note_refusal(refusal_in(item))
+            if (said := refusal_in(item)) is not None:
+                self._note_refusal(said)
         piece = item if isinstance(item, str) else getattr(item, "delta", None)
         if isinstance(piece, str) and self._size <= MAX_CHARACTERS:
             self._size += len(piece)
@@ -95,13 +96,13 @@ class StreamedText:
         # Each decorator around it reports it, and the end reports it once more.
         if self.status is None and not self._hands_on_responses and response is not self._heard:
             self._heard = response
-            self._note_refusal(refusal_in(response))
+            if (said := refusal_in(response)) is not None:
+                self._note_refusal(said)
 
-    def _note_refusal(self, said: str | None) -> None:
+    def _note_refusal(self, said: str) -> None:
         before = self.refusal or ""
-        if said is not None:
-            # Some say all of it each time, others a piece.
-            self.refusal = said if said.startswith(before) else before + said
+        # Some say all of it each time, others a piece.
+        self.refusal = said if said.startswith(before) else before + said
 
     def end(self, status: SampleStatus, error: BaseException | None = None) -> None:
         """Note the end; only the first one counts."""
