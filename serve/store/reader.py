@@ -414,7 +414,7 @@ class Reader:
         """Return whether what takes long in a large store does not here."""
         with self._reading() as database:
             (n,) = database.execute(
-                f"SELECT count(*) FROM (SELECT 1 FROM request LIMIT {_SMALL}) AS some"
+                f"SELECT count(*) FROM (SELECT 1 FROM request LIMIT {_SMALL}) AS newest"
             ).fetchone()
         return int(n) < _SMALL
 
