@@ -57,7 +57,7 @@ _LABEL_LINE = re.compile(
     rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|"
     rf"^[ \t]*(?:#+|(?:retrieved|relevant|provided|supporting|background) )[ \t]*(?:{CONTEXT})[ \t]*\n|"
     rf"^[ \t#*]*(?:(?:以下|最)?{CONTEXT_CJK}[:：][ \t]*|【{CONTEXT_CJK}】)\n?|"
-    r"^[ \t#*]*(?!(?:user|chat|conversation|session|previous|current page)\b)"
+    r"^[ \t#*]*(?!(?:system|user|chat|conversation|session|previous|current page)\b)"
     rf"(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
     rf"^[ \t]*(?:【|\[|%|[=*-]{{2,40}})[ \t]*[^\n\d]{{0,30}}?(?:{CONTEXT_PLURAL})[^\n\d]{{0,30}}?[ \t]*"
     r"(?:】|\]|%|[=*-]{2,40})[ \t]*\n",
@@ -76,6 +76,7 @@ _LEADING = re.compile(
     rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
     r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|релевантн\w+|найденн\w+|похож\w+)"
     r" [^\n]{1,80}[:：][ \t*]*\n|"
+    rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]|"
     r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -123,6 +124,7 @@ _QUOTED_QUESTION = re.compile(
     r"|'(?P<quoted>[^\n]{2,300}?)'(?!\w))|['「『\"](?P<subject>[^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)",
     re.IGNORECASE,
 )
+_QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
 _TURN = re.compile(
     rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
     r"\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*)\Z",
@@ -162,7 +164,7 @@ _AFTER_QUESTION = re.compile(
 )
 _OPEN_LABEL = re.compile(
     rf"(?:\n[ \t]*[-=]{{3,}}[ \t]*\n[^\n]{{0,60}}(?<![a-zа-я])(?:{QUESTION})(?![a-zа-я])[^\n]{{0,60}}\n\s*)?"
-    r"(?:(?:\A|\n)(?:[^\n:：.。]{0,40}[:：])?[^\n:：]{0,120}(?:[:：][ \t*]*|[\]】=*-]+[ \t]*)\s*)+\Z",
+    r"(?:(?:\A|\n)(?:[^\n:：.。]{0,40}[:：])?[^\n:：]{0,120}(?:[:：][ \t*]*|(?<=[\w ])[\]】=*-]+[ \t]*)\s*)+\Z",
     re.IGNORECASE,
 )
 """Labels with nothing behind them."""
@@ -228,12 +230,16 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
             return labelled
     if span is None:
         return _short(text)
+    first = _ASKS_FIRST.match(text)
     sides = (
+        "" if first is None else first[0].strip(),
         text[: span[0]].strip(),
         re.sub(r"\A\s*</\w+>", "", text[span[2] :]).strip(),
         _last_question(text[span[1] : span[2]]),
     )
-    return next((_short(side) for side in sides if side and not BLANK.search(side)), None)
+    beside = next((side for side in sides if side and not BLANK.search(side)), "")
+    quoted = _QUOTED_ALONE.search(beside)
+    return _short(beside if quoted is None else quoted[1])
 
 
 def _labelled_question(text: str) -> str | None:
