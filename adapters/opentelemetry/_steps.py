@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -73,15 +72,14 @@ def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) 
 
 
 _ANSWERS = frozenset(FIELD_NAMES["answer"])
-_FUNCTION = re.compile(r"llm\.output_messages\.\d+\..*\.function\.(name|arguments)")
 
 
 def _function_in(read: Read) -> tuple[str, str]:
     """Return name and arguments of the last function that a model called; empty: it called none."""
     flat = {
-        place[1]: value
+        key.rpartition(".")[2]: value
         for key, value in read.span.attributes.items()
-        if (place := _FUNCTION.fullmatch(key)) is not None
+        if key.startswith("llm.output_messages.") and ".function." in key
     }
     messages = opened(read.span.attributes.get(read.reader.output_key))
     last = messages[-1] if isinstance(messages, list) and messages else None

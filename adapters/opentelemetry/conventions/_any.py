@@ -233,8 +233,6 @@ class AnySpan(Reader):
             listed = [one for item in out if (one := documents_in(item)) is not None]
             found = listed[0] if len(listed) == 1 else cut(value, ANY_TOOL)
             documents = documents if found is None else Documents(found)
-        if documents.missing is None and any(item.text is None for item in documents.items):
-            return documents._replace(missing="convention_has_no_text")
         return documents
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:

@@ -93,10 +93,6 @@ class GenAI(Reader):
             return found
         return found._replace(missing="convention_has_no_text")
 
-    def reranked(self, span: SpanRecord) -> tuple[Any, ...]:
-        del span
-        return ()
-
     def result(self, span: SpanRecord) -> Any:
         value = opened(span.attributes.get("gen_ai.tool.call.result"))
         if value is not None:

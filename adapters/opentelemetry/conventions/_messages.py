@@ -13,9 +13,10 @@ from typing import Any
 from ragmeter.adapters.opentelemetry.record import LogNote, SpanNote, SpanRecord
 from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
+from ._reader import rows_under
+
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
-_INDEXED = re.compile(r"(?:gen_ai|llm)\.(prompt|completion)s?\.(\d+)\.(role|content)")
 _OLDER: Mapping[str, tuple[str, ...]] = {
     "prompt": ("gen_ai.prompt", "llm.prompt"),
     "completion": ("gen_ai.completion", "llm.completion"),
@@ -143,19 +144,17 @@ def _instructions(home: Mapping[str, Any]) -> list[str]:
 
 
 def _numbered_messages(span: SpanRecord, side: str) -> list[tuple[str, str]]:
-    rows: dict[int, dict[str, Any]] = {}
-    for key, value in span.attributes.items():
-        match = _INDEXED.fullmatch(key) if key.startswith(("gen_ai.", "llm.")) else None
-        if match is not None and match[1] == side and len(match[2]) < 10:
-            rows.setdefault(int(match[2]), {})[match[3]] = value
     usual = "user" if side == "prompt" else "assistant"
-    return [
-        message
-        for _, row in sorted(rows.items())
-        for message in messages_in(
-            [{"role": row.get("role") or usual, "content": opened(row.get("content"))}]
-        )
-    ]
+    rows = rows_under(span.attributes, f"gen_ai.{side}.") or rows_under(
+        span.attributes, f"llm.{side}s."
+    )
+    return messages_in(
+        [
+            {"role": row.get("role") or usual, "content": opened(row.get("content"))}
+            for row in rows.values()
+            if "role" in row or "content" in row
+        ]
+    )
 
 
 def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:

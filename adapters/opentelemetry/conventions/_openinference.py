@@ -7,7 +7,6 @@ prompts are never read for what the user had hidden.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Literal
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
@@ -25,13 +24,10 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._kinds import role_of_kind
-from ._reader import Documents, Reader, Role
+from ._reader import Documents, Reader, Role, rows_under
 
 _KIND = "openinference.span.kind"
-_FLAT = re.compile(r"\.?(\d+)\.document\.(content|id|score|metadata)")
-_MESSAGE = re.compile(
-    r"(\d+)\.message\.(role|content|contents\.(\d+)\.message_content\.(text|type))"
-)
+_FIELDS = ("document.content", "document.id", "document.score", "document.metadata")
 _NODE = re.compile(r"<?NodeWithScore\(node=\w+\(id_=(.+?)\), score=(None|-?[\d.e+-]+)\)>?")
 _PROMPTS = re.compile(r"llm\.prompts\.\d+\.prompt\.text")
 
@@ -134,32 +130,19 @@ def _value(span: SpanRecord, side: str) -> Any:
     return value if span.attributes.get(f"{side}.mime_type") == "text/plain" else opened(value)
 
 
-@lru_cache(maxsize=4096)
-def _place(key: str, start: int) -> tuple[int, str] | None:
-    """Return which document's field an attribute is. The same names come with every request."""
-    match = _FLAT.fullmatch(key, start)
-    return None if match is None or len(match[1]) >= 10 else (int(match[1]), match[2])
-
-
 def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
     """Return the documents flattened under a prefix, and whether none of them can be absent."""
-    rows: dict[int, dict[str, Any]] = {}
-    for key, value in span.attributes.items():
-        if key.startswith(prefix) and (place := _place(key, len(prefix))) is not None:
-            row = rows.get(place[0])
-            if row is None:
-                row = rows[place[0]] = {}
-            row[place[1]] = value
+    rows = rows_under(span.attributes, f"{prefix}.")
     found: list[Document] = []
-    for _, row in sorted(rows.items()):
-        text, score = row.get("content"), row.get("score")
-        hidden = is_hidden(text) or (text is None and is_hidden(row.get("metadata")))
+    for row in rows.values():
+        text, identity, score, metadata = map(row.get, _FIELDS)
+        hidden = is_hidden(text) or (text is None and is_hidden(metadata))
         found.append(
             Document(
                 None if hidden or not isinstance(text, str) else text,
-                None if row.get("id") is None or is_hidden(row["id"]) else str(row["id"]),
+                None if identity is None or is_hidden(identity) else str(identity),
                 float(score) if isinstance(score, (int, float)) else None,
-                mapping_of(row.get("metadata")),
+                mapping_of(metadata),
                 hidden,
             )
         )
@@ -200,36 +183,19 @@ def _nodes_of(value: Any) -> tuple[Document, ...]:
     )
 
 
-@lru_cache(maxsize=4096)
-def _part(key: str, start: int) -> tuple[int, str, int, str] | None:
-    """Return which message's field an attribute is, and which part of its content."""
-    match = _MESSAGE.fullmatch(key, start)
-    if match is None or max(map(len, match[0].split("."))) > 15:
-        return None
-    return int(match[1]), match[2], int(match[3] or 0), match[4] or ""
-
-
 def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
     """Return role and text of each message; of a text given whole and in parts the whole."""
-    roles: dict[int, str] = {}
-    whole: dict[int, str] = {}
-    parts: dict[int, dict[int, dict[str, str]]] = {}
-    for key, value in span.attributes.items():
-        found = _part(key, len(prefix)) if key.startswith(prefix) else None
-        if found is None or not isinstance(value, str):
-            continue
-        place, field, part, part_field = found
-        if field == "role":
-            roles[place] = value
-        elif field == "content":
-            whole[place] = value
-        else:
-            parts.setdefault(place, {}).setdefault(part, {})[part_field] = value
-    for place, pieces in parts.items():
-        texts = [
-            piece.get("text", "")
-            for _, piece in sorted(pieces.items())
-            if piece.get("type") != "reasoning"
-        ]
-        whole.setdefault(place, "\n".join(filter(None, texts)))
-    return [(roles.get(place, ""), text) for place, text in sorted(whole.items())]
+    found: list[tuple[str, str]] = []
+    for row in rows_under(span.attributes, prefix).values():
+        whole = row.get("message.content")
+        if not isinstance(whole, str):
+            parts = rows_under(row, "message.contents.")
+            texts = [
+                str(part.get("message_content.text", ""))
+                for part in parts.values()
+                if part.get("message_content.type") != "reasoning"
+            ]
+            whole = "\n".join(filter(None, texts)) if parts else None
+        if whole is not None:
+            found.append((str(row.get("message.role", "")), whole))
+    return found

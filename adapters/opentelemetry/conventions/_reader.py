@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
@@ -124,6 +125,26 @@ class Reader(ABC):
         return is_hidden(
             span.attributes.get(self.input_key if side == "input" else self.output_key)
         )
+
+
+@lru_cache(maxsize=4096)
+def _place(key: str, start: int) -> tuple[int, str] | None:
+    """Return row and field of a name. The same names come with every request."""
+    number, _, field = key[start:].partition(".")
+    return (int(number), field) if number.isdecimal() and len(number) < 10 else None
+
+
+def rows_under(fields: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
+    """Return what is flattened under a prefix, by number: ``<prefix>0.a`` is ``a`` of row 0."""
+    rows: dict[int, dict[str, Any]] = {}
+    start = len(prefix)
+    for key, value in fields.items():
+        if key.startswith(prefix) and (place := _place(key, start)) is not None:
+            row = rows.get(place[0])
+            if row is None:
+                row = rows[place[0]] = {}
+            row[place[1]] = value
+    return dict(sorted(rows.items()))
 
 
 def reported_documents(
