@@ -67,17 +67,8 @@ class Haystack(Reader):
         )
 
     def answer(self, span: SpanRecord) -> str | None:
-        value = mapping_of(span.attributes.get("haystack.pipeline.output_data"))
-        for output in reversed(tuple(value.values())):
-            fields = mapping_of(output)
-            for key in ("answers", "replies", "messages", "last_message"):
-                found = answer_in(fields.get(key))
-                if found is not None:
-                    return found
-        return answer_in(value) if value else None
-
-    def said(self, span: SpanRecord) -> str | None:
-        return answer_in(mapping_of(span.attributes.get(self.output_key)).get("replies"))
+        value = span.attributes.get("haystack.pipeline.output_data")
+        return super().answer(span) if value is None else answer_in(value)
 
     def documents(self, span: SpanRecord) -> Documents:
         found = super().documents(span)

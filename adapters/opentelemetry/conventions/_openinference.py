@@ -159,12 +159,10 @@ def _with_ids(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
     if [item.text for item in others] != [item.text for item in items]:
         return items
     return tuple(
-        Document(
-            item.text,
-            item.id if item.id is not None else other.id,
-            item.score if item.score is not None else other.score,
-            item.metadata or other.metadata,
-            item.hidden,
+        item._replace(
+            id=other.id if item.id is None else item.id,
+            score=other.score if item.score is None else item.score,
+            metadata=item.metadata or other.metadata,
         )
         for item, other in zip(items, others, strict=True)
     )
