@@ -28,7 +28,8 @@ class FactConflict(ComputedMetric):
     a clause that denies what a chunk's clause states, or the reverse (English, Russian, Chinese).
 
     None: numbers of lists, steps and passages, spelled ones, conversions in brackets ("350 °F (175 °C)"),
-    sums and differences that the sentence makes, and rounded ones that are called so ("about 3 million").
+    sums and differences that the sentence makes, percentages and years that follow from two numbers of a
+    chunk's sentence, and rounded ones that are called so ("about 3 million").
 
     Range: 0.0 or 1.0, lower is better.
     Needs: ``contexts``, ``answer``; reads ``question``.
@@ -47,7 +48,7 @@ class FactConflict(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "2"
+    definition = "3"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from .characters import HAN
 from .han_names import stands_in_han
 from .han_words import COMPOUND_SURNAMES, GIVEN, PLACES, SURNAMES, WORDS
-from .word_lists import read_words
+from .word_lists import read_pattern, read_words
 
 __all__ = ["chinese_names"]
 
@@ -26,29 +26,12 @@ _LONG_SUFFIX = re.compile(
     f"(?:{'|'.join(sorted(_ORGANISATIONS, key=lambda one: (-len(one), one)))})+"
 )
 _SHORT_SUFFIX = re.compile(f"[{''.join(_PLACES)}]")
-_BORDER = re.compile(
-    "获得|荣获|赢得|颁发|授予|击败|发布|收购|出版|发表|推出|位于|坐落|毕业于|就"
-    "读于|任职于|来自|建立|成立|创办|创立|创建|建造|修建|设计|担任|加入|进入|前"
-    "往|属于|隶属|流经|经过|穿过|注入|连接|通往|抵达|到达|离开|访问|出生|逝世|"
-    "以及|或者|还有|其中|包括|例如|比如|成为|称为|叫做|名为|作为|曾在|现任|并在"
-    "|[在于的是了和与及从到由被把向对为有该其此这那各某每将让给叫至往去来入进经因以之并而又"
-    "也都即曾则按据距离跨自就毗第座所家条个名位首]|同时|著名|最大|最高|最长|第一|当时"
-    "|如今|目前|现在|后来|之后|此外|今天"
-)
+_BORDER = read_pattern("chinese_names.border")
 _GENERIC = read_words("han_generic")
 _BY_SOUND = frozenset("".join(read_words("han_by_sound")))
 _SOUNDS_ONLY = frozenset("克塞伽奥撒茨埃尔弗夫姆斯兹特廷蒂迪菲莎娜琳玛勒诺涅珀契瑟逊茅奥萨洛伦曼顿")
-_BEFORE_PERSON = re.compile(
-    r"(?:\A|[^\u3400-\u9fff]|[在于的是和与及由被把向对为而并者家人帝王皇师生长士员名相理统授席官将手星者父母妻子友]|"
-    "导演|教授|院士|总统|主席|总理|诗人|作家|画家|演员|歌手|作者|书记|博士|皇帝"
-    "|先生|选手|创始人)$"
-)
-_AFTER_PERSON = re.compile(
-    r"\Z|[^\u3400-\u9fff]|[是在于的和与及说曾将以为从因获被由对向写出生任等即又也后当担率领著创首提发主则都回去来到执拍演赢画战统建成入加就毕留前还已便原本字号称死病卒葬逝享终自同跟随带用率著]|先生|女士|教授|博士|"
-    "院士|同志|诞生|逝世|去世|毕业|创作|创办|创立|创建|导演|执导|主演|发明|发现"
-    "|设计|建立|撰写|指出|认为|表示|宣布|获得|赢得|成为|加入|前往|来到|当选|就"
-    "任|统一|登基|即位|击败|战胜|打败|演唱"
-)
+_BEFORE_PERSON = read_pattern("chinese_names.before_person")
+_AFTER_PERSON = read_pattern("chinese_names.after_person")
 
 
 def chinese_names(text: str) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ does not say.  The mark of a tool's file, 【4:0†source】, is no word, and ci
 import re
 
 from .analysis import Analysis, analyse
+from .word_lists import read_pattern
 
 __all__ = ["cited_numbers", "marks_inside", "without_marks"]
 
@@ -23,13 +24,7 @@ _AFTER_STOP = re.compile(
     rf"(?P<stop>[.!?…。！？][\"'”’»)）」』]{{0,3}})[^\S\n]{{0,3}}(?P<marks>(?:{_MARK.pattern}[^\S\n]{{0,3}}){{1,9}})",
     re.IGNORECASE,
 )
-_NAMED = re.compile(
-    r"(?<!\w)(?:passages?|sources?|documents?|chunks?|excerpts?|contexts?|"
-    r"отрыв\w+|фрагмент\w*|документ\w*|источник\w*)\s"
-    r"(?:№ ?|#)?(\d{1,2}(?:(?:,| and| &|–|-| и)\s?\d{1,2}(?!\w)){0,9})(?![\w.]\d|\w)|"
-    r"(?:资料|文档|片段|来源|段落)\s?(\d{1,2})(?!\d)",
-    re.IGNORECASE,
-)
+_NAMED = read_pattern("citations.named")
 """A chunk named in words: "Passage 3 says", "according to sources 1 and 2"."""
 _NUMBER = re.compile(r"\d{1,2}")
 _SEPARATOR = re.compile("[,;，、]")

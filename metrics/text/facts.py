@@ -9,18 +9,19 @@ are no conflict: a false alarm costs more trust than a missed number.
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import permutations
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .analysis import Analysis
 from .dates import date_keys, date_spans
-from .numerals import HAN_DIGITS, decimal
+from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import find_terms, held_in_line, search_terms, sentence_lines
 from .tokens import normalise
-from .word_lists import read_entries
+from .word_lists import read_entries, read_pattern
 
 __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
@@ -31,18 +32,19 @@ _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
 _SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
 _TIME = re.compile(r"[0-9](?: ?[ap]\.?m\b|:[0-9][0-9])")
-_HEDGE = re.compile(
-    r"(?:about|around|approximately|approx\.?|roughly|nearly|almost|over|more than|less than|at least|up to|"
-    r"some|under|below|above|exceeding|~|≈|около|примерно|приблизительно|почти|более|свыше|больше|менее|меньше|"
-    r"порядка|约|大约|近|将近|超过|多达|不到|至少|逾)\s*[$€£¥]?\s*\Z"
-)
+_HEDGE = read_pattern("facts.hedge")
 _WORDS = read_entries("spelled_numbers")
-_ADDED = re.compile(
-    r"\b(?:total|totals|totalling|sum|combined|altogether|in all|together|difference|apart|remaining|rest|"
-    r"increase|decrease|longer|shorter|later|earlier|ago|old|aged?|сумм\w+|всего|итого|вместе|разниц\w+|остальн\w+|осталось|лет|возраст\w*)\b|"
-    r"总共|共计|合计|一共|总计|相差|其余|剩下|共|岁"
-)
+_ADDED = read_pattern("facts.added")
 _INSIDE_NUMBER = re.compile(r"([0-9])[.,'’\s](?=[0-9])")
+_MOST_PAIRED = 12
+"""Numbers of a sentence that are computed with."""
+_ROUNDING = 0.5
+_YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
+_SHARE = re.compile(r"(\w+) (?:out of|in every|из(?: каждых)?) (\w+)")
+_FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
+_ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
+_ROMAN = re.compile(r"\b[IVX]{1,6}\b")
+_CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
 _ROUND = 2
 """Digits at least that a rounded number keeps, unless it has one only."""
@@ -58,8 +60,12 @@ _STEM = 4
 
 
 @cache
-def _spelling_pattern(value: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(_WORDS[value])})(?![a-z])")
+def _spelling_pattern(value: str) -> re.Pattern[str] | None:
+    words = _WORDS.get(value)
+    if words is None and re.fullmatch("[2-9][1-9]", value):  # twenty-three
+        tens, ones = _WORDS[f"{value[0]}0"], _WORDS[value[1]]
+        words = [f"(?:{'|'.join(tens)})[ -]?(?:{'|'.join(ones)})"]
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words)})(?![a-z])") if words else None
 
 
 class Fact(NamedTuple):
@@ -94,8 +100,7 @@ def _figures(known: Analysis) -> frozenset[str]:
         continental = decimal(number.replace(".", "").replace(",", "."))  # 1.250,00
         found.update((number.replace(",", ""), number.replace(",", "."), continental))
         found.update(_POINTS.split(number))
-    if not known.text.isascii():
-        found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.text))
+    found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.text))
     return frozenset(found)
 
 
@@ -176,14 +181,7 @@ _SIZES = (
 """Units of one kind."""
 _BESIDE = 24
 """Characters around a number that hold its unit."""
-_UNIT_AFTER = re.compile(
-    r"[0-9][0-9.,]* ?(?:%|°|percent|процент|(?:[kcm]?m|[km]?g|m?l|lbs?|oz|ft|"
-    r"mph|[kmg]?wh?|[kmgt]b|mi|miles?|hours?|"
-    r"days?|weeks?|months?|years?|minutes?|seconds?|km/h|[кcм]?м|[км]?г|л|руб|час\w*|дн\w+|дней|недел\w+|месяц\w*|лет|минут\w*|"
-    r"hundred|thousand|[mbtr]+illion|тыс\w*|млн|млрд|миллион\w*|миллиард\w*)(?!\w)|"
-    r"[天年月周米克升元时分秒小公千万亿度])",
-    re.IGNORECASE,
-)
+_UNIT_AFTER = read_pattern("facts.unit_after")
 
 
 class _Sources:
@@ -226,7 +224,7 @@ class _Sources:
                         seen = True
         if seen:
             return False
-        return any(self._follows(value, said, hedged=hedged) for value in values)
+        return any(self._follows(value, said, units, hedged=hedged) for value in values)
 
     def has_in_other_units(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Return whether a chunk has one of these values and units in another unit of the same kind."""
@@ -237,10 +235,10 @@ class _Sources:
                 for other, size in sizes.items():
                     same = f"{float(value) * sizes[unit] / size:.10g}"
                     for text in self.texts if other != unit else ():
-                        if same in text.memoize(_values) and other in _units_beside(
-                            same, text.text
-                        ):
-                            return True
+                        if same in text.memoize(_values):
+                            beside = _units_beside(same, text.text)
+                            if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
+                                return True
         return False
 
     def has_date(self, said: str, at: int) -> bool:
@@ -263,15 +261,47 @@ class _Sources:
                 return False
         return True
 
-    def _follows(self, value: str, said: str, *, hedged: bool) -> bool:
-        if value in _WORDS and _spelling_pattern(value).search(self.low):
+    def _is_computed(self, value: str, said: str, units: frozenset[str]) -> bool:
+        """Return whether a percentage or a number of years follows from two numbers of one sentence."""
+        shares = "%" in units
+        if not shares and value not in _YEARS.findall(said):
+            return False
+        number = float(value)
+        for sentence in [one for text in self.texts for one in text.sentences]:
+            there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
+            pairs = [*permutations(there[:_MOST_PAIRED], 2)]
+            if not shares and any(one - other == number and other > 999 for one, other in pairs):
+                return True
+            if shares:
+                pairs += [
+                    (_spelled_value(one), _spelled_value(other))
+                    for one, other in _SHARE.findall(normalise(sentence))
+                ]
+                if any(
+                    other and abs(number - 100 * some / other) <= _ROUNDING
+                    for one, other in pairs
+                    for some in (one, abs(one - other))
+                    if some
+                ):
+                    return True
+        return False
+
+    def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool) -> bool:
+        spelled = _spelling_pattern(value)
+        if spelled and spelled.search(self.low):
             return True
         try:
             number = float(value)
         except ValueError:
             return False
-        if number == _count_of_list(said):
+        if number == _count_of_list(said) or self._is_computed(value, said, units):
             return True
+        if _ORDINAL.search(said) and any(
+            roman_value(numeral.lower()) == number
+            for text in self.texts
+            for numeral in _ROMAN.findall(text.text)
+        ):
+            return True  # Louis XIV
         beside = len(_NUMBER.findall(said)) > 1
         if not (hedged or beside or number < 22 or value.endswith("0") or _ADDED.search(said)):
             return False
@@ -283,8 +313,10 @@ class _Sources:
         years = [other for other in plain if 999 < other < 2100]
         if value.endswith("0") and [year for year in years if number <= year < number + 10]:
             return True  # the 1990s
-        if number in [year // 100 + 1 for year in years]:
+        if _CENTURY.search(said) and number in [year // 100 + 1 for year in years]:
             return True  # the 19th century
+        if 999 < number < 2100 and not number % 100 and number // 100 + 1 in plain:
+            return True  # the 1800s
         return hedged and any(_rounds(other, number) for other in plain)
 
     @lazy_attribute
@@ -293,6 +325,18 @@ class _Sources:
         every = frozenset().union(*[text.memoize(_values) for text in self.texts])
         plain = [one for one in every if one.replace(".", "", 1).isdecimal()]
         return sorted([float(one) for one in plain if len(one) < 16])
+
+
+def _as_decimal(number: str) -> str:
+    plain = number.replace(",", "")
+    return plain if plain.replace(".", "", 1).isdecimal() else ""
+
+
+def _spelled_value(word: str) -> float:
+    """Return the number from 1 to 20 that a word or figures state; 0: none."""
+    if word.isdecimal():
+        return float(word)
+    return next((n for n in range(1, 21) if word in _WORDS[str(n)]), 0)
 
 
 def _count_of_list(said: str) -> int:
@@ -326,6 +370,9 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         values = [value for value, _ in pairs]
         if written.isdecimal():
             values.append(written)  # in "in 2019 to 3 billion" the power of ten is read for both
+        share = _FRACTION.search(said, max(0, one.start - 2), one.end + 3)
+        if share is not None and int(share[1]) < int(share[2]):
+            values, units = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
         if values[0].startswith("time:"):
             values += _NUMBER.findall(written)[:1] if ":" not in written else []
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None

@@ -17,31 +17,16 @@ from .refusals import sentence_kinds
 from .stems import CONTENT, stem
 from .terms import compared_terms, terms_of_line
 from .tokens import has_han, normalise
-from .word_lists import read_entries
+from .word_lists import read_entries, read_pattern
 
 __all__ = ["claim_terms", "claim_texts"]
 
-_HAN_REPLY = re.compile(
-    r"\W*(?:(?:是的?|对的?|好的?|嗯+|啊|哦|哈+|没错|当然|同意|谢谢|你好|再见|真的|不错|太好了|有意思|"
-    r"我也?(?:这么|这样)(?:认为|想)|我同意)[啊吧呢了的]?\W*)+\Z"
-)
+_HAN_REPLY = read_pattern("framing.han_reply")
 _WORD = re.compile(r"[^\W_]+")
 _AFTER_LEAD = " \t,:;，：；、—–-…"
-_HAN_FRAMING = re.compile(
-    "(?:根据|依据|基于|按照)?(?:所|您|我|上述|以上|已|给定|给出|提供|检索到|的|这些|该|本){0,6}"
-    "(?:资料|文档|文件|内容|信息|上下文|片段|段落|文章|材料|参考|文本)(?:的内容|中|里|内|显示|表明|指出|提到|提及|可知|所述|来看){0,2}"
-    "|(?:综上(?:所述)?|总之|因此|所以|总的来说|总而言之|以下是|如下|答案是?|回答|问题|请注意|需要注意的是)"
-)
+_HAN_FRAMING = read_pattern("framing.han_framing")
 _DIGIT = re.compile(r"\d")
-_LABELS = re.compile(
-    r"^\W{0,4}\d{1,3}(?:[.):、．](?!\d)|\)|\s*[-–]\s)|"
-    r"(?<!\w)(?:passages?|steps?|options?|sources?|documents?|docs?|chunks?|paragraphs?|contexts?|excerpts?|snippets?|"
-    r"examples?|methods?|points?|items?|tips?|ways?|reasons?|questions?|answers?|отрыв\w+|фрагмент\w*|шаг\w*|пункт\w*|"
-    r"документ\w*|источник\w*|абзац\w*|пример\w*|вариант\w*|способ\w*)\s(?:no\.? ?|№ ?|#)?\d{1,3}"
-    r"(?:(?:,| and| or| &|-|–| и)\s?\d{1,3}(?!\w))*(?!\w)|"
-    r"24/7(?!\d)|第\s?\d{1,3}\s?(?:步|段|条|点|个?步骤|篇)|(?:步骤|段落|文档|资料|片段|来源|选项|示例|方法)\s?\d{1,3}",
-    re.IGNORECASE,
-)
+_LABELS = read_pattern("framing.labels")
 """Numbers that only count: of a list's item, a step, a passage; and round the clock."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """What may number the items of a list inside a line."""

@@ -5,7 +5,6 @@ of the other and one of the two, not both, has a negation.  Whatever restricts i
 word) makes it no conflict.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,27 +12,16 @@ from .analysis import Analysis
 from .function_words import russian_function_stems
 from .terms import held_in_line, search_terms, sentence_lines, terms_of_line
 from .tokens import has_han, is_han
+from .word_lists import read_pattern
 
 __all__ = ["Denial", "denials"]
 
-_NEGATION = re.compile(
-    r"\b(?:not|never|no longer|cannot|can't|won't)\b|n't\b|\b(?:не|нельзя|никогда|нет)\b|"
-    r"不(?!过|同|仅|但|断|少|久|管|论|锈)|没有|没(?!收|落)|未(?!来)|无法|并非|从未",
-    re.IGNORECASE,
-)
-_QUICK = ("not", "n't", "never", "no longer")
+_NEGATION = read_pattern("negation.negation")
+_QUICK = ("not", "n't", "never", "no ")
 _QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", "不", "没", "未", "无法", "并非")
 """One of these is in whatever `_NEGATION` matches; a search for each costs next to nothing."""
-_CLAUSES = re.compile(
-    r"[,;:()—–，；：、（）]|\s-\s|\b(?:but|and|while|whereas|although|though|because|that|which|who|"
-    r"but|а|и|но|хотя|что|котор\w+|потому)\b|但是?|而且?|虽然|因为",
-    re.IGNORECASE,
-)
-_SUPPOSED = re.compile(
-    r"\b(?:if|whether|unless|until|when|or|verify|ensure|check|make sure|can|may|might|should|"
-    r"если|или|когда|пока|ли|может|могут|должн\w+|считается|якобы)\b|如果|是否|可能|或|除非|应",
-    re.IGNORECASE,
-)
+_CLAUSES = read_pattern("negation.clauses")
+_SUPPOSED = read_pattern("negation.supposed")
 """What makes a sentence no plain statement."""
 _LEAST = 3
 """Words of a clause that says enough to be contradicted."""
@@ -79,11 +67,12 @@ def denials(
     ]
     for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
         denies = _may_deny(sentence)
-        if missing and not (denies and has_han(sentence)):
+        han = has_han(sentence)
+        if not han and not _AUXILIARY.issuperset(missing):
             continue
         if not denies:
             own = search_terms(terms)
-            if not any(len(held_in_line(line, own)) >= _LEAST for line in denying):
+            if not any(len(held_in_line(line, own)) >= _LEAST - han for line in denying):
                 continue
         if _SUPPOSED.search(sentence):
             continue
@@ -150,7 +139,10 @@ def _like(
             for clause in _clauses(sentence):
                 there = frozenset(clause.terms)
                 most = len(terms) + (1 if clause.denied else 2)
-                if terms <= there | clause.across and len(there) <= most:
+                # 狗 of 狗不可以 stands in 狗可 of the opposite.
+                begins = {one[0] for one in there}
+                rest = [one for one in terms - there - clause.across if one not in begins]
+                if not rest and len(there) <= most:
                     yield clause, sentence
 
 

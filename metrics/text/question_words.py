@@ -15,17 +15,12 @@ from .function_words import russian_function_stems
 from .stems import stem
 from .terms import sentence_terms
 from .tokens import has_han
-from .word_lists import read_entries
+from .word_lists import read_entries, read_pattern
 
 __all__ = ["CHINESE_FUNCTION", "asks", "topic_terms"]
 
 # Cut out before bigrams are made, or their pieces would count as topics; the longest first.
-_CHINESE = re.compile(
-    "请问|请告诉我|告诉我|请|谢谢|你好|您好|需要多长时间|需要多久|多长时间|多久|多少|多大|多高|多远|多长|多深|多重|"
-    "什么时候|什么样的?|什么|怎么样?|怎样|如何|为什么|为何|哪里|哪儿|哪些|哪个|哪一|哪|谁|何时|何地|何处|何种|"
-    "是否|有没有|是不是|能不能|可不可以|会不会|要不要|可以|能够|需要|几|吗|呢|吧|"
-    "請問|請告訴我|請|什麼時候|什麼|怎麼樣?|怎樣|為什麼|為何|哪裡|哪兒|哪個|誰|多長時間|是否|嗎"
-)
+_CHINESE = read_pattern("question_words.chinese")
 CHINESE_FUNCTION = frozenset(
     "的了吗呢吧啊是在有和与及或也都就而但被把将从到对于为以之其这那哪谁什么怎样如何多少几个请问我你您他她它们会能可要不没"
 )
@@ -63,10 +58,7 @@ def topic_terms(known: Analysis) -> list[str]:
     return [] if _courtesies().issuperset(every) else topic or every
 
 
-_TURN = re.compile(
-    r"[.!…。！]\s*\Z|\b(?:i|i'm|im|i've|my|we|it's|its|that's|they|he|she|you're|я|мне|мой|мы|это|они)\b|[我他她它]",
-    re.IGNORECASE,
-)
+_TURN = read_pattern("question_words.turn")
 _KEY_WORDS = 12
 """Words up to which a text without a sentence's marks is a search rather than a turn of a chat."""
 

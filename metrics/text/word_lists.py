@@ -1,9 +1,10 @@
 """The word lists of `words/`: a text file each, words apart by white space, lines with a leading # left out."""
 
+import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["read_entries", "read_lines", "read_words"]
+__all__ = ["read_entries", "read_lines", "read_pattern", "read_words"]
 
 _FOLDER = Path(__file__).with_name("words")
 
@@ -24,3 +25,15 @@ def read_entries(name: str) -> dict[str, list[str]]:
     """Return the words of ``words/<name>.txt`` by what stands before the colon, not to be changed."""
     entries = (line.partition(": ") for line in read_lines(name))
     return {key: words.split() for key, _, words in entries}
+
+
+@cache
+def _patterns() -> dict[str, str]:
+    return {
+        key: pattern for key, _, pattern in (one.partition(": ") for one in read_lines("patterns"))
+    }
+
+
+def read_pattern(name: str) -> re.Pattern[str]:
+    """Return the pattern that ``words/patterns.txt`` has by this name."""
+    return re.compile(_patterns()[name])
