@@ -12,19 +12,12 @@ from html import unescape
 from html.entities import html5
 
 from .characters import HAN, RUSSIAN
+from .word_lists import read_entries
 
 __all__ = ["clean"]
 
-_BLOCKS = (
-    "address article aside blockquote body caption center dd details div dl dt fieldset figcaption "
-    "figure footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main nav ol p pre section "
-    "summary table tbody tfoot thead title tr ul"
-).split()
-_INLINE = (
-    "a abbr b bdi bdo big button cite code col colgroup data del dfn em font i img input ins kbd "
-    "label link mark meta q rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
-).split()
-_CELLS = ("td", "th")
+_ELEMENTS = read_entries("elements")
+_BLOCKS, _INLINE, _CELLS = _ELEMENTS["blocks"], _ELEMENTS["inline"], _ELEMENTS["cells"]
 _NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))
 # Between backticks a tag is spoken about.  No class here has "<" in it, which keeps it linear.
 _TAG = re.compile(

@@ -5,7 +5,7 @@ purpose: in a text that uses capitals the capital decides, and only where it can
 """
 
 from .stems import STOP_WORDS
-from .word_lists import read_words
+from .word_lists import read_entries, read_words
 
 __all__ = [
     "ASKING",
@@ -19,16 +19,15 @@ __all__ = [
     "TITLES",
 ]
 
+_LISTS = read_entries("beside_names")
+
 COMMON = read_words("common")
 """Everyday words that are also names."""
 
-ASKING = frozenset("may will can who it us is are am do did has had have mark let".split())
+ASKING = frozenset(_LISTS["asking"])
 """Words that open questions and requests, and are names as well."""
 
-SUBJECTS = frozenset(
-    "i we you he she it they the this that these those my your his her our their there a an any "
-    "god is are was were had has not be have".split()
-)
+SUBJECTS = frozenset(_LISTS["subjects"])
 """What follows a word of `ASKING` that is none."""
 
 NAMES = read_words("names")
@@ -37,9 +36,7 @@ NAMES = read_words("names")
 NOT_NAMES = STOP_WORDS | read_words("not_names")
 """Capitalised words that are no names: what opens sentences, days of the week."""
 
-ORDINALS = frozenset(
-    "первый первая первого первой второй вторая второго третий третья третьего четвертый пятый the".split()
-)
+ORDINALS = frozenset(_LISTS["ordinals"])
 """What can follow in a name and opens sentences elsewhere: Екатерина Вторая, Alexander the Great."""
 
 OPENERS = read_words("openers")

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from .numerals import HAN_NUMERAL, han_value
 from .quantities import has_worded_numbers, may_hold, number_keys
+from .word_lists import read_entries, read_pattern
 
 __all__ = [
     "date_keys",
@@ -21,20 +22,7 @@ __all__ = [
     "number_keys",
 ]
 
-_MONTHS = (
-    ("january", "jan", "январ[ьяюе]м?", "янв"),
-    ("february", "feb", "феврал[ьяюе]м?", "февр?"),
-    ("march", "mar", "март[ауе]?(?:ом)?", "мар"),
-    ("april", "apr", "апрел[ьяюе]м?", "апр"),
-    ("may", "may", "ма[йяею]м?", "мая"),
-    ("june", "jun", "июн[ьяюе]м?", "июн"),
-    ("july", "jul", "июл[ьяюе]м?", "июл"),
-    ("august", "aug", "август[ауе]?(?:ом)?", "авг"),
-    ("september", "sept?", "сентябр[ьяюе]м?", "сент?"),
-    ("october", "oct", "октябр[ьяюе]м?", "окт"),
-    ("november", "nov", "ноябр[ьяюе]м?", "нояб?"),
-    ("december", "dec", "декабр[ьяюе]м?", "дек"),
-)
+_MONTHS = tuple(read_entries("months").values())
 _MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)
 _MONTH = rf"((?:{'|'.join(form for forms in _MONTHS for form in forms)})(?![a-zа-яё])\.?)"
 _MONTH_WORD = re.compile(_MONTH)
@@ -59,9 +47,7 @@ _HAN_DATE_IN_HAN = re.compile(
     r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
 )
 _DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
-_ANY_MONTH = re.compile(
-    "jan|feb|ma[ryй]|apr|ju[nl]|aug|sep|oct|nov|dec|янв|фев|ма[ряею]|апр|ию[нл]|авг|сен|окт|ноя|дек"
-)
+_ANY_MONTH = read_pattern("dates.any_month")
 _NUMBER = re.compile(r"\d+")
 _REACH = 40
 """Characters of a date on either side of one of its numbers, with room to spare."""

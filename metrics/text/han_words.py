@@ -20,10 +20,7 @@ WORDS = read_words("han_everyday") | {
 SURNAMES = frozenset("".join(read_words("han_surnames")))
 """Surnames of one character."""
 
-COMPOUND_SURNAMES = frozenset(
-    "欧阳 司马 诸葛 上官 司徒 东方 皇甫 尉迟 公孙 慕容 令狐 宇文 长孙 夏侯 轩辕 端木 独孤 "
-    "南宫 西门 百里 呼延 闻人 申屠 完颜 爱新觉罗".split()
-)
+COMPOUND_SURNAMES = read_words("han_compound_surnames")
 """Surnames of two characters and more."""
 
 GIVEN = frozenset("".join(read_words("han_given")))

@@ -17,6 +17,7 @@ from .entities import distinct_entities
 from .quantities import number_keys, quantities
 from .russian_names import name_stems
 from .tokens import has_han
+from .word_lists import read_pattern
 
 __all__ = ["named_entities"]
 
@@ -41,44 +42,20 @@ _JOINT = re.compile(
     rf" (?:of|of the|for|for the|the|de|de la|da|do|dos|del|della|di|la|le|du|van|van der|van den|von|"
     rf"der|den|al|bin|ibn|y|e|auf|an der|am|des|д’|де|фон|ван|да|ибн|аль) (?=[{_UPPER}])"
 )
-_NUMBERED = re.compile(
-    r" (\d{1,3})(?=[.,;:!?)](?!\d)|\Z| (?:on|in|by|is|was|at|to|and|or|from|for|of|has|had|with|и|в|на)\b)"
-)
+_NUMBERED = read_pattern("named_entities.numbered")
 _OTHER_SCRIPT = re.compile(f"[\u0400-\u04ff{HAN}]")
 _NUMBER_OF_PRODUCT = re.compile(r" \d{1,3}(?![\d.,%])")
-_HEAD = re.compile(
-    r"(?: [а-яё]{3,}(?:ый|ий|ой|ая|яя|ое|ее|ого|его|ому|ему|ым|им|ом|ем|ую|юю))?"
-    r" (?:университет|комитет|институт|академи|банк|театр|преми|битв|сражени|мор[ея]|океан|площад|"
-    r"башн|улиц|суд|"
-    r"войн|революци|импери|республик|област|кра[йяюе]|район|округ|магистрал|железн|мост|музе|собор|лавр|"
-    r"монастыр|дворец|дворц|крепост|союз|федераци|партия|партии|долин|канал|пролив|залив|остров|полуостров|"
-    r"хребет|хребт|гор[ауые]\b|равнин|пустын|озер|рек[аиеу]\b|стен[аеыу]\b|завод|школ|библиотек|галере|"
-    r"обсерватори|аэропорт|вокзал|проспект|парк|мирн|договор|конституци|дум[аыеу]\b|совет\b|кодекс)[а-я]{0,4}(?!\w)"
-)
-_ADJECTIVE = re.compile(
-    r"[А-ЯЁ][а-яё-]{2,}(?:ый|ий|ой|ая|яя|ое|ее|ого|его|ому|ему|ым|им|ом|ем|ую|юю|ов[ао]|ев[ао])\Z"
-    r"|[А-ЯЁ][а-яё-]+-[А-ЯЁ][а-яё]+\Z"
-)
-_NOUN = re.compile(
-    r"[А-ЯЁ][а-яё]*(?:ние|ния|ость|ости|ота|ция|ции|тель|тели|ики|ки|ты|цы|ены|ите|йте|ьте|тво|изм|ура|ели|ане)\Z"
-)
+_HEAD = read_pattern("named_entities.head")
+_ADJECTIVE = read_pattern("named_entities.adjective")
+_NOUN = read_pattern("named_entities.noun")
 _COORDINATED = re.compile(rf"(?:,| and| or| и| или| &) (?=[{_UPPER}])")
-_ACTED = re.compile(
-    r" [a-z]{3,}ed(?!\w)| (?:sold|bought|won|wrote|built|made|said|led|began|grew)(?!\w)"
-)
+_ACTED = read_pattern("named_entities.acted")
 _TITLE = re.compile(r"《([^《》]{1,60})》")
 _QUOTED = re.compile(rf"«([{_UPPER}][^«».!?…]{{1,60}})»")
 _POSSESSIVE = re.compile(r"['’]s\Z")
 _MOST_QUOTED = 5
-_SAID_OF_NAMES = re.compile(
-    r" (?:(?:is|was) (?:an?|the|born|located|situated|founded|one|named|known|considered)|wrote|became|won|"
-    r"lived|died|invented|discovered|painted|composed|directed|married|moved|studied|served|"
-    r"published|developed|designed|founded|lies|borders|родил[а-я]+|написал[а]?|умер(?:ла)?|скончал[а-я]+|"
-    r"женил[а-я]+|учил[а-я]+|изобр[а-я]+|сочинил[а]?|окончил[а]?)(?!\w)"
-)
-_SURNAME = re.compile(
-    r"[А-ЯЁ][а-яё]{3,}(?:ов|ев|ёв|ова|ева|ёва|енко|ович|евич|овна|евна|ский|цкий)\Z"
-)
+_SAID_OF_NAMES = read_pattern("named_entities.said_of_names")
+_SURNAME = read_pattern("named_entities.surname")
 _ONE_FOR_ONE = str.maketrans(
     {
         **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},

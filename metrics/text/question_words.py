@@ -25,9 +25,7 @@ CHINESE_FUNCTION = frozenset(
     "的了吗呢吧啊是在有和与及或也都就而但被把将从到对于为以之其这那哪谁什么怎样如何多少几个请问我你您他她它们会能可要不没"
 )
 """A bigram of two of these names nothing."""
-_CONTRACTIONS = re.compile(
-    r"\b(?:can|won|shan)['’]t\b|n['’]t\b|['’](?:s|re|ll|ve|d|m)\b", re.IGNORECASE
-)
+_CONTRACTIONS = read_pattern("question_words.contractions")
 _HAN = re.compile(f"[{HAN}]")
 
 
