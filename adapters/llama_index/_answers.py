@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter._runtime.guard import Guard
 from ragmeter.adapters.reading.fields import (
+    FIELD_NAMES,
     OutputString,
     Reader,
     check_readers,
@@ -33,9 +34,6 @@ from ._payloads import (
     snapshot_nodes,
     text_of,
 )
-
-_STOP_FIELDS = ("answer", "response", "result", "output")
-"""Fields of a custom stop event that hold the result, as ``result`` does in the plain one."""
 
 
 class Answer(NamedTuple):
@@ -64,7 +62,7 @@ def answer_of(result: object) -> Answer:
 
     ``Response``: its text. ``PydanticResponse`` and an agent's structured response: their JSON. Chat and
     completion responses and messages: their text. A stop event: its result; for a subclass
-    with fields of its own, the first of `_STOP_FIELDS` that it has. Streaming responses: see
+    with fields of its own, the first of the usual ones that it has. Streaming responses: see
     `Answer.stream`. Anything else: its strings, for the worker to choose from; never a ``repr``.
     """
     if result is None:
@@ -124,7 +122,7 @@ def _answer_of_stop(event: object) -> Answer:
     if type(event).__name__ == "StopEvent":
         return _NO_ANSWER
     fields = event_payload(event)
-    for name in _STOP_FIELDS if isinstance(fields, Mapping) else ():
+    for name in FIELD_NAMES["output"] if isinstance(fields, Mapping) else ():
         value = fields.get(name)
         if value is not None and value is not event:
             return answer_of(value)
