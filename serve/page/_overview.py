@@ -42,6 +42,7 @@ _SEGMENT_WORDS = {
     "prompt_version": "prompt",
     "model": "model",
     "tenant": "tenant",
+    "retriever": "retriever",
 }
 _SHARES = ("refusals", "nothing_found")
 _NOT_OURS = "no_model_call"

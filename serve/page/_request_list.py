@@ -11,7 +11,7 @@ from ragmeter.serve.store import Facet, FacetPage, RequestPage, RequestRow
 
 from ._asked import UNNAMED, PageQuery
 from ._numbers import clock, count, number
-from ._overview import segment_name
+from ._overview import segment_name, segment_words
 from ._strips import bar, histogram
 from ._words import Words
 
@@ -24,9 +24,11 @@ class ListCell(NamedTuple):
     """A score in a row."""
 
     text: str
-    """The value; a word where it has none; a dash: it was not measured."""
+    """The value; a dash: it has none."""
     drawing: Markup
     """The value as a bar; empty: there is none."""
+    why: str = ""
+    """Why it has none, where it was to be measured."""
 
 
 class ListRow(NamedTuple):
@@ -76,20 +78,20 @@ def list_rows(page: RequestPage, words: Words) -> list[ListRow]:
             row,
             words.name("code", row.verdict_codes[0]) if row.verdict_codes else "",
             max(0, len(row.verdict_codes) - 1),
-            _cell(row, SUPPORT, bad=row.verdict == "bad"),
-            _cell(row, RELEVANCE),
+            _cell(row, SUPPORT, words, bad=row.verdict == "bad"),
+            _cell(row, RELEVANCE, words),
             Markup("") if row.bad is None else bar(row.bad.share or 0.0, is_bad=row.bad.bad > 0),
         )
         for row in page.requests
     ]
 
 
-def _cell(row: RequestRow, names: Sequence[str], *, bad: bool = False) -> ListCell:
+def _cell(row: RequestRow, names: Sequence[str], words: Words, *, bad: bool = False) -> ListCell:
     score = next((row.scores[name] for name in names if name in row.scores), None)
     if score is None:
         return ListCell("–", Markup(""))
     if score.value is None:
-        return ListCell(score.status, Markup(""))
+        return ListCell("–", Markup(""), words.status(score.status))
     return ListCell(number(score.value), bar(score.value, is_bad=bad))
 
 
@@ -99,7 +101,9 @@ def facet_views(page: FacetPage, asked: PageQuery, words: Words) -> list[FacetVi
     return [
         FacetView(
             one.name,
-            words(f"facet_{one.name}") if one.name in _PLAIN else segment_name(one.name, segments),
+            words(f"facet_{one.name}")
+            if one.name in _PLAIN
+            else segment_words(segment_name(one.name, segments), words),
             tuple(_lines(one, asked, words)),
         )
         for one in page.facets
@@ -150,7 +154,7 @@ def chips(asked: PageQuery, words: Words, now_ms: float) -> list[Chip]:
             for part in (asked.seg, *asked.part):
                 label, _, said = part.partition(":")
                 link = asked.link("/requests", **_parts(asked, part, chosen=True))
-                found.append(Chip(segment_name(label, (label,)), said, link))
+                found.append(Chip(segment_words(segment_name(label, (label,)), words), said, link))
             continue
         said = _value_words(name, value, words)
         if name == "since":

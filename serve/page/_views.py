@@ -243,7 +243,8 @@ class Views:
             "row": row,
             "rate": None if labels is None else labels.rate(row.verdict),
             "parts": [
-                (segment_name(name, row.segments), value) for name, value in row.segments.items()
+                (segment_words(segment_name(name, row.segments), words), value)
+                for name, value in row.segments.items()
             ],
             "why": why(view, words),
             "to_do": what_to_do(view, words),

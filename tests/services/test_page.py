@@ -49,7 +49,7 @@ def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
     page.wait_for(r"library-qa · zh got worse since", rf"index_version = {NEW_VERSION}")
     keep_picture(page, "page-overview")
     page.click("Open the worst of them")
-    page.wait_for(r"by question", r"language: zh")
+    page.wait_for(r"by question", r"Language: zh")
     page.evaluate("document.querySelector('a.open').click()")
     text = page.wait_for(r"in no chunk", r"✕ 0 of \d+ words of the question")
 

@@ -173,7 +173,7 @@ class TestOverview:
     def test_quiet(self):
         words = seen(client(changes=lambda: ()).get("/"))
 
-        assert "Nothing changed beyond chance 81 series are watched" in words
+        assert "Nothing changed beyond chance. 81 series are watched" in words
         assert "got worse" not in words
 
     def test_an_hour_of_which_nothing_is_known_is_not_called_quiet(self):
@@ -183,7 +183,7 @@ class TestOverview:
 
         words = seen(client(changes=lambda: (), standing=lambda: Standing(9, None, 2)).get("/"))
         assert (
-            "Nothing changed beyond chance 9 series are watched; 2 of them cannot be compared yet"
+            "Nothing changed beyond chance. 9 series are watched; 2 of them cannot be compared yet"
             in words
         )
 
@@ -197,7 +197,7 @@ class TestOverview:
     def test_nobody_watches(self, standing):
         words = seen(client(changes=lambda: (), standing=lambda: standing).get("/"))
 
-        assert "No series is watched for changes yet What the server scores, and what" in words
+        assert "No series is watched for changes yet. What the server scores, and what" in words
         assert "Learning" not in words
 
     @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ class TestRequest:
         parts = {"language": "zh", "metadata.language": "zh", "metadata.tenant": "acme"}
         view = replace(VIEW, row=row(segments=parts))
         words = seen(client(FrozenReader(views=(view,))).get(f"/request/{TRACE}"))
-        assert "language zh · metadata.language zh · tenant acme" in words
+        assert "Language zh · metadata.language zh · Tenant acme" in words
 
     def test_why_it_is_here_and_what_to_do(self):
         words = seen(client().get(f"/request/{TRACE}"))

@@ -56,6 +56,7 @@ def test_every_word_is_used():
     )
     made = (
         "status_",
+        "range_",
         "filter_",
         "sort_",
         "theme_",
