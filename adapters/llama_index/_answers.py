@@ -134,7 +134,7 @@ def source_ids_of(result: object) -> tuple[str, ...]:
     nodes = getattr(payload_of(result), "source_nodes", None)
     if not isinstance(nodes, (list, tuple)):
         return ()
-    return tuple(dict.fromkeys(str(getattr(item, "node_id", "")) for item in nodes))
+    return tuple(dict.fromkeys([str(getattr(item, "node_id", "")) for item in nodes]))
 
 
 class Readers:

@@ -134,9 +134,10 @@ def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
     """
     if kind == "run":
         return _question_of_run(arguments)
-    named = [text_of(arguments[name]) for name in _QUESTIONS if name in arguments]
-    if any(text is not None for text in named):
-        return next(text for text in named if text is not None)
+    named = [arguments[name] for name in _QUESTIONS if name in arguments]
+    for value in named:
+        if (text := text_of(value)) is not None:
+            return text
     if kind == "call":
         return asked_last(arguments.get("chat_history"))
     return None if named else text_of(next(iter(arguments.values()), None))
