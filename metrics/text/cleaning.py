@@ -68,6 +68,7 @@ _NOTE = re.compile(
     f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])'
 )
 """The number of a note, which stands after a word or a stop; that of a unit (m², 10³) does not."""
+_RAISED = re.compile("[`´ʹ′¹²³⁰⁴-⁹]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
 _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3}}")
 """Han characters with a space between any two, as PDF extraction leaves them."""
@@ -178,8 +179,9 @@ def clean(text: str) -> str:
     if not text.isprintable():
         text = _CONTROL.sub("", text)
     if "`" in text or not text.isascii():
-        text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
-        if " " in text:
+        if _RAISED.search(text):
+            text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
+        if " " in text and _WIDE_WRITING.search(text):
             text = _SPACE_INSIDE.sub("", text) if _SPACED_OUT.search(text) else text
     if _is_plain(text):
         return text
