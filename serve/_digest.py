@@ -148,11 +148,8 @@ def digest_of(
         )
         if one is not None and one.kind != "recovered"
     ]
-    gaps = [
-        f"{one.name or one.id}: {one.n_bad} of {one.n_requests} went badly"
-        for one in reader.gaps(time_of_it).gaps[:MOST_LINES]
-        if one.state == "open"
-    ]
+    open_gaps = [one for one in reader.gaps(time_of_it).gaps if one.state == "open"]
+    gaps = [str(one) for one in open_gaps[:MOST_LINES]]
     questions = [
         f"{one.question}: {one.bad.bad} of {one.bad.requests} bad"
         for one in health.questions[:MOST_LINES]

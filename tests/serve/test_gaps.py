@@ -10,6 +10,7 @@ from stored import scored, store
 
 from ragmeter.metrics import RagSample, Verdict
 from ragmeter.quality.gaps.memory import GapMemory
+from ragmeter.serve._digest import digest_of
 from ragmeter.serve.store import Filters, Store, StoreOptions
 from ragmeter.serve.store import reader as reader_module
 
@@ -82,6 +83,18 @@ def test_the_store_lists_what_a_meter_lists(traffic, kept):
     assert sum(map(sum, gap.bins)) == gap.n_bad
     assert kept.reader().requests(replace(FORTNIGHT, gap=gap.id)).total == gap.n_bad
     assert (found.n_requests, found.complete, found.why_empty) == (216, True, "")
+
+
+def test_a_digest_names_open_gaps_as_the_command_line_does(kept):
+    def lines():
+        text = digest_of(kept.reader(), (), (), NOW_S - 14 * 86_400, NOW_S)
+        return text.partition("## Knowledge gaps\n\n")[2].partition("\n\n")[0]
+
+    [gap] = kept.reader().gaps(FORTNIGHT).gaps
+    assert lines() == f"- {gap}"
+    assert gap.diagnosis in lines()
+    kept.decide_gap(gap.id, "accepted")
+    assert lines() == "None."
 
 
 def test_parts_are_listed_alone_and_an_empty_list_says_why(kept):
