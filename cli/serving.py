@@ -56,6 +56,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
     max_spool_mib: Annotated[int, typer.Option(min=1)] = 1024,
     objective: list[str] | None = None,
     webhook: str | None = None,
+    page_url: str | None = None,
     digest: str | None = None,
     kafka: str | None = None,
     topic: str = "otlp_spans",
@@ -107,6 +108,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         max_spool_mib: Most that the spool may hold; beyond, senders are to wait.
         objective: How good scores are to be, e.g. "shop_qa:faithfulness>=0.8 for 95%".
         webhook (URL): Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)
+        page_url (URL): Where people reach the page, which what is posted links to. (default: where it listens)
         digest (daily|weekly): Print, and post to --webhook, what fell, gaps, worst questions and what is not
             scored.
         kafka (HOST:PORT[,...]): Read spans from these Kafka brokers, too, as a member of a consumer group.
@@ -166,6 +168,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 max_spool_bytes=max_spool_mib * 1024 * 1024,
                 objectives=objective or (),
                 webhook=webhook,
+                page=page_url,
                 digest=digest,
                 forward=forward,
                 kafka=kafka_options(kafka, topic, group, kafka_config),

@@ -279,8 +279,7 @@ class RagMeter(QualityVerbs):
         check = (
             None if alarms.check is None else self._check(alarms.check, alarms.check_every_s, judge)
         )
-        slots = self._quality.slots
-        return alarming_of(slots, exporters, self.port.guard, alarms.webhook, check, alarms.state)
+        return alarming_of(self._quality.slots, exporters, self.port.guard, alarms, check)
 
     def _check(
         self, frozen: str | os.PathLike[str], every_s: float, judge: Judge | None

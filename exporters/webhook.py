@@ -1,7 +1,8 @@
 """`ChangeWebhook`: post every change of quality as JSON to a URL, such as a chat's webhook.
 
-The body has one sentence under ``text``, which Slack, Mattermost and similar chats show, and the change's
-fields. It has no text of a request. Called on the meter's notifier thread.
+The body has one sentence under ``text``, which Slack, Mattermost and similar chats show, with a link to the
+requests where the page is known, and the change's fields. It has no text of a request. Called on the meter's
+notifier thread.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import urlencode
 
 from ._http import Delivery
 from .changes import MeanWithInterval, QualityChange
@@ -23,6 +25,7 @@ class ChangeWebhook:
 
     Args:
         url: Where to; http or https.
+        page: Address of the page of ``ragmeter serve``, for links to requests; None: no links.
         timeout_s: Seconds for one attempt.
 
     Raises:
@@ -30,7 +33,8 @@ class ChangeWebhook:
         MissingDependencyError: httpx is not installed.
     """
 
-    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, page: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self._page = None if page is None else page.rstrip("/")
         self._delivery = Delivery(
             "the webhook for changes",
             url,
@@ -48,7 +52,11 @@ class ChangeWebhook:
             DeliveryError: It was refused.
         """
         del resource  # the change names the service
-        self._post(change_body(change, sentence))
+        body = change_body(change, sentence)
+        if self._page is not None:
+            body["link"] = f"{self._page}{_path_of(change)}"
+            body["text"] += f" {body['link']}"
+        self._post(body)
 
     def digest(self, text: str) -> None:
         """Post what happened in a day or a week, as Markdown under ``text``.
@@ -57,7 +65,7 @@ class ChangeWebhook:
             NotTakenError: As `changed`.
             DeliveryError: As `changed`.
         """
-        self._post({"text": text})
+        self._post({"text": text if self._page is None else f"{text}\n\n{self._page}/"})
 
     def _post(self, body: Mapping[str, Any]) -> None:
         self._delivery.post_once("", body)
@@ -90,6 +98,19 @@ def change_body(change: QualityChange, sentence: str) -> dict[str, Any]:
             for one in change.new
         ],
     }
+
+
+def _path_of(change: QualityChange) -> str:
+    """Return the page's list of the requests that a change is about, the worst first."""
+    if change.kind == "judge":  # it is about none
+        return "/"
+    query = {
+        "service": change.service,
+        "workflow": change.workflow,
+        "seg": change.segment,
+        "since": int(change.since * 1000),
+    }
+    return f"/requests?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 def _mean(mean: MeanWithInterval) -> dict[str, float | None]:

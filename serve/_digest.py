@@ -111,6 +111,7 @@ def digests(
     store: Store | None,
     heard: Callable[[], Sequence[HeardService]],
     changes: Callable[[], Sequence[Change]],
+    page: str | None = None,
 ) -> list[Callable[[], bool]]:
     """Return what is to be done now and then, if a digest is asked for.
 
@@ -125,7 +126,7 @@ def digests(
         raise ConfigurationError(f"digest={period!r}: it {why}")
     if url is None and (secret := read_settings().change_webhook) is not None:
         url = secret.get_secret_value()
-    post = None if url is None else ChangeWebhook(url).digest
+    post = None if url is None else ChangeWebhook(url, page=page).digest
     claims = None if store is None else store.claims()
     return [Digest(period, reader, heard, changes, post=post, claims=claims).look]
 

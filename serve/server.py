@@ -106,6 +106,7 @@ class Server:
         self.store: Store | None = None
         self.reader: Reader | None = None
         self._socket = bind(self.options)
+        self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
         journal: Journal | None = None
         try:
             if self.options.store is not None:
@@ -136,13 +137,14 @@ class Server:
                 self.intake, self._limits, self._counts, self._readers, guard, self.access
             )
             self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
-            self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
             self._refuse_own_address(forwarded)
             self._page = self._page_of_store()
             heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [
                 *version_alerts(self.reader, self.meter.port.alarming),
-                *digests(self.options, self.reader, self.store, heard, changes),
+                *digests(
+                    self.options, self.reader, self.store, heard, changes, self._page_address()
+                ),
             ]
         except BaseException:
             if journal is not None:
@@ -394,9 +396,11 @@ class Server:
         options = self.options
         if options.uds is not None:
             return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        scheme = "http" if self._certificate is None else "https"
-        return f"{scheme}://{host}:{self.http_port}", f"{scheme}://{host}:{self.grpc_port}"
+        return self._address(self.http_port), self._address(self.grpc_port)
+
+    def _address(self, port: int) -> str:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"{'http' if self._certificate is None else 'https'}://{host}:{port}"
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
@@ -473,9 +477,17 @@ class Server:
         given["alarms"] = replace(
             alarms,
             webhook=alarms.webhook if options.webhook is None else options.webhook,
+            page=self._page_address(),
             state=self._watch_state() or alarms.state,
         )
         return RagMeter(**given)
+
+    def _page_address(self) -> str | None:
+        """Return where people reach the page; None: there is none, or it is not known."""
+        if self.options.page is not None or self.store is None:
+            return self.options.page
+        is_any = self.options.uds is not None or self.options.host in ("0.0.0.0", "::")  # noqa: S104
+        return None if is_any else self._address(self.http_port)
 
     def _watch_state(self) -> Path | None:
         """Return where what is usual is kept; None: as the settings say."""

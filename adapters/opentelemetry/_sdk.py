@@ -76,7 +76,7 @@ def join(processor: Any, provider: Any) -> None:
     """
     # Where the SDK itself puts them. A provider's own `add_span_processor` may do more: Phoenix's
     # removes and shuts down the processor that exports.
-    if _is_first(processor, attribute_of(provider, "_active_span_processor"), "_span_processors"):
+    if _put_first(processor, attribute_of(provider, "_active_span_processor"), "_span_processors"):
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
@@ -94,11 +94,11 @@ def join(processor: Any, provider: Any) -> None:
 def join_logs(processor: Any, provider: Any) -> None:
     """Put `processor` before the others of a provider of loggers, if it is an SDK's."""
     line = attribute_of(provider, "_multi_log_record_processor")
-    _is_first(processor, line, "_log_record_processors")
+    _put_first(processor, line, "_log_record_processors")
 
 
-def _is_first(processor: Any, line: Any, name: str) -> bool:
-    """Put `processor` first in a line, where no public name sets the order; return whether it is one."""
+def _put_first(processor: Any, line: Any, name: str) -> bool:
+    """Put `processor` first in a line, where no public name sets the order; return whether there is one."""
     if not isinstance(attribute_of(line, name), (tuple, list)):
         return False
     with attribute_of(line, "_lock") or nullcontext():

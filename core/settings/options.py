@@ -179,6 +179,7 @@ class Alarms:
             drift of the judge.
         check_every_s: Seconds between two rounds, at least 60; the first begins with the first request.
         state: File for the learned baselines, so that a restart does not learn them again.
+        page: Address of the page of ``ragmeter serve``: what is posted links to the requests there.
 
     Raises:
         ConfigurationError: `check_every_s` is too small.
@@ -188,6 +189,7 @@ class Alarms:
     check: str | os.PathLike[str] | None = None
     check_every_s: float = 604_800.0
     state: str | os.PathLike[str] | None = None
+    page: str | None = None
 
     def __post_init__(self) -> None:
         at_least(60, "check_every_s", self.check_every_s)

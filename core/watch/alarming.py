@@ -5,7 +5,6 @@ One thread checks, another notifies (`notify`); nothing here runs on a request's
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -27,6 +26,7 @@ from .webhook_retry import Deliveries
 
 if TYPE_CHECKING:
     from ragmeter.exporters.webhook import ChangeWebhook
+    from ragmeter.settings.options import Alarms
 
     from .judge_check import JudgeCheck
 
@@ -251,9 +251,8 @@ def alarming_of(
     slots: Callable[[float], Sequence[SlotSums]],
     exporters: Sequence[object],
     guard_for: Callable[[str], Guard],
-    webhook: str | None = None,
+    alarms: Alarms,
     check: JudgeCheck | None = None,
-    state: str | os.PathLike[str] | None = None,
 ) -> Alarming:
     """Build the `Alarming` of a meter.
 
@@ -261,21 +260,20 @@ def alarming_of(
         slots: See `Alarming`.
         exporters: As above.
         guard_for: As above.
-        webhook: URL to post changes to; None: no webhook.
+        alarms: Where changes are posted, and where the state is kept.
         check: See `Alarming`.
-        state: Path of the state file; None: no file.
 
     Raises:
-        ConfigurationError: `webhook` is no URL, or `state` cannot be a file.
+        ConfigurationError: `alarms.webhook` is no URL, or `alarms.state` cannot be a file.
         MissingDependencyError: The webhook's HTTP client is not installed.
     """
     posting = None
-    if webhook is not None:
+    if alarms.webhook is not None:
         from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
 
-        posting = ChangeWebhook(webhook)
+        posting = ChangeWebhook(alarms.webhook, page=alarms.page)
     watch = Watch(ruler=check)
-    file = None if state is None else WatchFile(state, watch)
+    file = None if alarms.state is None else WatchFile(alarms.state, watch)
     return Alarming(watch, slots, exporters, guard_for, webhook=posting, check=check, file=file)
 
 

@@ -122,7 +122,8 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
 ) -> None:
     exporter, records, reader = _telemetry()
     url, received = hook
-    meter = RagMeter([goodness], exporters=[exporter], alarms=Alarms(webhook=url))
+    alarms = Alarms(webhook=url, page="https://ragmeter.example/")
+    meter = RagMeter([goodness], exporters=[exporter], alarms=alarms)
     told: list[Change] = []
     assert meter.on_change(told.append) is not None
 
@@ -146,7 +147,9 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
     (line,) = [one.getMessage() for one in caplog.records if "goodness" in one.getMessage()]
     assert line == f"ragmeter: {event.body}"
     (body,) = received.bodies
-    assert body["text"] == line
+    since = int(change.since * 1000)
+    assert body["link"] == f"https://ragmeter.example/requests?workflow=qa&since={since}"
+    assert body["text"] == f"{line} {body['link']}"
     assert received.paths == ["/services/secret/path"]
     assert body["before"]["mean"] == change.before.mean
     assert body["since"].startswith("2023-11-16T")

@@ -1,6 +1,8 @@
 """A LangChain application in a process of its own gets worse: the page, the API, a webhook and an event say so."""
 
+import json
 import os
+import re
 import time
 from copy import deepcopy
 from pathlib import Path
@@ -81,6 +83,11 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
                 said = client.get("/api/overview").json()
                 page = client.get("/", headers={"accept-language": "en"}).text
             until(lambda: hook.bodies)
+            listed = httpx.get(json.loads(hook.bodies[0])["link"], timeout=PATIENCE_S).text
+            first_of_list = re.search(r'href="(/request/[^"?]*)', listed)[1]
+            worst = httpx.get(
+                f"{url}{first_of_list}", headers={"accept-language": "en"}, timeout=PATIENCE_S
+            ).text
             assert server.meter.flush(PATIENCE_S)
         finally:
             server.stop(PATIENCE_S)
@@ -92,6 +99,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
     assert "tides" in first
     assert "since" in first
     assert "bank" not in first
+    assert "Why it is here" in worst
     posted = b"".join(hook.bodies)
     assert b"shop" in posted
     assert b"bank" not in posted
