@@ -14,6 +14,7 @@ from ragmeter.settings.config import read_settings
 from ragmeter.watch.change import Change
 from ragmeter.watch.wording import moment, word_change
 
+from ._listening import page_address
 from ._version_alerts import deployment_change
 from .options import ServeOptions
 from .store import Filters, Reader, Store, StoredClaims, StoreFullError
@@ -111,7 +112,7 @@ def digests(
     store: Store | None,
     heard: Callable[[], Sequence[HeardService]],
     changes: Callable[[], Sequence[Change]],
-    page: str | None = None,
+    http_port: int,
 ) -> list[Callable[[], bool]]:
     """Return what is to be done now and then, if a digest is asked for.
 
@@ -126,7 +127,7 @@ def digests(
         raise ConfigurationError(f"digest={period!r}: it {why}")
     if url is None and (secret := read_settings().change_webhook) is not None:
         url = secret.get_secret_value()
-    post = None if url is None else ChangeWebhook(url, page=page).digest
+    post = None if url is None else ChangeWebhook(url, page=page_address(options, http_port)).digest
     claims = None if store is None else store.claims()
     return [Digest(period, reader, heard, changes, post=post, claims=claims).look]
 

@@ -6,16 +6,32 @@ import os
 import secrets
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError
 
 from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
+from ._endpoint import Endpoint
 from ._tls import Certificate
 from .options import ServeOptions
+
+
+def address_of(options: ServeOptions, port: int) -> str:
+    """Return the address of a port."""
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{'http' if options.tls_cert is None else 'https'}://{host}:{port}"
+
+
+def page_address(options: ServeOptions, port: int) -> str | None:
+    """Return where people reach the page; None: there is none, or that is not known."""
+    is_unknown = options.uds is not None or options.host in ("0.0.0.0", "::")  # noqa: S104
+    if options.page is not None or options.store is None or is_unknown:
+        return options.page
+    return address_of(options, port)
 
 
 def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
@@ -168,8 +184,25 @@ def _why(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def is_own(address: tuple[str, int], host: str, ports: Sequence[int]) -> bool:
-    """Return whether host and port are this server's own."""
+def refuse_own_address(
+    forwarded: Mapping[Signal, Endpoint],
+    sent: Mapping[Signal, Endpoint],
+    host: str,
+    ports: Sequence[int],
+) -> None:
+    """Raise ConfigurationError where spans or scores would be sent to where the server listens itself."""
+    places = [("what is passed on", to) for to in forwarded.values()]
+    places += [(f"the {signal} of scores", to) for signal, to in sent.items()]
+    for what, endpoint in places:
+        if _is_own(endpoint.address, host, ports):
+            raise ConfigurationError(
+                f"{what} would be sent to {endpoint.shown}, where this server listens itself: set "
+                "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
+                "--grpc-port to others"
+            )
+
+
+def _is_own(address: tuple[str, int], host: str, ports: Sequence[int]) -> bool:
     name, port = address
     if port not in ports:
         return False

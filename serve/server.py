@@ -39,7 +39,16 @@ from ._intake import Intake
 from ._journal import Journal
 from ._ledger import Ledger
 from ._limits import KEEP_ALIVE_S, Limits
-from ._listening import bind, bind_grpc, forget_paths, grpc_path, is_own, token_of
+from ._listening import (
+    address_of,
+    bind,
+    bind_grpc,
+    forget_paths,
+    grpc_path,
+    page_address,
+    refuse_own_address,
+    token_of,
+)
 from ._own_metrics import publish
 from ._page_mount import pages_of
 from ._readers import Readers
@@ -137,14 +146,14 @@ class Server:
                 self.intake, self._limits, self._counts, self._readers, guard, self.access
             )
             self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
-            self._refuse_own_address(forwarded)
+            refuse_own_address(
+                forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port)
+            )
             self._page = self._page_of_store()
             heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [
                 *version_alerts(self.reader, self.meter.port.alarming),
-                *digests(
-                    self.options, self.reader, self.store, heard, changes, self._page_address()
-                ),
+                *digests(self.options, self.reader, self.store, heard, changes, self.http_port),
             ]
         except BaseException:
             if journal is not None:
@@ -396,11 +405,7 @@ class Server:
         options = self.options
         if options.uds is not None:
             return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
-        return self._address(self.http_port), self._address(self.grpc_port)
-
-    def _address(self, port: int) -> str:
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
-        return f"{'http' if self._certificate is None else 'https'}://{host}:{port}"
+        return address_of(options, self.http_port), address_of(options, self.grpc_port)
 
     def _pages(self) -> list[BaseRoute]:
         """Return what is served beside the receivers."""
@@ -477,17 +482,10 @@ class Server:
         given["alarms"] = replace(
             alarms,
             webhook=alarms.webhook if options.webhook is None else options.webhook,
-            page=self._page_address(),
+            page=page_address(options, self.http_port),
             state=self._watch_state() or alarms.state,
         )
         return RagMeter(**given)
-
-    def _page_address(self) -> str | None:
-        """Return where people reach the page; None: there is none, or it is not known."""
-        if self.options.page is not None or self.store is None:
-            return self.options.page
-        is_any = self.options.uds is not None or self.options.host in ("0.0.0.0", "::")  # noqa: S104
-        return None if is_any else self._address(self.http_port)
 
     def _watch_state(self) -> Path | None:
         """Return where what is usual is kept; None: as the settings say."""
@@ -531,6 +529,10 @@ class Server:
                 "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
             )
         return found
+
+    def _sent_to(self) -> Mapping[Signal, Endpoint]:
+        """Return where each signal of the scores is sent."""
+        return {} if self._telemetry is None else self._telemetry.endpoints
 
     def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
         options = self.options
@@ -594,16 +596,3 @@ class Server:
         if not places and self.store is not None:
             return "the store alone"
         return ", ".join(places) or "the exporters of its meter"
-
-    def _refuse_own_address(self, forwarded: Mapping[Signal, Endpoint]) -> None:
-        places = [("what is passed on", endpoint) for endpoint in forwarded.values()]
-        if self._telemetry is not None:
-            sent = self._telemetry.endpoints.items()
-            places += [(f"the {signal} of scores", endpoint) for signal, endpoint in sent]
-        for what, endpoint in places:
-            if is_own(endpoint.address, self.options.host, (self.http_port, self.grpc_port)):
-                raise ConfigurationError(
-                    f"{what} would be sent to {endpoint.shown}, where this server listens itself: set "
-                    "OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL) to the backend, or --http-port and "
-                    "--grpc-port to others"
-                )
