@@ -186,7 +186,7 @@ def _why(error: Exception) -> str:
 
 def refuse_own_address(
     forwarded: Mapping[Signal, Endpoint],
-    sent: Mapping[Signal, Endpoint],
+    sent: Mapping[str, Endpoint],
     host: str,
     ports: Sequence[int],
 ) -> None:

@@ -530,7 +530,7 @@ class Server:
             )
         return found
 
-    def _sent_to(self) -> Mapping[Signal, Endpoint]:
+    def _sent_to(self) -> Mapping[str, Endpoint]:
         """Return where each signal of the scores is sent."""
         return {} if self._telemetry is None else self._telemetry.endpoints
 
