@@ -1,11 +1,13 @@
 """Whether an SDK cut long values off: it leaves no mark of it.
 
-A limit on the length of values shows in values of exactly one length, none longer, one of which at least is
-JSON that breaks off, or several of which differ, or two that end in the middle of a sentence.
+A limit on the length of values shows in values of exactly one length, none longer: JSON that breaks off, or
+texts under several names, of which several differ or two end in the middle of a sentence.  Under one name they
+may be chunks of one size.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ragmeter.adapters.reading.values import is_broken
@@ -15,6 +17,7 @@ from .record import SpanRecord
 _SHORTEST = 16
 _SEVERAL = 4
 """This many different texts of the greatest length are no accident."""
+_NUMBER = re.compile(r"\d+")
 
 
 class CutLength:
@@ -26,18 +29,21 @@ class CutLength:
 
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
         longest = 0
-        found: list[str] = []
+        found: dict[str, str] = {}
         for span in spans:
-            for value in span.attributes.values():
+            for key, value in span.attributes.items():
                 if isinstance(value, str) and len(value) >= longest:
                     if len(value) > longest:
                         longest = len(value)
                         found.clear()
-                    found.append(value)
-        values = set(found)
-        texts = [value for value in values if " " in value]
+                    found[value] = key
+        texts = {value: _NUMBER.sub("", key) for value, key in found.items() if " " in value}
         cut = longest >= _SHORTEST and (
-            any(map(_breaks_off, values)) or len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1
+            any(map(_breaks_off, found))
+            or (
+                len({*texts.values()}) > 1
+                and (len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1)
+            )
         )
         self.length: int | None = longest if cut else None
         """In characters; None: nothing was cut."""

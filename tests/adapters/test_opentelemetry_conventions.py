@@ -450,6 +450,20 @@ def test_values_cut_by_a_limit_on_their_length_are_truncated(spans):
     assert reasons == ["truncated"]
 
 
+def test_chunks_of_one_size_are_whole():
+    """Many cut an index into chunks of as many characters, within sentences."""
+    text = " ".join(_KIOSK) * 3
+    chunks = [text[start : start + 60] for start in range(0, 240, 60)]
+    request = only(
+        *_request(
+            openinference(2, 1, "RETRIEVER", **documents(*chunks)),
+            openinference(3, 1, "LLM", input=_ASKED, output=_SAID),
+        )
+    )
+
+    assert (request.usable, texts(request)) == ("full", chunks)
+
+
 def test_a_reranking_by_the_ai_sdk_is_told_by_places():
     ranking = [json.dumps({"index": place, "relevanceScore": 0.5}) for place in (2, 0)]
     request = only(
