@@ -68,7 +68,7 @@ _NOTE = re.compile(
     f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])'
 )
 """The number of a note, which stands after a word or a stop; that of a unit (m², 10³) does not."""
-_RAISED = re.compile("[`´ʹ′¹²³⁰⁴-⁹]")
+_RAISED = re.compile("[´ʹ′¹²³⁰⁴-⁹]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
 _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3}}")
 """Han characters with a space between any two, as PDF extraction leaves them."""
@@ -147,9 +147,7 @@ def _fold_match(found: "re.Match[str]") -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether no step but the markup's would change the text."""
-    if text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None:
-        return True
+    """Return whether no step but the markup's would change a text that is neither ASCII nor Russian."""
     if _RARE.search(text) and (_ODD.search(text) or not unicodedata.is_normalized("NFC", text)):
         return False
     if _WIDE_PUNCTUATION.search(text) is None:
@@ -178,11 +176,13 @@ def clean(text: str) -> str:
         text = _LINK.sub(_link_words, text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
-    if "`" in text or not text.isascii():
-        if _RAISED.search(text):
-            text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
-        if " " in text and _WIDE_WRITING.search(text):
-            text = _SPACE_INSIDE.sub("", text) if _SPACED_OUT.search(text) else text
+    is_usual = text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None
+    if "`" in text or (not is_usual and _RAISED.search(text)):
+        text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
+    if is_usual:
+        return text
+    if " " in text and _WIDE_WRITING.search(text) and _SPACED_OUT.search(text):
+        text = _SPACE_INSIDE.sub("", text)
     if _is_plain(text):
         return text
     text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
