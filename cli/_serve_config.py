@@ -29,6 +29,7 @@ _VARIABLES: Mapping[str, Collection[str]] = {
     "references": ("RAGMETER_REFERENCES",),
     "objective": ("RAGMETER_OBJECTIVES",),
     "webhook": ("RAGMETER_CHANGE_WEBHOOK",),
+    "page_url": ("RAGMETER_PAGE_URL",),
     "otlp": [_ENDPOINT.format(signal) for signal in ("", "TRACES_", "LOGS_", "METRICS_")],
     "protocol": ("OTEL_EXPORTER_OTLP_PROTOCOL",),
 }

@@ -108,7 +108,8 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         max_spool_mib: Most that the spool may hold; beyond, senders are to wait.
         objective: How good scores are to be, e.g. "shop_qa:faithfulness>=0.8 for 95%".
         webhook (URL): Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)
-        page_url (URL): Where people reach the page, which what is posted links to. (default: where it listens)
+        page_url (URL): Where people reach the page, which what is posted links to. (default:
+            RAGMETER_PAGE_URL, else where it listens)
         digest (daily|weekly): Print, and post to --webhook, what fell, gaps, worst questions and what is not
             scored.
         kafka (HOST:PORT[,...]): Read spans from these Kafka brokers, too, as a member of a consumer group.

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError
+from ragmeter.settings.config import read_settings
 
 from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
 from ._endpoint import Endpoint
@@ -29,8 +30,9 @@ def address_of(options: ServeOptions, port: int) -> str:
 def page_address(options: ServeOptions, port: int) -> str | None:
     """Return where people reach the page; None: there is none, or that is not known."""
     is_unknown = options.uds is not None or options.host in ("0.0.0.0", "::")  # noqa: S104
-    if options.page is not None or options.store is None or is_unknown:
-        return options.page
+    page = options.page or read_settings().page_url
+    if page is not None or options.store is None or is_unknown:
+        return page
     return address_of(options, port)
 
 

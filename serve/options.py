@@ -71,8 +71,8 @@ class ServeOptions:
     max_forward_bytes: int = 64 * MIB
     """Bytes that may wait to be passed on, of each of the two."""
     page: str | None = None
-    """Address at which people reach the page, which what is posted links to; None: the server's own, if it
-    listens on one."""
+    """Address at which people reach the page, which what is posted links to; None: ``RAGMETER_PAGE_URL``, else
+    the server's own, if it listens on one."""
     digest: str | None = None
     """``daily`` or ``weekly``: how often what happened is printed, and posted to `webhook`; None: never."""
     kafka: KafkaOptions | None = None

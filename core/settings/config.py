@@ -161,6 +161,8 @@ class Settings(BaseSettings):
     as it did. Needs ``RAGMETER_ALARMS``, except in ``ragmeter serve``."""
     judge_check_every_s: float = _setting(604_800.0, "Alarms(check_every_s)", unit="seconds", ge=60)
     """Time between two rounds over it; the first begins with the first request."""
+    page_url: str | None = _setting(None, "Alarms(page)")
+    """Address of the page of ``ragmeter serve``: what is posted links to the requests there."""
     alarms_state: str | None = _setting(None, "Alarms(state)")
     """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
     verdict_unsupported_below: float = _threshold("unsupported_below")
