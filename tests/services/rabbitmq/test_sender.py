@@ -83,7 +83,7 @@ def test_a_child_that_ends_as_python_does_leaves_the_parents_connection_alone(fl
     if not child:
         import gc
 
-        fleet.sender._start_anew()
+        fleet.sender._leave_to_parent()
         gc.collect()
         os._exit(0)
     os.waitpid(child, 0)
