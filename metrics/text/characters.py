@@ -3,12 +3,13 @@
 `tokens`, `layout` and `sentences` build their expressions from these; nothing here reads a text.
 """
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from .word_lists import read_lines
 
-__all__ = ["HAN", "RUSSIAN", "WIDE", "character_class", "marks"]
+__all__ = ["BREAKS", "HAN", "OTHER_THAN_RUSSIAN", "WIDE", "character_class", "marks"]
 
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """The Han characters, as the inside of a regular expression's character class."""
@@ -19,8 +20,14 @@ WIDE = f"{HAN}\u3001-\u30ff\u31f0-\u31ff\uff01-\uff9f"
 The Korean wide forms and the ideographic space are not among them.
 """
 
-RUSSIAN = "\0-\x7f\xab\xbb\u0401\u0410-\u044f\u0451\u2013\u2014\u2018-\u201e"
-"""ASCII, the letters of Russian, its quotes and dashes, all of them as Unicode's normal forms have them.
+BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
+"""What ends a line."""
+
+OTHER_THAN_RUSSIAN = re.compile(
+    "[^\0-\x7f\xab\xbb\u0401\u0410-\u044f\u0451\u2013\u2014\u2018-\u201e]"
+)
+"""Anything but ASCII, the letters of Russian, its quotes and dashes, which are as Unicode's normal forms
+have them.
 
 One search for anything else takes less than one for Han characters or accents.
 """

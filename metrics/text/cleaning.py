@@ -11,7 +11,7 @@ import unicodedata
 from html import unescape
 from html.entities import html5
 
-from .characters import HAN, RUSSIAN
+from .characters import BREAKS, HAN, OTHER_THAN_RUSSIAN
 from .word_lists import read_entries
 
 __all__ = ["clean"]
@@ -46,12 +46,11 @@ _HIDDEN = (
 )
 _ACCENTS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 """Loose after NFC: Russian stress, and what else no letter of its own stands for."""
-_BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Scripts whose words only a zero-width space parts: Thai, Lao, Burmese, Khmer."""
 _UNSEEN = re.compile(
     # A line's last soft hyphen joins it to the next: `layout` reads that.
-    rf"\u00ad+(?![^\S{_BREAKS}]*[{_BREAKS}])|\u200b+(?![{_UNSPACED}])|(?<![{_UNSPACED}])\u200b+"
+    rf"\u00ad+(?![^\S{BREAKS}]*[{BREAKS}])|\u200b+(?![{_UNSPACED}])|(?<![{_UNSPACED}])\u200b+"
     rf"|[{_HIDDEN}\U000e0001-\U000e007f\U000e0100-\U000e01ef]+"
 )
 _ZEROS = (
@@ -91,7 +90,6 @@ _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
     f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}{_DOTS}\U00010000-\U0010ffff]"
 )
-_OTHER_THAN_RUSSIAN = re.compile(f"[^{RUSSIAN}]")
 _RARE = re.compile(
     "[^\\0-\x7f\xa0-\xac\xae-\xbf\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
 )
@@ -176,7 +174,7 @@ def clean(text: str) -> str:
         text = _LINK.sub(_link_words, text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
-    is_usual = text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None
+    is_usual = text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None
     if "`" in text or (not is_usual and _RAISED.search(text)):
         text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
     if is_usual:

@@ -13,15 +13,13 @@ from itertools import pairwise
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .abbreviations import HYPHENATED, NEVER_ENDS, NEVER_LAST
-from .characters import HAN, RUSSIAN, WIDE
+from .characters import BREAKS, HAN, OTHER_THAN_RUSSIAN, WIDE
 from .cleaning import clean
 from .lines import Line, Ordinals, Structure, read_lines
 
 __all__ = ["exact_key", "has_layout", "key_of", "units"]
 
 _BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028]")
-_BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
-_OTHER_THAN_RUSSIAN = re.compile(f"[^{RUSSIAN}]")
 _OTHER_ASCII_SPACES = "\t\x1c\x1d\x1e\x1f"
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _QUOTED = re.compile(r"\s*(?:>\s*)+")
@@ -61,7 +59,7 @@ _RAGGED_WIDE = 0.85
 
 def has_layout(text: str) -> bool:
     """Return whether `text` has a line break of any kind."""
-    return any(map(text.__contains__, _BREAKS))
+    return any(map(text.__contains__, BREAKS))
 
 
 def units(text: str) -> list[str]:
@@ -110,7 +108,7 @@ def _is_spaced_evenly(text: str) -> bool:
         "  " not in text
         and not any(map(text.__contains__, _OTHER_ASCII_SPACES))
         and text.strip(" ") == text
-        and (text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None)
+        and (text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None)
     )
 
 

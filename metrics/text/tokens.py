@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import methodcaller
 from typing import cast
 
-from .characters import HAN, RUSSIAN, marks
+from .characters import HAN, OTHER_THAN_RUSSIAN, marks
 from .cleaning import clean
 from .layout import units
 from .stems import CONTENT, MARK
@@ -58,7 +58,6 @@ _ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
 LEAST_HAN = "\u3005"
-_OTHER_THAN_RUSSIAN = re.compile(f"[^{RUSSIAN}]")
 _OTHER_THAN_HAN = re.compile(
     "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+"
 )
@@ -87,7 +86,7 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    if _OTHER_THAN_RUSSIAN.search(text) is None:
+    if OTHER_THAN_RUSSIAN.search(text) is None:
         return text.lower().replace("ё", "е")
     if has_han(text):
         # Most often punctuation alone is not in NFKC, and what follows costs a hundred times as much.
@@ -270,6 +269,6 @@ def content_tokens(text: str) -> list[str]:
 
 def has_han(text: str) -> bool:
     """Return whether `text` has a Han character."""
-    if text.isascii() or _OTHER_THAN_RUSSIAN.search(text) is None:
+    if text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None:
         return False
     return _HAN.search(text) is not None

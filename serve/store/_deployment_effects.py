@@ -41,7 +41,7 @@ _LEAST_PART = 5
 _LATEST = 2**62
 
 
-Counted: TypeAlias = tuple[str | None, Iterable[tuple[str, str]], int]
+PartCount: TypeAlias = tuple[str | None, Iterable[tuple[str, str]], int]
 """A verdict, the parts of requests that have it, by name, and how many these are."""
 
 
@@ -129,7 +129,7 @@ class DeploymentEffects:
             bad_before=_bad_of(before),
             bad_after=bad_in(database, part, (at, _LATEST)),
         )
-        parts = parts_of(_counted(after), _counted(before))
+        parts = parts_of(_part_counts(after), _part_counts(before))
         return DeploymentEffect(revision, now, whole, parts)
 
 
@@ -249,14 +249,14 @@ def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> Bad
     return bad_share(int(bad), int(requests))
 
 
-def _counted(rows: Sequence[StoredRow]) -> Iterator[Counted]:
+def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
     # Most requests share their segments with others, as the same objects.
     alike = {row.place: row for row in rows}
     for place, n in Counter(row.place for row in rows).items():
         yield alike[place].verdict, alike[place].parts(), n
 
 
-def parts_of(after: Iterable[Counted], before: Iterable[Counted] = ()) -> tuple[PartView, ...]:
+def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tuple[PartView, ...]:
     """Return the values of the segment that sets the bad ones apart most; empty: none does."""
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):

@@ -98,7 +98,7 @@ class Lists:
         where, given = list_where(filters, bounds, self._database, self._members)
         arguments += given
         total, *of_ranks = self._database.execute(
-            f"SELECT {', '.join(_counted(rank, grouped=grouped) for rank in (None, 2, 1))} "
+            f"SELECT {', '.join(_line_count(rank, grouped=grouped) for rank in (None, 2, 1))} "
             f"FROM request r {joined} WHERE {where}",
             arguments,
         ).fetchone()
@@ -227,7 +227,7 @@ class Lists:
         )
 
 
-def _counted(rank: int | None, *, grouped: bool) -> str:
+def _line_count(rank: int | None, *, grouped: bool) -> str:
     """Return what counts the lines of a rank; None: of all."""
     line = _LINE if grouped else "r.id"
     one = line if rank is None else f"CASE {_RANK} WHEN {rank} THEN {line} END"

@@ -158,7 +158,7 @@ class ServiceHealth:
             parts=lead.parts
             if lead is not None
             else parts_of(
-                (one.verdict, one.named(), over_time.total())
+                (one.verdict, one.all_parts(), over_time.total())
                 for one, over_time in alike
                 if one.service == whose
             ),

@@ -42,7 +42,7 @@ class Alike(NamedTuple):
         parts = self.parts
         return parts.get(name) or parts.get(short) or parts.get(f"metadata.{short}") or ""
 
-    def named(self) -> Iterator[tuple[str, str]]:
+    def all_parts(self) -> Iterator[tuple[str, str]]:
         """Yield the parts that they belong to."""
         yield "workflow", self.workflow
         yield from self.parts.items()
@@ -72,7 +72,7 @@ class Tallies:
         since, until = given[:2]
         found: dict[str, Counter[int]] = {}
         if len(given) > 2 or any(one % SLOT_MS for one in (since, from_ms, step_ms)):
-            for place, alike, n in _counted(database, where, given, from_ms, step_ms):
+            for place, alike, n in _slot_counts(database, where, given, from_ms, step_ms):
                 found.setdefault(alike, Counter())[place] = n
         else:
             for slot, counts in self._slots(database, where, since, until).items():
@@ -103,7 +103,7 @@ class Tallies:
             return found
         first, end = min(missing) * SLOT_MS, min(until, (max(missing) + 1) * SLOT_MS)
         fresh: dict[int, Counter[str]] = {slot: Counter() for slot in missing}
-        for slot, alike, n in _counted(database, where, (first, end), 0, SLOT_MS):
+        for slot, alike, n in _slot_counts(database, where, (first, end), 0, SLOT_MS):
             if slot in fresh:
                 fresh[slot][alike] = n
         with self._lock:
@@ -113,7 +113,7 @@ class Tallies:
         return found | fresh
 
 
-def _counted(
+def _slot_counts(
     database: Database, where: str, given: Sequence[Any], from_ms: int, step_ms: int
 ) -> Iterable[tuple[int, str, int]]:
     # Two values to group by take half as long as nine.

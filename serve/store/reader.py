@@ -65,7 +65,7 @@ _SLOW_S = 60.0
 _STALE_S = 600.0
 """Seconds for which it is shown, of a large store, while it is read again."""
 _ASIDE_S = 1.0
-"""Seconds for which what nobody waits for leaves the processor to the page that asked for it."""
+"""Seconds by which a slow reading is put off for the page that asked for it and does not wait."""
 _SMALL = 500
 """Requests from which on a store is large."""
 _OF_GAPS = Filters(range_s=GAPS_RANGE_S)
