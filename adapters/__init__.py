@@ -39,12 +39,12 @@ _default: list[RagMeter | None] = [None]
 
 
 def default_meter() -> RagMeter | None:
-    """Return the meter given to `instrument`, for handlers that have none of their own; or None."""
+    """Return the meter given to `instrument`, for handlers without a meter; or None."""
     return _default[0]
 
 
 def forget_default() -> None:
-    """Leave what is attached as it is; its meter is no default for later handlers."""
+    """Use the meter as no default for later handlers; attached ones keep it."""
     _default[0] = None
 
 

@@ -117,14 +117,14 @@ class OpenRequests(Generic[K, R]):
             return [request for _, request in self._entries.values()]
 
     def clear(self) -> None:
-        """Forget everything, without calling `on_evict`."""
+        """Drop all open requests, without calling `on_evict`."""
         with self._lock:
             self._entries.clear()
             self._sizes.clear()
             self._bytes = 0
 
     def size_bytes(self, key: K) -> int:
-        """Return the bytes an open request holds, as given to `grow`."""
+        """Return the bytes an open request holds, as passed to `grow`."""
         return self._sizes.get(key, 0)
 
 

@@ -154,7 +154,7 @@ class CallSpans(NamedTuple):
 
 
 def seen_span() -> SeenSpan | None:
-    """Note the span that is current here. None: there is none, or it has ended and was left behind."""
+    """Note the current span. None if there is none, or if a span that has ended is still current."""
     # Nothing was ever attached to an empty context: no span either.
     span = ambient_span() if ambient_context() else None
     if span is None:
@@ -213,7 +213,7 @@ class CapturedSpans:
         self._requests: dict[int, tuple[_CapturedSpan, ...]] = {}
 
     def watch(self) -> None:
-        """Have requests noted from now on."""
+        """Start noting requests."""
         self._watched = True
 
     def note(self, own: SpanContext | None, around: SpanContext | None, started_ns: int) -> None:

@@ -16,7 +16,7 @@ from ragmeter.requests.size import weight_of
 
 
 class ContextSnapshot(NamedTuple):
-    """One document as it was when seen."""
+    """A copy of one document, taken when it was seen."""
 
     text: str
     """The text; a reference to the framework's own immutable string."""

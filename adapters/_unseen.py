@@ -75,7 +75,7 @@ class RetrievalRules(NamedTuple):
 def retrieval_rules(
     tools: Iterable[str | RetrievalTool], functions: Iterable[str | RetrievalTool]
 ) -> RetrievalRules | None:
-    """Return the user's rules; None: there are none.
+    """Return the user's rules, or None.
 
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
@@ -90,7 +90,7 @@ def may_show(calls: Iterable[Sent]) -> bool:
 
 
 def context_in(variables: Mapping[str, Any]) -> str | None:
-    """Return what a prompt's template is given as the context, if that is a text."""
+    """Return the value of a template's context variable, if it is a text."""
     for key in _CONTEXTS:
         text = variables.get(key)
         if type(text) is str:
@@ -221,7 +221,7 @@ def plain_of(value: object, depth: int = 0) -> Any:
 
 
 def result_in(output: object, taken: object) -> object:
-    """Return what a function found: of a state that it hands on, what alone is new, or the contexts."""
+    """Return what a function found: the new fields of a state that it passes on, or the contexts."""
     if type(output) is not dict:
         return output
     before = taken if type(taken) is dict else {}
@@ -235,13 +235,13 @@ _CONTEXTS = FIELD_NAMES["context"]
 
 
 def query_of(given: object) -> str | None:
-    """Return what a tool or function was asked, if it was given one text."""
+    """Return the query of a tool or function call, if it has one text."""
     texts = [item.text for item in strings_in(given)] if not isinstance(given, str) else [given]
     return texts[0] if len(texts) == 1 else None
 
 
 class GaveOut(NamedTuple):
-    """What a tool or function gave out."""
+    """The output of a tool or function."""
 
     who: Who
     name: str
@@ -250,7 +250,7 @@ class GaveOut(NamedTuple):
 
     @classmethod
     def of(cls, who: Who, name: str, held: object) -> GaveOut | None:
-        """Return the texts in what it gave out; None: only labels and numbers."""
+        """Return the texts of the output; None if it holds only labels and numbers."""
         texts = tuple(item.text for item in strings_in(held) if len(item.text) >= MIN_LETTERS)
         return cls(who, name, texts) if texts else None
 
@@ -353,7 +353,7 @@ def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
 def suspects_in(
     given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]
 ) -> list[GaveOut]:
-    """Return who gave out a text that stood in a prompt, the first to have given it out; on the worker.
+    """Return the first producer of each output text that stood in a prompt; runs on the worker.
 
     Args:
         given: What was given out, in that order.

@@ -50,7 +50,7 @@ def tiny_sample(number: int = 0) -> RagSample:
 
 
 async def ask_first(judge: Judge, key: str) -> None:
-    """Ask one question, beside the judge's budget and counters.
+    """Ask one question, outside the judge's budget and counters.
 
     Args:
         judge: The judge; one of another kind than `OpenAIJudge` is not asked.

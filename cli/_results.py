@@ -61,7 +61,7 @@ class ScoredRequest:
     """Its word; empty: none."""
 
     def probability_of(self, score: str) -> float:
-        """Return the probability that it was sampled for the judge and that a cascade asked for this score."""
+        """Return the probability that the request was judged and that a cascade asked for this score."""
         found = self.scores.get(score)
         return self.probability * (1.0 if found is None else found.asked_with)
 

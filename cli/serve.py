@@ -159,7 +159,7 @@ def _of_service(value: str) -> tuple[str, float]:
 
 
 def summary(stats: Mapping[str, Mapping[str, int]]) -> str:
-    """Return what was received and how it ended, in one line."""
+    """Return the number of received requests, by outcome, in one line."""
     parts: list[str] = []
     for name, counts in stats.items():
         if counts or name in _ALWAYS_REPORTED:

@@ -95,7 +95,7 @@ class Scorer:
         self._running: _Loop | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it was built from, without loop and thread."""
+        """Return its arguments, without loop and thread."""
         return {"_measuring": self._measuring, "_concurrency": self._concurrency}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ class InMemoryExporter(UnbufferedExporter):
             return Results(self._results)
 
     def clear(self) -> None:
-        """Forget all results."""
+        """Remove all results."""
         with self._changed:
             self._results.clear()
 

@@ -81,7 +81,7 @@ class UnbufferedExporter:
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Release nothing: what was kept can still be read."""
+        """Release nothing: results can still be read."""
         del timeout_s
 
 
@@ -277,7 +277,7 @@ class QualitySums:
 
     @property
     def measured_by(self) -> str:
-        """Names what was measured, and by whom: with another one it is another quantity."""
+        """Identifies formula and judge: values of different ones are different quantities."""
         return self.measurement or self.judge
 
     @property
@@ -475,7 +475,7 @@ def _never_end_early(timed: Retrieval | RagRun) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeIdentity:
-    """Who gave the verdicts, and what its tokens cost."""
+    """The judge's model, and the price of its tokens."""
 
     model: str
     """The model that was asked."""
@@ -543,7 +543,7 @@ class ScoredRun:
         return self.run.sample
 
     def table_row(self) -> ShownRow:
-        """Return what a table shows of it."""
+        """Return the row of a table."""
         from ragmeter.metrics._display.html import ShownRow  # noqa: PLC0415 -- only for who looks
 
         return ShownRow(self.sample.question, self.scores, self.verdict)

@@ -279,7 +279,7 @@ def _instrument(
 
 
 def _with_ends(stem: str, middle: Instrument) -> tuple[Instrument, Instrument, Instrument]:
-    """Return a gauge, and those of the ends of its interval."""
+    """Return a gauge, and those of its interval's ends."""
     lower, upper = (
         replace(middle, name=_own(f"{stem}.{end.lower()}"), description=f"{end} end of its 95 % interval.")
         for end in ("Lower", "Upper")

@@ -36,7 +36,7 @@ class DoneMarks:
         return f"DoneMarks({self._line.address!r})"
 
     def seen(self, ids: Iterable[str]) -> set[str]:
-        """Return those of `ids` that are marked. One round trip."""
+        """Return the marked ids among `ids`. One round trip."""
         asked = list(dict.fromkeys(ids))
         found = self._line.ask([("EXISTS", _PREFIX + one) for one in asked]) if asked else None
         if found is None:

@@ -229,7 +229,7 @@ class SpoolReader:
         return True
 
     def done(self, taken: ClaimedMessage, split: tuple[bytes, ...] = ()) -> None:
-        """Delete a message, and add those it was split into."""
+        """Delete a message, and add the messages it was split into."""
         with self._damage_aside(taken.file.path):
             try:
                 taken.file.done(taken.message.number, split, since_ns=taken.message.since_ns)

@@ -117,7 +117,7 @@ class ConfigurationError(RagmeterError, ValueError):
 
 
 class UnknownMetricError(ConfigurationError):
-    """A metric was asked for by a name that is not registered.
+    """No metric of this name is registered.
 
     Attributes:
         name: The name asked for.
@@ -137,7 +137,7 @@ class UnknownMetricError(ConfigurationError):
 
 
 class MissingDependencyError(RagmeterError, ImportError):
-    """An optional package is needed for what was asked.
+    """An optional package is required.
 
     Attributes:
         package: The package that could not be imported.

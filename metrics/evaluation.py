@@ -74,7 +74,7 @@ def evaluate(
 def _measure_all(
     listed: Sequence[RagSample], measuring: SampleMeasurement, concurrency: int, bar: ProgressBar
 ) -> Evaluation:
-    """Measure on an event loop of its own, beside the one that runs here, if any."""
+    """Measure on a separate event loop, beside a running one."""
     results = Evaluation()
     failures: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""A metric made of a plain function: `metric`, bare or with arguments, and what it makes."""
+"""Metrics made of plain functions: the decorator `metric` and its results."""
 
 from __future__ import annotations
 

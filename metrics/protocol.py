@@ -113,7 +113,7 @@ class Metric(ABC):
         return self.directions.get(score_name, self.direction)
 
     def target_of(self, score_name: str) -> ScoreTarget:
-        """Return what the score called `score_name` judges."""
+        """Return the target of the score called `score_name`."""
         return self.targets.get(score_name, self.target)
 
     def make_score(
@@ -222,7 +222,7 @@ class ComputedMetric(Metric):
         return self.compute(sample)
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
-        """Do the same as `compute`; `judge` is not asked."""
+        """Do the same as `compute`, without the judge."""
         del judge
         return self.compute(sample)
 
@@ -346,7 +346,7 @@ def is_measurable(metric: Metric, sample: RagSample) -> bool:
 
 
 def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
-    """Return the first of `needs` that was never given, or None.
+    """Return the first of `needs` that is unset, or None.
 
     Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
     """

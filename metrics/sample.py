@@ -1,4 +1,4 @@
-"""The input of every metric: one RAG request, what it found and what it said.
+"""The input of every metric: one RAG request with its retrieval and answer.
 
 Adapters and users build a `RagSample`; metrics read it and never change it.
 This module must stay free of telemetry, frameworks and judging.
@@ -142,7 +142,7 @@ class Reference(BaseModel):
         ) -> None: ...
 
     def supplies(self, field: str) -> bool:
-        """Return whether `field` was given at all, be it empty."""
+        """Return whether `field` was set, even to an empty value."""
         return field in self.model_fields_set and getattr(self, field) is not None
 
 

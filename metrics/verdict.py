@@ -48,7 +48,7 @@ class Verdict(BaseModel):
 
     @property
     def explanation(self) -> str:
-        """The reasons, and the rate; empty: there are none."""
+        """The reasons and the rate; empty if there are none."""
         return "; ".join((*self.reasons, *([self.rate] if self.rate else ())))
 
 

@@ -38,7 +38,7 @@ _OPEN = frozenset({"/healthz", "/readyz"})
 
 
 class Access:
-    """What is asked of those who come.
+    """The rules that a caller of the server must meet.
 
     Args:
         host: Where the server listens.
@@ -96,7 +96,7 @@ class Access:
 
 
 def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: Limits) -> ASGIApp:
-    """Return the application behind these rules.
+    """Wrap the application so that every request is checked against the access rules.
 
     Args:
         application: Answers those who may come in.

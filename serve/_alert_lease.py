@@ -48,7 +48,7 @@ class SharedClaims:
             return self._claims.hold(claim)
 
     def done(self, claim: str) -> None:
-        """Note that it was sent."""
+        """Record that the alert was sent."""
         with _known():
             self._claims.done(claim)
 

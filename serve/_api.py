@@ -104,7 +104,7 @@ def filters_of(asked: Mapping[str, str]) -> Filters:
 
 
 def _all(asked: Mapping[str, str], name: str) -> Sequence[str]:
-    """Return what is given under a name, however often."""
+    """Return every value given for a query parameter."""
     if isinstance(asked, QueryParams):
         return asked.getlist(name)
     return [asked[name]] if name in asked else []

@@ -26,7 +26,7 @@ class UnknownEncodingError(RagmeterError):
 
 
 def unpack(body: bytes, encoding: str, limit: int) -> bytes:
-    """Return what a body holds.
+    """Return the decompressed body.
 
     Args:
         body: As it was sent.
@@ -51,7 +51,7 @@ def unpack(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _inflate(body: bytes, window: int, limit: int) -> bytes:
-    """Unpack members one behind the other, in pieces: what is left of the body is not copied for each."""
+    """Decompress concatenated members in pieces, without copying the rest of the body for each."""
     view, at = memoryview(body), 0
     parts: list[bytes] = []
     left, members = limit + 1, 0

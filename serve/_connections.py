@@ -143,7 +143,7 @@ class _Connection(H11Protocol):
 
 
 class _Parser(h11.Connection):
-    """Parses what comes.
+    """Parses the bytes that a connection receives.
 
     Args:
         give_up: Closes the connection, for a reason.

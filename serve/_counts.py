@@ -19,7 +19,7 @@ _MOST_REASONS = 8
 
 @dataclass(slots=True, kw_only=True)
 class Overload:
-    """A time in which senders were asked to come again, as there was no room for what they sent."""
+    """A period in which senders were asked to retry later, because there was no room."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
@@ -34,7 +34,7 @@ class Overload:
 
 
 class Counts:
-    """Counters by what became of it.
+    """Counters of received requests, by outcome.
 
     Args:
         clock: Seconds since the epoch.

@@ -114,7 +114,7 @@ def digests(
     changes: Callable[[], Sequence[Change]],
     http_port: int,
 ) -> list[Callable[[], bool]]:
-    """Return what is to be done now and then, if a digest is asked for.
+    """Return the recurring task that sends digests, if digests are enabled.
 
     Raises:
         ConfigurationError: There is no such period, or no store.

@@ -110,7 +110,7 @@ def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
 
 
 def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Sequence[ListPoint]:
-    """Return what the lists of a store count."""
+    """Return the measurements of the store's lists, such as gaps and chunks."""
     weeks, day = Filters(range_s=GAPS_RANGE_S), Filters(range_s=86_400.0)
     found: list[ListPoint] = []
     with guard, suppress(UnreadableStoreError):
@@ -124,6 +124,6 @@ def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Seque
 def publish_gauges(
     telemetry: Telemetry, reader: Reader, guard: AbstractContextManager[object]
 ) -> None:
-    """Publish what a store holds under the server's own name."""
+    """Publish the store's measurements as gauges of the server itself."""
     QualityGauges(reader.estimates, guard).publish(telemetry.meter_provider)
     telemetry.own_exporter.observe_lists(partial(store_points, reader, guard))

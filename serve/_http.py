@@ -174,7 +174,7 @@ class _Door:
         return _answer(answer, media_type)
 
     async def _receive_body(self, request: Request, held: list[int]) -> bytes:
-        """Return the body, as it was sent, once it has come."""
+        """Return the body as it was sent, once it is complete."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
             raise self._too_long()

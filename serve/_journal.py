@@ -62,7 +62,7 @@ class JournalEntry:
         self.ledger = ledger
 
     def left_of(self, received: ExportedRecords) -> ExportedRecords:
-        """Return what of it is not done."""
+        """Return the part of the records that is not yet processed."""
         if not self.settled:
             return received
         return ExportedRecords(
@@ -101,7 +101,7 @@ class Journal:
     def start(
         self, full: Callable[[], str | None], admit: Callable[[JournalEntry, ExportRequest], object]
     ) -> None:
-        """Start, with what was kept and is not done.
+        """Start with the stored entries that are not yet processed.
 
         Args:
             full: Says why there is no room just now.
@@ -218,7 +218,7 @@ class Journal:
         return self._forwarder is None or "shutdown" not in self._forwarder.stats().failed
 
     def close(self) -> None:
-        """Let go of the spool. What is not done stays there."""
+        """Close the spool. Unfinished entries stay in it."""
         if self._thread is not None:
             self._thread.join(5.0)
         if self._spool is not None:

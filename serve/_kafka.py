@@ -141,7 +141,7 @@ class KafkaSource:
         self._forget(self.ledger.forget_open())
 
     def finish(self, timeout_s: float, *, flushed: bool) -> None:
-        """Commit what is done, and leave the group.
+        """Commit the processed messages and leave the group.
 
         Args:
             timeout_s: Seconds that it may take.
@@ -158,7 +158,7 @@ class KafkaSource:
             self._thread.join(max(0.5, deadline - time.monotonic()))
 
     def messages(self) -> Mapping[str, int]:
-        """Return how many messages were read, by what became of them."""
+        """Return the number of messages read, by outcome."""
         with self._lock:
             return dict(self._messages)
 
@@ -361,7 +361,7 @@ class KafkaSource:
         self._on_lost(None, partitions)
 
     def _on_lost(self, _: Any, partitions: Sequence[Any]) -> None:
-        """Forget what is another consumer's already."""
+        """Drop the partitions that another consumer has taken over."""
         if self._finishing.is_set():
             return
         gone = _names(partitions)
@@ -394,7 +394,7 @@ def _names(partitions: Iterable[Any]) -> set[Partition]:
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:
-    """Return a text of the library's without any value that it was given."""
+    """Return the library's message without any secret value it was configured with."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "...")
     return text

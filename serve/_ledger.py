@@ -26,7 +26,7 @@ _FLUSH_S = 120.0
 
 
 class Keeper(Protocol):
-    """Where entries lie, and where those that are done are noted."""
+    """Storage of entries that also records which of them are processed."""
 
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None

@@ -121,7 +121,7 @@ def bind_grpc(server: Any, options: ServeOptions, certificate: Certificate | Non
 
 
 def grpc_path(path: Path) -> Path:
-    """Return where gRPC comes in, beside the socket for HTTP."""
+    """Return the path of the gRPC socket, next to the HTTP socket."""
     return path.with_name(path.name + ".grpc")
 
 
@@ -154,7 +154,7 @@ def _bound_to_file(path: Path) -> socket.socket:
 
 
 def _make_room(path: Path) -> None:
-    """Delete the socket of a server that was killed; what is anything else, or is listened to, stays."""
+    """Delete the socket left by a killed server; keep any other file, and a socket in use."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ConfigurationError(f"--uds {path} is a file, and no socket: choose another path")
@@ -174,7 +174,7 @@ def _make_room(path: Path) -> None:
 
 @contextmanager
 def _private() -> Iterator[None]:
-    """Have what is made meanwhile be this user's alone."""
+    """Create files that only this user can access, within the block."""
     before = os.umask(0o177)
     try:
         yield

@@ -72,7 +72,7 @@ class Offsets:
             }
 
     def note_committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Note what was committed to the broker."""
+        """Record the offsets that were committed to the broker."""
         with self._lock:
             self._committed.update(offsets)
 
@@ -88,7 +88,7 @@ class Offsets:
             return next(iter(self._open.get(partition, {}).values()), self._next.get(partition))
 
     def give_up(self, partitions: Iterable[Partition]) -> set[int]:
-        """Forget partitions that are another consumer's now; return the positions of what is not done."""
+        """Drop partitions that another consumer now owns; return the positions of unfinished messages."""
         with self._lock:
             lost: set[int] = set()
             for partition in partitions:

@@ -76,7 +76,7 @@ class Outbox:
             return self._lost
 
     def written(self) -> None:
-        """Count one item that the processor was given."""
+        """Count one item passed to the processor."""
         with self._lock:
             self._written += 1
 

@@ -90,7 +90,7 @@ class Scoring:
         self._thread.start()
 
     def held(self) -> Backlog:
-        """Return what waits here."""
+        """Return the number and size of the waiting requests."""
         stats = self.assembler.stats()
         with self._lock:
             spans, size = self._spans["ready"], self._ready_bytes

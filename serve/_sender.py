@@ -1,4 +1,4 @@
-"""`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC; says what came of it.
+"""`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC, and reports the outcome.
 
 It distinguishes what may pass later (no answer, too many requests, a key that is not accepted and may be put
 right) from what is refused for good, as OTLP's specification does.  How long to try again is the caller's.

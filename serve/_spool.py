@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolStats:
-    """What the spool holds, and what it could not."""
+    """The contents of the spool, and what it failed to store."""
 
     entries: int = 0
     """Entries that are not done."""
@@ -109,7 +109,7 @@ class _SpoolPiece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes up there."""
+        """The bytes it occupies on disk."""
         return len(self.body) + _ENTRY_BYTES
 
 
@@ -219,7 +219,7 @@ class Spool:
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
     ) -> bool:
-        """Forget entries, and note which parts of others are done, all of it or nothing.
+        """Delete entries, and record which parts of others are processed, atomically.
 
         Args:
             done: Positions of entries of which nothing is needed again.
@@ -315,7 +315,7 @@ class Spool:
             return float(self._bytes / self._max_bytes)
 
     def close(self) -> None:
-        """Let go of the folder. What is not done stays there."""
+        """Close the folder. Unfinished entries stay in it."""
         with self._writing:
             self._database.close()
 

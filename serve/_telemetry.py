@@ -79,7 +79,7 @@ def _metric_exporter(endpoint: Endpoint) -> Any:
 
 
 class _CountedSpans(BatchSpanProcessor):
-    """The SDK's batch processor, and how much it was given."""
+    """The SDK's batch processor, with a count of the spans passed to it."""
 
     def __init__(self, outbox: Any) -> None:
         super().__init__(outbox, max_queue_size=_QUEUE)
@@ -217,7 +217,7 @@ class Telemetry:
         return self._own.exporter
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Publish the sums behind the means of quality, those of each service under its name."""
+        """Publish the sums behind the quality means, each service's under its own name."""
         with self._lock:
             self._quality = sums
             services = list(self._services.items())
@@ -337,7 +337,7 @@ class OpenTelemetryByService:
                     written.add()
 
     def flush(self, timeout_s: float) -> bool:
-        """Have everything sent that was written."""
+        """Send everything that was written."""
         return self._telemetry.flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:

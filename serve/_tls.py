@@ -46,7 +46,7 @@ class Certificate:
             ) from None
 
     def renew(self) -> bool:
-        """Take the files again where they changed; what cannot be used leaves those before in force."""
+        """Reload certificate files that changed; unusable ones leave the earlier certificate in force."""
         try:
             self._take()
             why = ""
@@ -58,7 +58,7 @@ class Certificate:
         return False
 
     def of_grpc(self) -> grpc.ServerCredentials:
-        """Return what a port for gRPC is bound with."""
+        """Return the credentials for a gRPC port."""
         return grpc.dynamic_ssl_server_credentials(
             self._of_handshake(), self._of_handshake, require_client_authentication=False
         )
@@ -89,7 +89,7 @@ class Certificate:
 
 
 def certificate_of(options: ServeOptions) -> Certificate | None:
-    """Return what the options say; None: ports are not encrypted.
+    """Return the configured certificate; None if the ports are not encrypted.
 
     Raises:
         ConfigurationError: One of two is missing, or the files cannot be used.

@@ -20,7 +20,7 @@ LOOKED_BACK_S = 86_400.0
 
 
 class VersionAlerts:
-    """Looks at what was deployed.
+    """Checks each deployed version against the one before.
 
     Args:
         reader: Of the store.

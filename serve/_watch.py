@@ -56,7 +56,7 @@ class ScoredElsewhere:
         self._self_reporting: dict[_Resource, float] = {}
 
     def slots(self, since: float, until: float) -> Iterator[ElsewhereSlot]:
-        """Yield what was counted in five minutes each, oldest first."""
+        """Yield the counts of each five minutes, oldest first."""
         for slot in self._reader.received(since, until):
             for service, environment in slot.self_reporting:
                 key = _key_of(resource_of(service, environment))

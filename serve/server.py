@@ -299,7 +299,7 @@ class Server:
             alarming.look_elsewhere(None)
 
     def _finish(self, timeout_s: float) -> bool:
-        """Have everything leave that was read or is to be passed on; return whether all of it did."""
+        """Send all received and waiting data; return whether everything was sent."""
         deadline = time.monotonic() + timeout_s
         flushed = self.meter.flush(max(0.1, timeout_s))
         if self._kafka is not None:
@@ -307,7 +307,7 @@ class Server:
         return self._journal.finish(deadline, flushed=flushed) and flushed
 
     def stats(self) -> Mapping[str, Mapping[str, int]]:
-        """Return what was received and what became of it.
+        """Return the number of received requests, by outcome.
 
         ``exports``: export requests by outcome. ``connections``: over HTTP, closed by us, by the reason.
         ``spans``: those in accepted ones by what became of them:
@@ -408,7 +408,7 @@ class Server:
         return address_of(options, self.http_port), address_of(options, self.grpc_port)
 
     def _pages(self) -> list[BaseRoute]:
-        """Return what is served beside the receivers."""
+        """Return the routes besides the receivers."""
         guard = self.meter.port.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard, self.store)]
         if self.reader is not None and self._page is not None:
@@ -424,7 +424,7 @@ class Server:
         return routes
 
     def _page_of_store(self) -> Pages | None:
-        """Return the page; None: nothing is kept that it could show."""
+        """Return the page; None without a store."""
         options = self.options
         if self.reader is None or options.store is None:
             return None
@@ -498,7 +498,7 @@ class Server:
         return self._beside_store("watch.json")
 
     def _beside_store(self, what: str) -> Path | None:
-        """Return where something that belongs to the store is kept; None: nothing of it stays."""
+        """Return the path of a file stored beside the database; None if nothing is stored."""
         store = self.options.store
         if store is None or self.store is None or self.store.beside is None:
             return None

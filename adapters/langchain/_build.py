@@ -249,7 +249,7 @@ def _in_prompts(
     question: str | None,
     answer: str | None,
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return what of the documents stands in what the answering calls were sent; None: not known.
+    """Return the parts of the documents that stand in the answering calls' prompts; None if unknown.
 
     Of `calls`, one that has not ended, or failed, may have been about to answer: then the last such one
     decides.

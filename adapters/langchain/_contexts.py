@@ -37,7 +37,7 @@ def _is_outermost(note: RetrievalNote) -> bool:
 
 
 def _passage_retrievals(request: OpenRequest, answering: Step | None) -> list[RetrievalNote]:
-    """Return functions that gave out documents of their own; before the model answered, if any."""
+    """Return the functions that produced documents, before the model answered if any did."""
     limit = None if answering is None else answering.started_ns
     found: list[RetrievalNote] = []
     later: list[RetrievalNote] = []

@@ -359,7 +359,7 @@ _TEXTS = frozenset({str})
 def tool_ended(
     attached: Attachment, run: Run, output: Any, event: Mapping[str, Any], now: int
 ) -> None:
-    """Note what a tool gave out: documents beside its text, or a text that may hold some."""
+    """Record a tool's output: documents beside its text, or a text that may hold some."""
     del event
     request = run.request
     if enclosing_retriever(run) is None and not note_result(attached, run, output, now):
@@ -371,7 +371,7 @@ def tool_ended(
 def llm_ended(
     attached: Attachment, run: Run, response: Any, event: Mapping[str, Any], now: int
 ) -> None:
-    """Note what a model said, unless it helped a retriever."""
+    """Record a model's reply, unless it helped a retriever."""
     del event
     request = run.request
     if run.retriever is None:

@@ -30,7 +30,7 @@ MIN_LENGTH = 12
 
 
 def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> None:
-    """Note the documents a chain gave out, if they are not just those it was given or retrieved."""
+    """Record the documents a chain produced, unless they are just those it received or retrieved."""
     request = run.request
     given = document_lists(outputs)
     if not given and type(outputs) is list and _rejects_all(run, outputs):
@@ -74,7 +74,7 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
 
 
 def _rejects_all(run: Run, outputs: list[Any]) -> bool:
-    """Return whether a function that was given documents, and nothing else, gave out an empty list.
+    """Return whether a function received documents and returned an empty list and nothing else.
 
     Not one of several that run side by side: its list may be of something else that the documents lack.
     """
@@ -99,7 +99,7 @@ def _add_passage(
 
 
 def note_documents(run: Run, documents: Sequence[Any], now: int) -> None:
-    """Note the documents that a tool gave out beside its text, unless retrievers below it found just these."""
+    """Record the documents a tool returned beside its text, unless retrievers below it found just these."""
     if not _as_retrieved(documents, run.children_retrievals or ()):
         _add_passage(run, now, None, {"": snapshot_documents(documents)})
 
@@ -128,7 +128,7 @@ def documents_given(reader: Run, inputs: object) -> tuple[ContextSnapshot, ...]:
 
 
 def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
-    """Note the strings a function gave out, beside the documents and strings that it was given.
+    """Record the strings a function returned, with the documents and strings it received.
 
     Whether they are documents that it pasted or cut is found out later.
     """
@@ -178,7 +178,7 @@ def _same_list(documents: Sequence[Any], pairs: Sequence[tuple[Any, str]] | None
 
 
 def _as_retrieved(documents: Sequence[Any], notes: Sequence[RetrievalNote]) -> bool:
-    """Return whether a chain gave out exactly what the retrievers below it had found."""
+    """Return whether a chain returned exactly what the retrievers below it found."""
     found = [
         (document, snapshot.text)
         for note in notes

@@ -203,7 +203,7 @@ def llm_text(first: object) -> str | None:
 
 
 def response_id(first: object, response: object) -> str | None:
-    """Return what the provider calls a model's first generation; ids that LangChain itself gave are none."""
+    """Return the provider's id of a model's first generation; ids made by LangChain do not count."""
     message = getattr(first, "message", None)
     metadata = getattr(message, "response_metadata", None) or getattr(response, "llm_output", None)
     found = metadata.get("id") if isinstance(metadata, Mapping) else None

@@ -1,4 +1,4 @@
-"""A request's begin and end: what is known when it starts, and what is handed to the meter when it is over.
+"""Begin and end of a request: what is known at its start, and what the meter receives at its end.
 
 On the request's own path, called by `_events` under its guards.
 """
@@ -78,7 +78,7 @@ _NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 def begin_request(
     attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
 ) -> None:
-    """Note what is known at a request's start: question, surroundings, what the code says about it."""
+    """Record what is known at a request's start: question, parent span, notes of the application."""
     current_family.set(request.family)
     attached.tracker.requests.open(request.root.key, request)
     options = request.options

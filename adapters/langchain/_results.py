@@ -28,7 +28,7 @@ from ._state import Attachment, OpenRequest, RetrievalNote, Run
 
 
 def note_result(attached: Attachment, run: Run, output: object, now: int) -> bool:
-    """Note what a tool or function gave out; return whether the user says that it retrieves."""
+    """Record the output of a tool or function; return whether a user's rule calls it a retrieval."""
     request = run.request
     if run.rule is None or run.children_retrievals:
         is_watched = attached.lookout.looks and len(request.given) < MOST_GIVEN
@@ -47,7 +47,7 @@ def note_result(attached: Attachment, run: Run, output: object, now: int) -> boo
 
 
 def note_tool(run: Run, output: object, now: int) -> None:
-    """Note what an unnamed tool gave out: documents beside its text, or a text that may hold some."""
+    """Record the output of an unnamed tool: documents beside its text, or a text that may hold some."""
     request = run.request
     documents = tool_documents(output)
     if request.options.strict:

@@ -149,12 +149,12 @@ class Run:
 
     @property
     def texts(self) -> list[str]:
-        """Texts of the documents that it was given."""
+        """Texts of the documents it received."""
         return [text for pairs in (self.documents or {}).values() for _, text in pairs]
 
     @property
     def is_part_of_state(self) -> bool:
-        """Whether what it gives out is put into a state that holds more: a graph's, or a mapping."""
+        """Whether its output becomes part of a larger state: a graph's, or a mapping."""
         if any(tag.startswith(("map:key:", "graph:step:")) for tag in self.tags or ()):
             return True
         return self.parent is not None and (self.parent.name or "").startswith("RunnableAssign")
@@ -162,7 +162,7 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class RetrievalNote:
-    """One retrieval: its run, and what came back."""
+    """One retrieval: its run and its documents."""
 
     run: Run
     query: object = None
@@ -363,7 +363,7 @@ class RunTracker:
             self._on_eviction()
 
     def forget_ended(self, request: OpenRequest) -> None:
-        """Forget the runs of a request with many that have ended."""
+        """Drop the ended runs of a request that has many."""
         ids = request.family
         for key in tuple(ids):
             run = self.runs.get(key)

@@ -1,4 +1,4 @@
-"""The answer of a LlamaIndex request: where it stands in what a call returned, and which calls gave it.
+"""The answer of a LlamaIndex request: its place in the result, and the calls that gave it.
 
 Responses of LlamaIndex are read by their class, at the request's end and on its own path; what an
 application made up itself (a workflow's result may be anything) is only noted, as its strings and its
@@ -108,7 +108,7 @@ def _answer_of_text(value: object) -> Answer:
 
 
 def _answer_of_structure(structured: object) -> Answer:
-    """Return the JSON of what an agent was asked to fill in: all of it is what the user got."""
+    """Return the JSON of an agent's structured output, all of which the user received."""
     try:
         return Answer(json.dumps(structured, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
@@ -202,13 +202,13 @@ def _read(reader: Reader, result: object) -> Any:
 
 
 def _input_field(arguments: Mapping[str, Any], name: str) -> Any:
-    """Return what a call was given under a name: as an argument, or in its start event."""
+    """Return a named input of a call: an argument, or a field of its start event."""
     places = [arguments, *given_to_run(arguments)]
     return next((value for one in places if (value := one.get(name)) is not None), None)
 
 
 def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what a request was given: its arguments, without a workflow's own state."""
+    """Return the inputs of a request: its arguments, without a workflow's own state."""
     return tuple(event_payload(value) for name, value in arguments.items() if name not in _OWN)
 
 

@@ -126,7 +126,7 @@ def _take_before(
 def _asked_of_earlier(
     before: Sequence[LoneRetrieval], nodes: Sequence[ContextSnapshot], calls: Sequence[Step]
 ) -> str | None:
-    """Return what was asked of a model that may have been sent what a retriever found before."""
+    """Return the question of a model call that may have been sent an earlier retrieval's documents."""
     queries = (alone.query for alone in reversed(before) if alone.query)
     return asked_in(calls, [item.text for item in nodes]) or next(
         (query for query in queries if stands_in(query, calls)), None

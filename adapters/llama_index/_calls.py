@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def messages_of(arguments: Mapping[str, Any]) -> Sent:
-    """Return what a model call is sent, from its arguments; empty when it is made of templates.
+    """Return the messages of a model call, from its arguments; empty if it is made of templates.
 
     LlamaIndex's own decorator of ``complete`` hides their names: it takes ``*args`` and ``**kwargs``.
     """
@@ -76,7 +76,7 @@ def refusal_in(response: object) -> str | None:
 
 
 def said_in(result: object) -> tuple[str, ...]:
-    """Return what a model call said: its text, or the strings of the object that it filled in."""
+    """Return a model's reply: its text, or the strings of the object it filled in."""
     kind = result_class(result)  # by class: asking a pydantic object for what it has not is slow
     if kind == "CompletionResponse":
         text = getattr(result, "text", None)
@@ -90,7 +90,7 @@ def said_in(result: object) -> tuple[str, ...]:
 
 
 def response_id_in(result: object) -> str | None:
-    """Return what the provider calls what it answered: in the reply as LlamaIndex keeps it beside its own."""
+    """Return the provider's id of a reply, from the raw reply that LlamaIndex keeps."""
     raw = getattr(result, "raw", None)
     found = raw.get("id") if isinstance(raw, Mapping) else getattr(raw, "id", None)
     return found if isinstance(found, str) and found else None
@@ -119,6 +119,6 @@ def steps_of(calls: Sequence[CallNote]) -> list[Step]:
 
 
 def _words_of(call: CallNote) -> str | None:
-    """Return what a call said; several strings that it filled in as one text."""
+    """Return the reply of a call; several strings as one text."""
     said = call.said
     return said[0] if len(said) == 1 else json.dumps(said, ensure_ascii=False) if said else None

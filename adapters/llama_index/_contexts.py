@@ -133,7 +133,7 @@ def _seen(
 
 
 def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
-    """Return what a workflow's steps left of what was retrieved; None: their events do not show it.
+    """Return the retrieved nodes that a workflow's steps passed on; None if their events do not show it.
 
     The steps that took nodes and handed none on are those that used them: of several the one that
     ended the run, else the last. What was retrieved later is theirs, too.

@@ -218,7 +218,7 @@ class SpanFollower:
             )
 
     def forget(self) -> int:
-        """Forget all requests whose calls are still running; return how many. Open streams stay."""
+        """Drop all requests with running calls; return their number. Open streams stay."""
         self._frames.clear()
         running = [item for item in self._requests.values() if not item.returned]
         for request in running:
@@ -574,7 +574,7 @@ class SpanFollower:
 
 
 def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: Any) -> Frame:
-    """Note a retriever that another one asks, and what the outer one does not show of itself."""
+    """Record a retriever called by another one, and details that the outer one does not show."""
     outermost = around
     while outermost.within is not None:
         outermost = outermost.within

@@ -41,7 +41,7 @@ def begin_step(parent: Frame, id_: str, arguments: Mapping[str, Any], mode: Text
 
 
 def end_step(frame: Frame, note: StepNote, result: Any, mode: TextMode) -> None:
-    """Note what a step handed on, unless it ended its workflow."""
+    """Record what a step passed on, unless it ended its workflow."""
     note.stops = result_class(result) == "StopEvent"
     if not note.stops:
         nodes, _ = _handed_on((result,))

@@ -127,7 +127,7 @@ def text_of(value: object) -> str | None:
 
 
 def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
-    """Return what the user asked, from the arguments of the request's own call.
+    """Return the user's question, from the arguments of the request's own call.
 
     A workflow carries it in its start event, under a name of the author's choice, or as the last user
     message of ``chat_history``. None when none of them fits.
@@ -154,7 +154,7 @@ def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
 
 
 def given_to_run(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what a workflow was given by name: in its start event, and as arguments."""
+    """Return the named inputs of a workflow: fields of its start event, and arguments."""
     given = arguments.get("kwargs")
     held = given if isinstance(given, Mapping) else {}
     start = arguments.get("start_event")
@@ -335,7 +335,7 @@ def is_event(value: object) -> bool:
 
 
 def event_payload(value: object) -> Any:
-    """Return the fields of a workflow's event, with those that it keeps as extra data."""
+    """Return the fields of a workflow's event, extra data included."""
     if not is_event(value):
         return value
     extra = getattr(value, "_data", None)

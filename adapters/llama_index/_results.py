@@ -65,7 +65,7 @@ def _argument_payloads(arguments: Mapping[str, Any]) -> object:
 
 
 def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -> None:
-    """Note what it gave out, unless a retriever within it says that."""
+    """Record the output of a tool, unless a retriever within it reports it."""
     request = frame.request
     if len(request.retrievals) > note.earlier:
         return
@@ -85,12 +85,12 @@ def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -
 
 
 def _is_error(result: Any) -> bool:
-    """Return whether a tool says that it failed."""
+    """Return whether a tool reports failure."""
     return bool(getattr(result, "is_error", False))
 
 
 def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None:
-    """Note what a tool or step gave out."""
+    """Record the output of a tool or step."""
     request = frame.request
     if request.tried:
         return

@@ -77,7 +77,7 @@ class Way:
 
     @property
     def parts(self) -> dict[int, Nodes]:
-        """By scope, what its syntheses were given, else what was found there."""
+        """By scope, the nodes that syntheses received, or else those found there."""
         lists = dict(self.given)
         for item in sorted(self._lists, key=lambda item: item.started):
             if item.scope not in self.given:
@@ -85,7 +85,7 @@ class Way:
         return {scope: without_repetitions(lists[scope]) for scope in sorted(lists)}
 
     def found_since(self, since: int) -> Nodes:
-        """Return what was found later than a moment, and not given to a synthesis."""
+        """Return the nodes found after a moment that no synthesis received."""
         lists = (item for item in self._lists if item.scope not in self.given)
         return joined(item.contexts for item in lists if item.started > since)
 
@@ -155,7 +155,7 @@ class Way:
     def _handed_over(
         self, lists: list[_List], nodes: Sequence[ContextSnapshot], ids: AbstractSet[str | None]
     ) -> list[_List]:
-        """Return the lists that a stage was given; a nameless stage's where it was given less."""
+        """Return the lists a stage received; those of a nameless stage only if it received less."""
         if all(node.id in ids for item in lists for node in item.contexts):
             return lists
         return [self._replace(lists, "unknown", "unknown", nodes, recorded=False)]
@@ -169,7 +169,7 @@ class Way:
         *,
         recorded: bool = True,
     ) -> _List:
-        """Put what a stage left in the place of what it was given."""
+        """Replace a stage's input by its output."""
         inputs = tuple([item.place for item in lists if item.place >= 0])
         place = self._add(SeenStage(name, kind, nodes, inputs, recorded))
         started = min(item.started for item in lists)
@@ -191,7 +191,7 @@ def joined(lists: Iterable[Nodes]) -> Nodes:
 
 
 def without_repetitions(lists: Iterable[Nodes]) -> Nodes:
-    """Join lists of nodes; what several of them have counts as often as it does in one of them."""
+    """Join lists of nodes; a node in several lists counts as often as in one of them."""
     return joined_lists(lists, lambda node: (node.id, node.text))
 
 

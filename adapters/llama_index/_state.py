@@ -82,7 +82,7 @@ class CallNote:
     response_id: str | None = None
 
     def end(self, result: object) -> None:
-        """Note what it said; what a model's own class said within it, too."""
+        """Record its reply, and that of the model's own class within it."""
         said = said_in(result)
         if said != self.said:
             self.said = tuple(dict.fromkeys((*self.said, *said)))
@@ -114,7 +114,7 @@ class StepNote:
 
 @dataclass(slots=True, eq=False)
 class RetrievalNote:
-    """A retriever call; those that count are the outermost ones."""
+    """A retriever call; only the outermost ones count."""
 
     scope: int
     name: str
@@ -143,7 +143,7 @@ class RetrievalNote:
     spans: CallSpans = NO_SPANS
 
     def learn(self, facts: RetrieverFacts) -> None:
-        """Fill what the outer retriever does not show from one that it calls."""
+        """Fill in what the outer retriever does not show, from an inner one."""
         own = self.facts
         self.facts = RetrieverFacts(
             own.data_source_id or facts.data_source_id,
@@ -174,7 +174,7 @@ class Postprocessed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Synthesis:
-    """What a synthesizer was given."""
+    """The input of a synthesizer."""
 
     name: str
     """Its class."""
@@ -318,7 +318,7 @@ class LlamaRequest(Notes):
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended, or was given up."""
+        """Whether it has ended or was abandoned."""
         return not self._open
 
     def close(self) -> bool:
@@ -330,7 +330,7 @@ class LlamaRequest(Notes):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Add to the bytes that it holds."""
+        """Add to the bytes it holds."""
         self.size_bytes += size_bytes
         self.grow(self.run_id, size_bytes)
 
@@ -388,7 +388,7 @@ class LlamaRequest(Notes):
 
     @property
     def may_have_retrieved(self) -> bool:
-        """Whether a tool gave out, or a retriever found before, what a model may have been sent."""
+        """Whether a model may have been sent the output of a tool or of an earlier retriever."""
         return bool(self.calls and (self.shaped or self.before))
 
     def only_pasted(self, answer: str) -> bool:

@@ -118,11 +118,11 @@ class StreamedText:
         self.owner = self._heard = None
 
     def drop(self) -> None:
-        """Note that it cannot be read on: broken off, or never begun."""
+        """Record that it cannot be read further: broken off, or never started."""
         self.end("partial")
 
     def fail(self, error: BaseException) -> None:
-        """Note what the stream raised at its reader; ``GeneratorExit`` means that it was broken off."""
+        """Record the error raised at the stream's reader; ``GeneratorExit`` means it was broken off."""
         if isinstance(error, GeneratorExit):
             self.end("partial")
         else:

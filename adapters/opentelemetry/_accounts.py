@@ -37,7 +37,7 @@ _MOST_TOOLS = 5
 
 
 class Unheard(NamedTuple):
-    """What gave no request."""
+    """A span without a request, and the reason."""
 
     service: str
     """``service.name``; empty: unknown."""
@@ -131,7 +131,7 @@ def _service(span: SpanRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UnscoredReason:
-    """Why some of what was heard is not scored."""
+    """Why some received spans are not scored."""
 
     reason: str
     """Why."""
@@ -264,7 +264,7 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
 
 
 def note_of(span: SpanRecord, reason: str) -> Unheard:
-    """Return the note of what is no request by a reason of its own.
+    """Return the note of a span that is no request, with its reason.
 
     ``no_model_call``: no span of a trace is of a model or a retrieval. ``evaluation``: no user asked.
     ``repeated``: a call stands in another trace, too.

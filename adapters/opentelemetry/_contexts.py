@@ -17,7 +17,7 @@ from .record import SpanRecord
 
 
 class Read:
-    """A span and what its convention makes of it; its documents are read once, when they are asked for.
+    """A span as its convention reads it; its documents are read once, on demand.
 
     Args:
         span: The span.
@@ -40,7 +40,7 @@ class Read:
         self._documents: Documents | None = None
 
     def documents(self) -> Documents:
-        """Return what a retrieval, a reranking, or a tool that retrieves gave back."""
+        """Return the documents of a retrieval, a reranking or a retrieving tool."""
         if self._documents is None:
             self._documents = _documents_of(self)
         return self._documents
@@ -153,7 +153,7 @@ def _outermost_within(inner: Sequence[Read]) -> list[Seen]:
 
 
 def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
-    """Return the documents after a reranking, which takes the place of those it was given."""
+    """Return the documents after a reranking, which replaces its input."""
     documents = read.documents()
     if read.span.failed:
         return seen

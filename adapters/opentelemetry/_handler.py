@@ -139,7 +139,7 @@ class RagMeterSpanProcessor(SpanProcessor):
     def attach(
         self, provider: TracerProvider | None = None, *, logs: _logs.LoggerProvider | None = None
     ) -> Self:
-        """Add it to a provider beside every processor that is there, first in line.
+        """Add it to a provider as the first processor, beside the others.
 
         First, so that at shutdown scores still leave through the processor that exports.
 
@@ -165,7 +165,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         return self._reporter.accounts()
 
     def assembly(self) -> AssemblyStats:
-        """Return how many spans came, and what became of them."""
+        """Return the number of received spans, by outcome."""
         return self._assembler.stats()
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:

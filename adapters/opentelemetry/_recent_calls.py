@@ -63,7 +63,7 @@ def _service(span: SpanRecord) -> str:
 
 
 def _said_in(span: SpanRecord) -> int:
-    """Return what a model said, as a number; 0: the span is none of a model, or does not say."""
+    """Return a hash of a model's reply; 0 if the span is not a model call or has no reply."""
     known = reading(span)
     if known is None or known[1] != "model":
         return 0

@@ -52,7 +52,7 @@ def record_of(span: Any) -> SpanRecord:
 
 
 def note_of(emitted: Any) -> LogNote | None:
-    """Return a log record that holds what a model was sent or replied; None: it is another one."""
+    """Return a log record that holds a model's input or reply; None for any other."""
     record = emitted.log_record
     if not record.trace_id or not record.span_id:
         return None

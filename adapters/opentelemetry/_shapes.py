@@ -76,13 +76,13 @@ def _page_of(read: Read) -> Step:
 
 
 def _is_in_prompt(read: Read, prompt_texts: Collection[str]) -> bool:
-    """Return whether a model was sent what a step gave out as what a tool did."""
+    """Return whether a model was sent a step's output as a tool's output."""
     result = read.reader.result(read.span)
     return isinstance(result, str) and letters_of(result) in prompt_texts
 
 
 def _gives(read: Read) -> bool:
-    """Return whether a step gives documents out that it was not given."""
+    """Return whether a step outputs documents that were not in its input."""
     found = documents_in(read.reader.result(read.span))
     if not found or any(not item.text or place_in([Message("", item.text)]) for item in found):
         return False  # a prompt is no document

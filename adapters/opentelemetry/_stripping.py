@@ -47,7 +47,7 @@ class TextStrippingExporter(SpanExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Have the exporter flush."""
+        """Flush the exporter."""
         return bool(self._exporter.force_flush(timeout_millis))
 
 

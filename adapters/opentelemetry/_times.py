@@ -36,7 +36,7 @@ class RequestTimes:
 
 
 def _join(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return stretches of time in order, those that meet as one."""
+    """Return periods in order, adjoining ones merged."""
     joined: list[tuple[float, float]] = []
     for begun, ended in sorted(times):
         if joined and begun <= joined[-1][1]:

@@ -264,7 +264,7 @@ class TraceAssembler:
             }
 
     def stats(self) -> AssemblyStats:
-        """Return what came in, and what became of it."""
+        """Return the number of received spans, by outcome."""
         with self._lock:
             return AssemblyStats(
                 spans=self._received,
@@ -378,7 +378,7 @@ class TraceAssembler:
         )
 
     def _take_rested(self, key: str, trace: _Open, now: float) -> Iterator[AssembledTrace]:
-        """Take the parts of a trace that came to rest out of it."""
+        """Remove and return the parts of a trace that are complete or idle."""
         if trace.times:
             return  # late spans: they belong to what was delivered
         tops = SpanTree(trace.spans).outermost(trace.ids, itself=True)

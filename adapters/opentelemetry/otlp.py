@@ -300,7 +300,7 @@ def _short_texts(items: Iterable[Any]) -> Mapping[str, str]:
 
 
 def _event_name(items: Iterable[Any]) -> str:
-    """Return the name as it was given before it became a field of its own."""
+    """Return the event name as written before it had a field of its own."""
     return next((item.value.string_value for item in items if item.key == "event.name"), "")
 
 

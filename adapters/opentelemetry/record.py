@@ -77,7 +77,7 @@ class SpanRecord:
 
     @property
     def error_type(self) -> str | None:
-        """The low-cardinality class of what it raised, where one is given."""
+        """The low-cardinality class of its error, if given."""
         named = self.attributes.get("error.type")
         if isinstance(named, str):
             return named

@@ -129,7 +129,7 @@ class Reporter:
         return self._accounts.table()
 
     def heard(self) -> Sequence[HeardService]:
-        """Return what came of each service, those of which least is scored first."""
+        """Return the outcome of each service's spans, the least scored first."""
         accounts: dict[str, list[Account]] = {name: [] for name in list(self._traces)}
         for one in self.accounts():
             accounts.setdefault(one.service, []).append(one)
@@ -187,7 +187,7 @@ class Reporter:
     def _note_heard(
         self, trace: AssembledTrace, unheard: Sequence[Unheard], *, any_request: bool
     ) -> None:
-        """Count a trace of each service in it, and why what is no request in it is none."""
+        """Count a trace for each of its services, with the reasons for spans without a request."""
         if trace.late:
             return
         others = [one for one in trace.spans if one.scope != OWN_SCOPE]
@@ -249,7 +249,7 @@ class Reporter:
 
 
 def _heard_of(service: str, traces: int, accounts: Sequence[Account]) -> HeardService:
-    """Return what came of a service, by what came of each instrumentation of it."""
+    """Return the outcome of a service's spans, merged from the outcomes per instrumentation."""
     heard = HeardService(service=service, traces=traces, accounts=tuple(accounts))
     reasons: Counter[str] = Counter()
     lines: dict[str, str] = {}
@@ -269,7 +269,7 @@ def _heard_of(service: str, traces: int, accounts: Sequence[Account]) -> HeardSe
 
 
 def _scope_of(found: FoundRequest, scopes: Mapping[str, RequestScope]) -> RequestScope | None:
-    """Return what was said around the request: innermost first, as it is the more special."""
+    """Return the scope around the request; the innermost one wins."""
     merged: RequestScope | None = None
     for span in (*found.members, *filter(None, [found.span])):
         said = scopes.get(span.span_id)

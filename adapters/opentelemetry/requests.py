@@ -118,7 +118,7 @@ def _start(found: FoundRequest) -> tuple[int, str]:
 
 
 class _Finder:
-    """Groups the read spans of a trace into requests, and makes what can be made of each."""
+    """Groups the spans of a trace into requests, and builds each."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class _Finder:
         return [*found, *self._without_retrieval(bare, alone, found)]
 
     def _without_request(self, alone: Sequence[Read]) -> list[FoundRequest]:
-        """Return requests whose own span never came.
+        """Return requests whose own span never arrived.
 
         Retrievals whose parents are missing belong to one request; those of one query below a span
         that is there, too.
@@ -408,7 +408,7 @@ class _Finder:
         alone: Sequence[Read],
         found: Sequence[FoundRequest],
     ) -> list[FoundRequest]:
-        """Return requests whose documents only a prompt shows; note what is no request.
+        """Return requests whose documents stand only in a prompt; note traces without a request.
 
         Some emitters write the steps of a request side by side: a step that runs within another
         one's time, below the same parent, is a part of it.

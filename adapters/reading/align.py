@@ -106,7 +106,7 @@ def align(
 
 
 class Place(NamedTuple):
-    """A place that shows a text, or a part of it."""
+    """A place in a prompt that shows a text or a part of it."""
 
     start: int
     length: int

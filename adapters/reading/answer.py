@@ -245,7 +245,7 @@ class _Candidate:
 
 
 class _Call:
-    """What one call said, in the forms that parsers hand on."""
+    """One call's reply, in the forms that parsers produce."""
 
     def __init__(self, said: Said | str) -> None:
         text, self.saw_contexts, self.merges = Said(said) if isinstance(said, str) else said
@@ -260,7 +260,7 @@ class _Call:
 
 
 def _values(text: str) -> list[str]:
-    """Return the strings in what a model said as JSON."""
+    """Return the strings in a reply that is JSON."""
     if text[:1] not in ("{", "[") or len(text) > MAX_PARSED:
         return []
     try:

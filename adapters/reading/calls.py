@@ -34,7 +34,7 @@ UNHEARD = Unknown("streamed")
 
 
 def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tuple[Step, ...] | None:
-    """Return the calls that gave the answer: one, or all that it is pasted together of.
+    """Return the calls that gave the answer: one, or all whose replies it joins.
 
     Args:
         calls: The request's calls, in start order.

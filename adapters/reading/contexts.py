@@ -76,7 +76,7 @@ def shown_documents(
     are_whole: bool = False,
     this_turn: bool = False,
 ) -> tuple[tuple[D, D], ...] | None:
-    """Return the documents that the answering call saw, in its prompt's order, each with what of it is there.
+    """Return the documents the answering call saw, in prompt order, each with the part it saw.
 
     A document that an earlier call saw takes the place of that call's reply. Of a document, the longest of its
     text and the texts in its metadata counts.
@@ -164,7 +164,7 @@ class _Reader:
         """Whether there is more to read than is read: then nothing is known."""
 
     def read(self, call: Step, level: int) -> list[_Stretch]:
-        """Return what a call saw: what stands in its prompt, and in those of the replies that stand there."""
+        """Return what a call saw: its prompt, and the prompts of replies that stand in it."""
         if call.id in self._read:
             return []
         together = [one for one in self._calls if one is call or (call.group == one.group != "")]

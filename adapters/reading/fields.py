@@ -82,7 +82,7 @@ function of it."""
 
 
 def check_readers(**readers: object) -> None:
-    """Refuse options that are neither a key nor a function.
+    """Reject options that are neither a key nor a function.
 
     Raises:
         ConfigurationError: One is neither, nor None.

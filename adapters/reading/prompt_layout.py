@@ -204,7 +204,7 @@ def place_in(
 
 
 def question_in_prompt(messages: Sequence[Message]) -> str | None:
-    """Return what a prompt asks: behind its last ``Question:``, beside its context, or all that users said."""
+    """Return a prompt's question: after its last ``Question:``, beside its context, or all user messages."""
     asked = [text for role, text in messages if role == "user" and text.strip()]
     if not asked:
         return next(

@@ -28,7 +28,7 @@ _MOST_READ = 10_000_000
 
 
 class Page:
-    """All texts of all calls as one, reduced to letters and digits, and what is claimed of it."""
+    """All texts of all calls as one, reduced to letters and digits, with the claimed places."""
 
     def __init__(self, calls: Iterable[Iterable[str]], n_passages: int) -> None:
         self._texts: list[str] = []
@@ -195,5 +195,5 @@ def _threes(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def grams_of(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield words in a row, as many as are looked for at once."""
+    """Yield the runs of words that one search looks for."""
     return zip(*(words[start:] for start in range(WORDS_IN_A_ROW)), strict=False)

@@ -170,7 +170,7 @@ _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
 def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
-    """Return the documents in what a tool gave back; None: its shape is not known, so neither are they."""
+    """Return the documents in a tool's result; None if its shape is unknown."""
     value = _literal(opened(result))
     if tool.names_fields and not is_hidden(value):
         return _documents_in_records(value, tool)

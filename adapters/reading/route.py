@@ -1,4 +1,4 @@
-"""The way of documents from retrievers to the model, replayed from what the steps between took and gave out.
+"""The documents' way from retrievers to the model, replayed from the inputs and outputs of steps.
 
 Where no prompt shows them it decides which documents reached the model; always it decides which stages they
 passed.  A source notes its runs, and what each took and gave out; what that means is decided here.
@@ -77,7 +77,7 @@ class Found(Note, Protocol[D_co]):
 
 
 class Passage(NamedTuple, Generic[D]):
-    """A run that gave out documents without being a retriever."""
+    """A run that output documents without being a retriever."""
 
     run: Run
     ended_order: int
@@ -98,7 +98,7 @@ class Passage(NamedTuple, Generic[D]):
 
 
 class Paste(NamedTuple):
-    """A run that gave out strings: it may have pasted documents, all of them or some."""
+    """A run that output strings, which may hold some or all documents."""
 
     run: Run
     ended_order: int
@@ -111,7 +111,7 @@ class Paste(NamedTuple):
 
 
 def runs_around(run: Run | None) -> list[Run]:
-    """Return a run and those around it, up to the request itself."""
+    """Return a run and its ancestors, up to the request itself."""
     around: list[Run] = []
     while run is not None:
         around.append(run)
@@ -223,7 +223,7 @@ class Route(Generic[D]):
                 self._passed(step, joins=joins)
 
     def _passed(self, passage: Passage[D], *, joins: bool) -> None:
-        """Put what a step gave out in the place of the documents that it took, or retrieved."""
+        """Replace the documents a step received or retrieved by its output."""
         run, texts = passage.run, {item.text for item in passage.documents}
         foreign = set[str]()
         if passage.taken is None:
@@ -283,7 +283,7 @@ class Route(Generic[D]):
         *,
         recorded: bool = True,
     ) -> None:
-        """Put what a run gave on where the first of what it took stood."""
+        """Put a run's output at the place of the first document it received."""
         if not taken:
             return
         if [item.document.text for item in taken] == [item.document.text for item in given]:
@@ -334,7 +334,7 @@ class Route(Generic[D]):
 
 
 def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
-    """Return the lists that became what a function gave out; the others reach the model as they were.
+    """Return the lists from which a function made its output; the others reach the model unchanged.
 
     A list given out under its own key replaces the one that stood there; one under a new key those that
     it shares texts with. A list that is not given out at all is used up, unless a state goes on

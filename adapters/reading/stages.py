@@ -92,7 +92,7 @@ class SharedContexts:
         return tuple([made[id(item)][1] for item in documents])
 
     def passing(self, documents: Sequence[SourceDocument]) -> tuple[RetrievedContext, ...]:
-        """Return contexts of these documents: those made of other copies of them, where there are any."""
+        """Return contexts of these documents, reusing those of other copies."""
         alike = self._alike
         self.of([item for item in documents if (item.id, item.text) not in alike])
         return tuple([alike[item.id, item.text] for item in documents])
@@ -101,7 +101,7 @@ class SharedContexts:
 def joined(
     lists: Iterable[Iterable[D]], key: Callable[[D], Hashable] = attrgetter("text")
 ) -> tuple[D, ...]:
-    """Join lists of documents; what several of them have counts as often as it does in one of them."""
+    """Join lists of documents; a document in several lists counts as often as in one of them."""
     most: dict[Hashable, int] = {}
     kept: list[D] = []
     for documents in lists:
@@ -116,7 +116,7 @@ def joined(
 
 
 def to_stages(stages: Iterable[SeenStage], shared: SharedContexts) -> tuple[RetrievalStage, ...]:
-    """Turn what was seen into a sample's stages."""
+    """Convert the stages to those of a sample."""
     return tuple(
         RetrievalStage(
             name=stage.name,

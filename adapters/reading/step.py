@@ -54,7 +54,7 @@ class Step:
         return () if isinstance(self.messages, Unknown) else self.messages
 
     def prompt(self, new: Collection[str] = frozenset()) -> Prompt:
-        """Return what it was sent, this turn's beside the history; `new` as in `prompt_of`."""
+        """Return its input, this turn's apart from the history; `new` as in `prompt_of`."""
         return prompt_of(((role, (text,)) for role, text in self.sent), new)
 
     @property

@@ -74,7 +74,7 @@ def is_repr(text: str) -> bool:
 
 
 def opened(value: Any) -> Any:
-    """Return what a JSON text says; anything else unchanged."""
+    """Return the value of a JSON text; anything else unchanged."""
     if isinstance(value, str) and value[:1] in '{["' and len(value) > 1:
         try:
             return json.loads(value)
@@ -422,7 +422,7 @@ def query_in(value: Any) -> str | None:
 
 
 def answer_in(value: Any) -> str | None:
-    """Return the answer in what a request gave back: a text, a field, or the last assistant's message."""
+    """Return the answer in a request's output: a text, a field, or the last assistant message."""
     if value == "null":  # as JSON writes that nothing came out
         return None
     return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)

@@ -48,7 +48,7 @@ __all__ = ["AgreementOptions", "Agreements", "Ceiling", "ScoreAgreement", "compa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementOptions:
-    """What the user asked for on the command line."""
+    """The options of the command line."""
 
     labels: Path
     """The file of labels."""

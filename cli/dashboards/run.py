@@ -86,7 +86,7 @@ def _differs(path: Path, text: str) -> bool:
 
 
 def print_written(written: list[Path], directory: Path, console: Console) -> None:
-    """Print what was written, and what to do with it."""
+    """Print the written files and the next steps."""
     for path in written:
         typer.echo(str(path))
     console.print_line(

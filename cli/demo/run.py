@@ -73,7 +73,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the user asked for on the command line."""
+    """The options of the command line."""
 
     framework: Framework = "langchain"
     """Which framework runs the application."""

@@ -240,7 +240,7 @@ def _resource(provider: Any) -> Iterator[Finding]:
 
 
 def _inner(provider: Any, name: str) -> Any:
-    """Return an attribute of a provider, or of one that it wraps."""
+    """Return an attribute of a provider, or of a provider it wraps."""
     for _ in range(4):
         stored = _attributes_of(provider)
         if name in stored:

@@ -23,7 +23,7 @@ __all__ = ["DoctorOptions", "examine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """What the user asked for on the command line."""
+    """The options of the command line."""
 
     otlp: str | None = None
     """Endpoint to try instead of the environment's."""

@@ -213,7 +213,7 @@ class Archive:
         listed.finish()
 
     def _plan(self, listed: ListWriter, advance: Advance, note: Any) -> ScoringPlan:
-        """Read every row, and return those to score."""
+        """Read every row and return the rows to score."""
         files = self._options.files
         plan = ScoringPlan([array("q") for _ in files], [array("H") for _ in files])
         numbers: dict[frozenset[str], int] = {}

@@ -1,4 +1,4 @@
-"""``--compare``: the results of another retriever for the same questions, beside those of the data set.
+"""``--compare``: another retriever's results for the same questions, beside those of the data set.
 
 The other file's rows wait by question in a private database, so files may have any length; rows of one
 question are paired in order.  Called by `run`, shown by the reports.

@@ -37,7 +37,7 @@ class SkippedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateOptions:
-    """What the user asked for on the command line."""
+    """The options of the command line."""
 
     data: Path | Sequence[Path]
     """The data set: one file, or several."""

@@ -117,7 +117,7 @@ def as_markdown(evaluation: EvaluationReport) -> str:
 
 
 def _worst(found: WorstRow) -> list[str]:
-    """Return a row's place and what is bad about it."""
+    """Return a row's place and its faults."""
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [

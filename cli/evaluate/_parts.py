@@ -52,7 +52,7 @@ class Shard(NamedTuple):
     """How many there are."""
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return its written form."""
         return f"{self.number}/{self.of}"
 
     @property
@@ -252,7 +252,7 @@ class ListWriter:
             self._folder.finish(self._half, f"rows-{self._shard.name}.parquet")
 
     def abandon(self) -> None:
-        """Leave the earlier list as it is."""
+        """Keep the earlier list unchanged."""
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What `ragmeter evaluate` prints: the table of scores, what was skipped, what it cost; or JSON.
+"""The output of `ragmeter evaluate`: scores, skipped rows and cost, as a table or JSON.
 
 Reads an `EvaluationReport`; computes nothing that is not about layout.  Called by `app`.
 """

@@ -42,7 +42,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class GoldenLabel:
-    """One golden label: an id, and the text that it stood for."""
+    """One golden label: an id and the text it named."""
 
     id: str
     text: str | None
@@ -193,7 +193,7 @@ class Index:
 
 
 class _Match:
-    """A chunk beside a label's text."""
+    """A chunk compared with a label's text."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Reads golden sets and chunks from files, and repairs rows; fields that need no repair stay as they are."""
+"""Reads golden sets and chunks from files, and repairs rows; other fields stay unchanged."""
 
 from __future__ import annotations
 

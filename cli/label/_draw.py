@@ -32,7 +32,7 @@ class Drawing(NamedTuple):
 
 
 def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) -> Drawing:
-    """Draw requests, among those that the judge has a value of, where there are any.
+    """Draw requests, among those with a judged value if there are any.
 
     Each has the same probability, whatever it is like.
 

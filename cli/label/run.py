@@ -39,7 +39,7 @@ EVERY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOptions:
-    """What the user asked for on the command line."""
+    """The options of the command line."""
 
     results: Path
     """The requests, with scores or without."""

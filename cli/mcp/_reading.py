@@ -180,7 +180,7 @@ class ServerApi:
         return {key: _without(value, hidden) for key, value in said.items()}
 
     def not_scored(self) -> dict[str, Any]:
-        """Return what was received and gave no score, or has not left, with the reasons that are counted."""
+        """Return what was received without a score or not yet sent, with the counted reasons."""
         said = self._ask("/healthz", {})
         return {key: value for key, value in said.items() if key != "uptime_s"}
 

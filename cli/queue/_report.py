@@ -37,7 +37,7 @@ def print_status(status: QueueStatus, console: Console) -> None:
 
 
 def letters_as_json(found: Sequence[Letter]) -> list[dict[str, Any]]:
-    """Return the letters; texts are a key of their own, and only there when asked for."""
+    """Return the letters; texts are a separate key, present only on request."""
     rows = [asdict(one) for one in found]
     for row in rows:
         if row["texts"] is None:

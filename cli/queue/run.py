@@ -17,7 +17,7 @@ __all__ = ["Letter", "letters", "queue_at"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A dead letter, as it is shown."""
+    """A dead letter, as shown."""
 
     reason: str
     """Why it is not tried any more."""

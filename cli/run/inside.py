@@ -94,7 +94,7 @@ class _Display:
         _say(f"{counts}; look at {self.plan.url}")
 
     def _exporters(self, theirs: Sequence[Exporter]) -> list[Exporter]:
-        """Return the exporters that show a meter's requests, besides those that it has."""
+        """Return the exporters that show a meter's requests, besides its own."""
         found = self._to_phoenix(theirs) if self.plan.to == "phoenix" else self._to_otlp()
         if any(isinstance(one, ConsoleExporter) for one in theirs):
             found = [one for one in found if not isinstance(one, ConsoleExporter)]

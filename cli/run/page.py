@@ -1,4 +1,4 @@
-"""The page of ``ragmeter serve`` on this machine: the one that runs, or one that is started and stays."""
+"""The page of ``ragmeter serve`` on this machine: a running server's, or a new one's that stays."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class WorkerQueue(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """Waiting bytes, as given to `put`."""
+        """Waiting bytes, as passed to `put`."""
         return self._bytes if self._items else 0
 
     @property

@@ -222,7 +222,7 @@ class Tally:
         self.take([[*changes]] if changes else ())
 
     def take(self, notes: Iterable[_Changes]) -> None:
-        """Note some changes, and apply what is noted."""
+        """Add changes and apply those that wait."""
         self._noted.extend(notes)
         # Again after releasing the lock: another thread may have noted a change meanwhile.
         while self._noted and self._take_turn():

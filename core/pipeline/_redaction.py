@@ -65,7 +65,7 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
 
 
 def redacted_reference(reference: Reference, redact: Redact) -> Reference:
-    """Return `reference` with its texts redacted; ids and unset fields stay as they are."""
+    """Return `reference` with redacted texts; ids and unset fields are unchanged."""
     fields: dict[str, Any] = {}
     for name in reference.model_fields_set:
         value = getattr(reference, name)

@@ -300,7 +300,7 @@ class _ExportQueue:
         return True
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
-        """Settle the current batch, unless it was given up.
+        """Settle the current batch, unless it was abandoned.
 
         Args:
             reason: Why runs were lost, if any.

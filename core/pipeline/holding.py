@@ -92,7 +92,7 @@ class Pending:
             self.scores.update((score.name, score) for score in scores)
 
     def asks_further(self, asked: JudgingSteps) -> bool:
-        """Return whether a cascade goes on, given the scores so far."""
+        """Return whether a cascade continues, given the scores so far."""
         with self._lock:
             return asked.further(self.scores)
 

@@ -168,7 +168,7 @@ class Pipeline:
         """Queue a captured request of so many bytes, or an amendment of one. Never blocks."""
 
     def backlog(self) -> dict[str, Any]:
-        """Return what waits, as fields of `MeterStats`."""
+        """Return the waiting requests, as fields of `MeterStats`."""
         judging = 0 if self._judging is None else self._judging.waiting_bytes
         return {
             "queue_size": len(self._queue),

@@ -58,7 +58,7 @@ class LoneRetrievals:
         return True
 
     def look(self, queue: WorkerQueue[Any]) -> float | None:
-        """Have those scored that have waited long enough; return the seconds until the next look.
+        """Score the retrievals that have waited long enough; return the seconds until the next check.
 
         Not at once, but behind what has come by now: a call that has ended meanwhile is among that.
         """

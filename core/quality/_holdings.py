@@ -61,7 +61,7 @@ class _Workflow:
 
 
 class HeldSeries(NamedTuple):
-    """One series, and what it is of."""
+    """One series and its key."""
 
     workflow: str
     segment: str
@@ -129,7 +129,7 @@ class Holdings:
         return self._workflows.setdefault(name, _Workflow(name))
 
     def entries(self) -> Iterator[HeldSeries]:
-        """Return every series, with what it is of."""
+        """Return every series with its key."""
         for name, workflow in self._workflows.items():
             for score, series in workflow.whole.series():
                 yield HeldSeries(name, "", score, series)

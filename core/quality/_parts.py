@@ -39,11 +39,11 @@ class Parts:
         self._slot = slot
 
     def families(self) -> Iterable[tuple[str, SeriesFamily]]:
-        """Return them all, by value, those that rest included."""
+        """Return all values with their series, resting ones included."""
         return self._families.items()
 
     def place(self, value: str, slot: int, has_room: Callable[[], bool]) -> str:
-        """Take in a request; return the value that it counts under.
+        """Add a request; return the value it counts under.
 
         Args:
             value: Its value.

@@ -68,7 +68,7 @@ class Series(Generic[M]):
         self.design_effect = 1.0
 
     def roll(self, slot: int) -> None:
-        """Begin the slot `slot`: put away what was counted before it."""
+        """Begin slot `slot`: store the counts of the one before."""
         values = self.current.values()
         _add(self.closed, values)
         self.fine.append((self.slot, values))
@@ -95,7 +95,7 @@ class Series(Generic[M]):
         return dict(zip(self.current.names, totals, strict=True))
 
     def slots(self, first: int, last: int) -> Iterable[tuple[int, dict[str, float]]]:
-        """Return what was counted in each of the slots `first` to `last`, of those of the last three hours."""
+        """Return the counts of the slots `first` to `last`, within the last three hours."""
         for slot, sums in self.fine:
             if first <= slot <= last:
                 yield slot, dict(zip(self.current.names, sums, strict=True))
@@ -103,7 +103,7 @@ class Series(Generic[M]):
             yield self.slot, dict(zip(self.current.names, self.current.values(), strict=True))
 
     def add_since(self, first: int, to: Moments) -> None:
-        """Add what was counted from slot `first` on."""
+        """Add the counts from slot `first` on."""
         for hour, sums in self.coarse:
             if (hour + 1) * SLOTS_PER_HOUR > first:
                 to.add(sums)
@@ -148,7 +148,7 @@ class Series(Generic[M]):
 
 
 class SeriesFamily:
-    """The series of one workflow, or of a part of it."""
+    """The series of one workflow, or of one of its segments."""
 
     __slots__ = ("free", "is_part", "judged")
 

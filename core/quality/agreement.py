@@ -231,7 +231,7 @@ def _drawn_interval_alphas(
 
 
 def _mid_ranks(counts: Counter[float]) -> dict[float, float]:
-    """Return where each rating stands among all of them.
+    """Return the mid-rank of each rating.
 
     The ordinal distance, the ratings between two and half of their own, is the difference of these.
     """
@@ -250,7 +250,7 @@ def _squared_gaps(places: Sequence[float]) -> float:
 
 
 def _middle(found: Sequence[float]) -> tuple[float, float]:
-    """Return the middle 95 % of what was drawn."""
+    """Return the middle 95 % of the drawn values."""
     if not found:
         return -1.0, 1.0
     ordered = sorted(found)
@@ -273,7 +273,7 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """All of them."""
+        """Their total number."""
         return self.good_good + self.good_bad + self.bad_good + self.bad_bad
 
     @property

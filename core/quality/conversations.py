@@ -50,7 +50,7 @@ class ConversationSums:
         value: float,
         now: float,
     ) -> None:
-        """Count a value, beside the earlier ones of the same score.
+        """Add a value to the earlier ones of the same score.
 
         After `SILENCE_S` without one, and `MAX_REPEATS` of a question, a value begins another conversation.
 

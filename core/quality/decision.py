@@ -109,7 +109,7 @@ class Decision:
 
     @property
     def outcome(self) -> Outcome:
-        """Return what they say together."""
+        """Return the combined outcome."""
         said = {check.outcome for check in self.checks}
         for outcome in _STRENGTH:
             if outcome in said:
@@ -186,7 +186,7 @@ class Criteria:
 def decide(
     asked: Criteria, summaries: Sequence[ScoreSummary], rows: RowScores, unreadable: int
 ) -> Decision | None:
-    """Return what was decided; None: nothing was asked.
+    """Return the decision; None without criteria.
 
     Args:
         asked: The limits and the baseline.

@@ -45,7 +45,7 @@ PSEUDO_SPREAD = 1.0 / 16.0
 
 
 class _CorrectedMean(NamedTuple):
-    """A mean over all requests and what is known of its error."""
+    """A mean over all requests, with its error."""
 
     mean: float
     variance: float

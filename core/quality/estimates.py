@@ -105,7 +105,7 @@ class Estimates(dict[QualityKey, Estimate]):
         return estimates_table({_label(key): self[key] for key in sorted(self)})
 
     def __repr__(self) -> str:
-        """Return the same: what a prompt shows is for people."""
+        """Return the same text, as a prompt shows it to people."""
         return str(self) if self else "{}"
 
     def to_pandas(self) -> Any:

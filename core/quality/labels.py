@@ -156,12 +156,12 @@ class LabelledRequest(NamedTuple):
 
     @property
     def mean(self) -> float | None:
-        """The mean of the raters; None: none of them could say."""
+        """The mean of the raters; None if none of them could decide."""
         return sum(self.values) / len(self.values) if self.values else None
 
 
 def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
-    """Return what the labels of one score say, by request.
+    """Return the labels of one score by request.
 
     Shares drawn from one source nest: a larger one goes on where the smaller one ended. So the
     probability of all of them is the largest that any was drawn with.

@@ -60,7 +60,7 @@ def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[str, Ver
 
 
 class RetrievalLook:
-    """Looks at what was retrieved.
+    """Looks at retrieved chunks before the answer.
 
     Args:
         rules: Whose thresholds part the bands.
@@ -73,7 +73,7 @@ class RetrievalLook:
         self._rates = {} if labels is None else band_rates(read_labels(Path(labels))[0], rules)
 
     def look(self, question: str, contexts: Iterable[Any]) -> Look:
-        """Return what is known."""
+        """Return the result for a question and its chunks."""
         given: Sequence[Any] = [as_context(one) for one in as_contexts(contexts, "contexts")]
         relevance: float | None = None
         if given:

@@ -18,7 +18,7 @@ BY_WORDS = frozenset({"lexical_groundedness", "support"})
 
 @lru_cache(maxsize=4096)
 def measurement_of(score: str, definition: str, judge: str = "") -> str:
-    """Return a short hash of what is measured, and by whom.
+    """Return a short hash of formula and judge.
 
     Args:
         score: Name of the score.

@@ -111,7 +111,7 @@ class Population:
 
 
 def proxy_value(name: str, scores: Mapping[str, Score | CountedShare]) -> float:
-    """Return what is known for free of a judged score, 0 to 1."""
+    """Return a free estimate of a judged score, 0 to 1."""
     for proxy in PROXIES.get(name, ()):
         score = scores.get(proxy)
         if score is not None and (value := score.value) is not None:

@@ -168,7 +168,7 @@ class RetrieverComparison:
             self._failed[reason] += n
 
     def result(self) -> Comparison:
-        """Return what was found so far."""
+        """Return the result so far."""
         with self._lock:
             n, (lower, upper) = self._sums.n, self._sums.interval()
             difference, signs, failed = self._sums.mean(), Counter(self._signs), dict(self._failed)

@@ -361,7 +361,7 @@ class _Sum(NamedTuple):
 
 
 def _plus(known: _Sum | None, series: AnySeries, first: int) -> _Sum:
-    """Add what a series counted from slot `first` on."""
+    """Add the counts of a series from slot `first` on."""
     sums, effect, _ = known or (type(series.current)(), 1.0, series.range)
     series.add_since(first, sums)
     return _Sum(sums, max(effect, series.design_effect), series.range)

@@ -94,7 +94,7 @@ class Conversation:
 
     @property
     def asked_again(self) -> tuple[int, ...]:
-        """The turns that ask the one before again, counted from 1."""
+        """The turns that repeat the question before, counted from 1."""
         return tuple(at for at, turn in enumerate(self.turns, 1) if at > 1 and turn.asks_again)
 
     def __str__(self) -> str:

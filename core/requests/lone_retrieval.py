@@ -44,7 +44,7 @@ MOST_TOGETHER = 8
 
 
 class Surroundings(NamedTuple):
-    """Where a call was made, as far as it is known."""
+    """The context of a call, as far as it is known."""
 
     trace_id: int | None = None
     """The trace of the span around it, the one that an instrumentation made for the call itself aside."""
@@ -90,7 +90,7 @@ class LoneRetrieval:
     def end(
         self, query: str | None, documents: tuple[Any, ...], *, is_paused: bool = False
     ) -> LoneRetrieval | None:
-        """Note what it was asked and found; return it, if it is a retrieval.
+        """Record query and documents; return the retrieval, if it is one.
 
         Args:
             query: What it was asked.
@@ -105,7 +105,7 @@ class LoneRetrieval:
         return self
 
     def follow(self, run_id: object) -> None:
-        """Note a call that may have been given what it found."""
+        """Record a call that may have been sent its documents."""
         self._followers[run_id] = None
 
     def leave(self, run_id: object) -> None:

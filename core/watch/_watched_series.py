@@ -92,7 +92,7 @@ class SeriesState:
         self._effect = 1.0 if alike is None else alike.design_effect
 
     def restart(self) -> None:
-        """Forget the baseline and learn it again."""
+        """Discard the baseline and learn a new one."""
         self.detector.restart()
         self.history.clear()
         self._begin(0)

@@ -73,7 +73,7 @@ def block_factors(n: float, total: float, squares: float, floor: float) -> list[
 
 
 class _Mark(NamedTuple):
-    """A time, and the sums up to it."""
+    """A time, with the sums up to it."""
 
     at: float
     n: float
@@ -90,7 +90,7 @@ class FallEvidence:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all evidence."""
+        """Discard all evidence."""
         self._counted = _Mark(0.0, 0.0, 0.0, 0.0)
         self._factors = [0.0] * len(BETS)
         # For each bet, the logarithm of the evidence for its most likely start.

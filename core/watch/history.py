@@ -69,7 +69,7 @@ class History:
         return before, after
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Discard all entries."""
         for parts in self._tiers:
             parts.clear()
 

@@ -100,7 +100,7 @@ class Shadow(UnbufferedExporter):
                 self._worker.put(sample, 1_000 + sum(len(one.text) for one in sample.contexts))
 
     def shutdown(self, timeout_s: float) -> None:
-        """Stop calling the retriever; the result stays readable."""
+        """Stop calling the retriever; the result can still be read."""
         self._worker.close(time.monotonic() + min(timeout_s, 1.0))
 
     def wait(self, timeout_s: float) -> bool:

@@ -64,7 +64,7 @@ def workflow_essentials(run: RagRun) -> Group:
 
 
 def retrieval_essentials(retrieval: Retrieval) -> Group:
-    """Return what a retrieval span starts with."""
+    """Return the attributes a retrieval span starts with."""
     group: Group = {
         semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_RETRIEVAL),
         semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_RETRIEVER),

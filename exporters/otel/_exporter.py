@@ -152,7 +152,7 @@ class OpenTelemetryExporter:
         self._providers.send()
 
     def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
-        """Send spans straight to backends, over OTLP, as long as the process has no SDK of its own.
+        """Send spans directly to backends over OTLP, while the process has no SDK.
 
         Nothing is registered for others, and metrics and events stay here. To be called before the first
         request.
@@ -160,11 +160,11 @@ class OpenTelemetryExporter:
         self._providers.send_straight(addresses)
 
     def flush(self, timeout_s: float) -> bool:
-        """Ask the application's providers to send what they hold."""
+        """Flush the application's providers."""
         return self._providers.force_flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:
-        """Stop publishing the meter's counters; the providers that it was given are the application's own."""
+        """Stop publishing the meter's counters; given providers belong to the application."""
         del timeout_s
         self._providers.shutdown()
         while self._observed:
@@ -256,7 +256,7 @@ class OpenTelemetryExporter:
         return self._providers.tracer_provider()
 
     def given_providers(self) -> Mapping[str, object]:
-        """Return the providers that it was given, by signal: ``traces``, ``metrics``, ``logs``."""
+        """Return the given providers, by signal: ``traces``, ``metrics``, ``logs``."""
         return self._providers.given
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:

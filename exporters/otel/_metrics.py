@@ -313,7 +313,7 @@ class MetricWriter:
 
 
 def _remember(known: dict[object, V], key: object, found: V, *series: _Series | None) -> None:
-    """Keep what was found, unless a measurement of it is one too many, which is counted each time."""
+    """Store an entry, unless it exceeds the limit of measurements, which is counted each time."""
     if any(one is not None and OTHER in one[1].values() for one in series):
         return
     if len(known) >= MAX_REMEMBERED:

@@ -72,7 +72,7 @@ class Providers:
             self._straight = way_to(addresses)
 
     def send(self) -> None:
-        """Send what has no processor of the application's to send it.
+        """Send what no processor of the application sends.
 
         Raises:
             DeliveryError: It was not taken.
@@ -116,7 +116,7 @@ class Providers:
         )
 
     def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
-        """Return whether one of those asked for is in force: an SDK's provider and not the API's own.
+        """Return whether any requested signal has an SDK's provider, not just the API's.
 
         The API's proxies and no-ops take everything and deliver nothing; a provider that the
         application sets later takes their place.
@@ -130,7 +130,7 @@ class Providers:
         )
 
     def force_flush(self, timeout_s: float) -> bool:
-        """Ask every SDK provider to send what it holds; those without the method hold nothing.
+        """Flush every SDK provider; those without the method hold nothing.
 
         Returns:
             False when something is still held after `timeout_s`. That is an answer, not an error,

@@ -40,7 +40,7 @@ class _Moment:
         design_effect: float = 1.0,
         budget: float | None = None,
     ) -> None:
-        """Add sums to those with the same attributes."""
+        """Add sums to those with equal attributes."""
         known = self.sums.setdefault(attributes, {})
         for name, value in sums.items():
             known[name] = known.get(name, 0.0) + value
@@ -71,7 +71,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
             source.last = ()
 
     def keep(self, last: Sequence[QualitySums]) -> None:
-        """Freeze a meter's sums at what they were last."""
+        """Freeze a meter's sums at their last values."""
         self._add(last, self._gone)
 
     def totals(self, instrument: semconv.Instrument) -> Reading:

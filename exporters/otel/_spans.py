@@ -1,4 +1,4 @@
-"""Writes the spans of one scored request: ragmeter's own, or ``evaluation`` spans beside those of others.
+"""Writes the spans of one scored request: ragmeter's own, or ``evaluation`` spans beside other tracers' spans.
 
 `plan_spans`, which is pure, decides which spans a request gets and which scores stand on which:
 
@@ -197,7 +197,7 @@ class SpanWriter:
         """Whether the request's span says of its trace what Langfuse lists."""
 
     def write(self, scored: ScoredRun, known: JudgedSpans | None) -> JudgedSpans:
-        """Write the spans and return those that the scores are about.
+        """Write the spans and return those the scores refer to.
 
         Args:
             scored: The request and its scores.

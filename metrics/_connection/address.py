@@ -68,7 +68,7 @@ class Address:
         added = parse_qsl(self.query, keep_blank_values=True)
 
         class UnshownQuery(url_type):  # type: ignore[misc]
-            """An address whose text, as it is logged, has no query."""
+            """An address that is logged without its query."""
 
             def __str__(self) -> str:
                 return str(url_type(self).copy_with(query=None))

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _PendingItem(Generic[I, R]):
-    """An item that the model is to be asked about."""
+    """An item waiting for the model."""
 
     key: bytes
     item: I
@@ -140,7 +140,7 @@ class BatchedModel(ABC, Generic[I, R]):
         """Return the bytes that a result takes while it is remembered."""
 
     async def results(self, items: Sequence[tuple[bytes, I]], group: Hashable = None) -> list[R]:
-        """Return the result of each item; those known are not asked for again.
+        """Return the result of each item; known results are not requested again.
 
         Args:
             items: Each with a key that names it.
@@ -358,7 +358,7 @@ class ThreadOfModel:
         self._clerk = BackgroundThread(self._name)
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """Call on the thread, and return what it returned; the loop goes on meanwhile."""
+        """Run a call on the thread and return its result, without blocking the event loop."""
         import concurrent.futures  # noqa: PLC0415 -- only with a model
 
         made: concurrent.futures.Future[Any] = concurrent.futures.Future()

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """One of something for each event loop. Thread-safe; a forked child starts without any.
+    """One instance for each event loop. Thread-safe; a forked child starts without any.
 
     Args:
         make: Makes one, for the running loop.
@@ -29,7 +29,7 @@ class PerLoop(Generic[T]):
         self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
 
     def here(self) -> T:
-        """Return the running loop's, made when it is first asked for."""
+        """Return the running loop's instance, created on first use."""
         loop = asyncio.get_running_loop()
         with self._lock:
             made = self._made.get(loop)

@@ -88,7 +88,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
 
 
 def problems(lines: Iterable[str]) -> str:
-    """Return the failures, a line each; empty if there are none."""
+    """Return the failures, one per line; empty if there are none."""
     return "".join(f'<p class="low">{text(line, MAX_PROBLEM_CHARS)}</p>' for line in lines)
 
 

@@ -250,5 +250,5 @@ def summarize(
 
 
 def valued_first(summaries: Iterable[ScoreSummary]) -> list[ScoreSummary]:
-    """Return those with a value before those without any, each in their order."""
+    """Return the summaries with a value before those without, each in order."""
     return sorted(summaries, key=lambda one: one.count == 0)

@@ -1,4 +1,4 @@
-"""JSON lines: the one place that writes them and reads them.
+"""JSON lines: the only place that reads and writes them.
 
 Only a newline ends a line.  ``str.splitlines`` and files opened as text also split at U+2028, a lone carriage
 return and the like, which may stand inside a JSON string; so lines are bytes here.  A lone surrogate has no

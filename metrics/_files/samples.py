@@ -153,7 +153,7 @@ def _type_name(value: Any) -> str:
 
 
 def _sample(fields: Mapping[str, Any]) -> RagSample:
-    """Build the sample. Fields that were never given stay unset: unknown is not empty."""
+    """Build the sample. Absent fields stay unset: unknown is not empty."""
     given: dict[str, Any] = {"question": _text(_pick(fields, "question"), "question")}
     contexts = _contexts(fields)
     if contexts is not None:

@@ -79,6 +79,6 @@ class BoundedTable(Generic[K, V]):
         return entry[0]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._entries.clear()
         self.size = 0

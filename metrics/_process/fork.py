@@ -84,7 +84,7 @@ class Gate:
             self._forking.discard(threading.get_ident())
 
     def after_fork_in_parent(self) -> None:
-        """Let go of it, if this thread holds it for a fork."""
+        """Release the lock, if this thread holds it for a fork."""
         if threading.get_ident() in self._forking:
             self._forking.discard(threading.get_ident())
             with suppress(RuntimeError):  # interrupted before it had it
@@ -120,7 +120,7 @@ def _note_threads() -> None:
 
 
 def _forget_imports() -> None:
-    """Have imports start again that a thread of ragmeter's was in the middle of.
+    """Reset imports that a thread of ragmeter's was in the middle of.
 
     Python's lock of such a module stays held in the child, where whatever imports it would wait forever.
     """

@@ -70,7 +70,7 @@ def _seconds(value: str | None, unit_s: float) -> float | None:
 
 
 def pause_before(retry: int, asked_s: float | None, *, longest_s: float) -> float:
-    """Return the seconds to wait: what the server asked for, else exponential backoff, full jitter.
+    """Return the seconds to wait: as the server asks, or exponential backoff with full jitter.
 
     Full jitter draws from the whole of a range that doubles, so that clients that failed together do
     not come back together (M. Brooker, "Exponential Backoff And Jitter", AWS, 2015).

@@ -51,7 +51,7 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True)
 class Claims:
-    """An answer beside its chunks."""
+    """The claims of an answer, matched with its chunks."""
 
     answer: Analysis
     contexts: Sequence[Analysis]

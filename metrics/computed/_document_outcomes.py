@@ -55,7 +55,7 @@ class Fate(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The code, with the stage where there is one."""
+        """The code, with the stage if known."""
         return self.code if self.stage is None else f"{self.code} {self.stage}"
 
     @property

@@ -90,7 +90,7 @@ class Components:
         return len(self.ids)
 
     def distinct(self) -> "Components":
-        """Return those of which no equal one came before."""
+        """Return the components without repetitions, in order."""
         first = dict(zip(reversed(self.keys), range(self.size - 1, -1, -1), strict=True))
         if len(first) == self.size:
             return self

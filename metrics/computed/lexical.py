@@ -52,7 +52,7 @@ def _contexts(sample: RagSample, *, by_sentence: bool = False) -> Sequence[Analy
 
 
 def _words_in(words: Iterable[str], contexts: Sequence[Analysis]) -> frozenset[str]:
-    """Return those of `words` that any of the contexts has."""
+    """Return those of `words` that occur in any context."""
     wanted = frozenset(words)
     return frozenset().union(*[wanted & context.content_set for context in contexts])
 

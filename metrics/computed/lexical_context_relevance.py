@@ -44,7 +44,7 @@ _MOST_WORK = 2_000_000
 
 @dataclass(frozen=True)
 class LexicalContextRelevance(ComputedMetric):
-    """Does at least one chunk have what the question names?
+    """Does at least one chunk hold what the question names?
 
         cov(T)     = share of the question's distinct topic words that T has
         rel(chunk) = (cov(chunk) + cov(its best two consecutive sentences)) / 2
@@ -275,7 +275,7 @@ def credit_of(masks: Iterable[int], others: Collection[str]) -> float:
 def _explanation(
     question: Analysis, topic: Sequence[str], each: Sequence[Vocabulary], best: int
 ) -> tuple[str, str]:
-    """Say what the best chunk has and what no chunk has, with the words and without."""
+    """Explain what the best chunk holds and what no chunk holds, with and without quoting words."""
     has = len(present(topic, each[best]))
     anywhere = {term for one in each for term in present(topic, one)}
     nowhere = [term for term in topic if term not in anywhere]

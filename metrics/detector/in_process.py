@@ -70,7 +70,7 @@ class InProcessSpanDetector(SpanDetector):
 
 
 def as_detector(given: object) -> SpanDetector:
-    """Return what was passed as a detector as a `SpanDetector`; an address is asked over HTTP.
+    """Return a value passed as a detector as a `SpanDetector`; an address is called over HTTP.
 
     Raises:
         ConfigurationError: It is nothing that detects.

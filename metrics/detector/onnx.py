@@ -94,7 +94,7 @@ class OnnxSpanDetector(SpanDetector):
         return partial(OnnxSpanDetector, **self._settings), ()
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
-        """Run the model on a thread; the loop goes on meanwhile."""
+        """Run the model on a thread, without blocking the event loop."""
         found: Sequence[Any] = await self._thread.run(partial(self._all, list(requests)))
         return found
 

@@ -114,7 +114,7 @@ class SpanSupport(Metric):
         )
 
     async def aclose(self) -> None:
-        """Release what the detector has on the running event loop."""
+        """Release the detector's resources of the running event loop."""
         await self.detector.aclose()
 
 

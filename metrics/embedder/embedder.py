@@ -120,7 +120,7 @@ class Embedder(BatchedModel[str, Vector]):
         """
 
     async def vectors(self, texts: Sequence[str], *, query: bool = False) -> list[Vector]:
-        """Return the vector of each text, of length 1; those known are not asked for again.
+        """Return the unit vector of each text; known texts are not embedded again.
 
         Raises:
             JudgeError: A call failed (``error_type`` says how), there is no room in the budget

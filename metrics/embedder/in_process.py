@@ -67,7 +67,7 @@ class InProcessEmbedder(Embedder):
         return partial(InProcessEmbedder, self._source, self.name, **self._options), ()
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
-        """Embed on a thread; the loop goes on meanwhile."""
+        """Embed on a thread, without blocking the event loop."""
         made = await self._thread.run(partial(self._embed, list(texts), query))
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
 
@@ -78,7 +78,7 @@ class InProcessEmbedder(Embedder):
 
 
 def as_embedder(given: object) -> Embedder:
-    """Return what was passed as ``embedder=`` as an `Embedder`.
+    """Return a value passed as ``embedder=`` as an `Embedder`.
 
     Raises:
         ConfigurationError: It is nothing that embeds.

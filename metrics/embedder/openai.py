@@ -108,7 +108,7 @@ class OpenAIEmbedder(Embedder):
         return self._caller.host
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return its arguments: those that may be pickled, and those that must not.
+        """Return its arguments: those that may be pickled, and those that must not be.
 
         For a worker process of our own, which makes the same embedder of both.
         """

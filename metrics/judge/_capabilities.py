@@ -208,7 +208,7 @@ class Capabilities:
         return "no" if lack is None or lack.status is None else f"no ({lack.status})"
 
     def plan(self) -> RequestPlan:
-        """Return what the next call should send: what was learned, or a trial one level higher."""
+        """Return the parameters of the next call: known ones, or a trial one level higher."""
         now = self._clock()
         with self._lock:
             plan = RequestPlan(dict(self._levels), now)

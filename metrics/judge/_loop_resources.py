@@ -16,7 +16,7 @@ Flight = asyncio.Future[Answer | JudgeError | None]
 
 
 class LoopResources(Wires):
-    """Connections, slots, and the items being asked about.
+    """Connections, slots and pending items of one event loop.
 
     Args:
         caller: Makes clients.

@@ -138,7 +138,7 @@ class JudgeBudget:
         self._cost_ratios: deque[float] = deque(maxlen=_RATIOS)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the limits, not what was spent: another process starts with a window of its own."""
+        """Pickle the limits, not the use: another process starts with an empty window."""
         return partial(JudgeBudget, **self.limits), ()
 
     @property
@@ -346,7 +346,7 @@ class JudgeBudget:
         output_tokens: int,
         cached_tokens: int = 0,
     ) -> None:
-        """Book what a call really took, once."""
+        """Book the actual use of a call, once."""
         with self._lock:
             tokens = input_tokens + output_tokens
             cost = self.price(input_tokens, output_tokens, cached_tokens)

@@ -16,7 +16,7 @@ _bypassed: ContextVar[bool] = ContextVar("ragmeter_bypassing_cache", default=Fal
 
 @contextmanager
 def bypassing_cache() -> Iterator[None]:
-    """Have the judge neither look up nor store answers in this context."""
+    """Make the judge neither look up nor store answers in this context."""
     token = _bypassed.set(True)
     try:
         yield
@@ -25,5 +25,5 @@ def bypassing_cache() -> Iterator[None]:
 
 
 def is_cache_bypassed() -> bool:
-    """Return whether answers are to be neither looked up nor stored."""
+    """Return whether the cache is bypassed in this context."""
     return _bypassed.get()

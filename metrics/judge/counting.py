@@ -50,7 +50,7 @@ class JudgeRecord:
             observer(call)
 
     def report_items(self, hits: int, misses: int) -> None:
-        """Count items answered without asking, and items asked about."""
+        """Count items answered from the cache, and items asked."""
         with self._lock:
             self._counts["cache_hits"] += hits
             self._counts["cache_misses"] += misses
@@ -105,7 +105,7 @@ class CountingJudge(ABC):
         self._record.report(call)
 
     def report_items(self, hits: int, misses: int) -> None:
-        """Count items answered without asking, and items asked about."""
+        """Count items answered from the cache, and items asked."""
         self._record.report_items(hits, misses)
 
     async def aclose(self) -> None:  # noqa: B027 -- a default, to be overridden where need be

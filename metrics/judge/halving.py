@@ -28,7 +28,7 @@ class Halving:
 
     @property
     def is_over(self) -> bool:
-        """Whether no half is to be asked any more."""
+        """Whether no half remains to be asked."""
         return self.cut_off >= _MOST_CUT_OFF
 
 

@@ -158,7 +158,7 @@ class OpenAIJudge(CountingJudge):
 
     @property
     def last_words(self) -> str:
-        """What endpoint or system said of the last failed call; may repeat what was asked, and the key."""
+        """Message of the last failed call, from endpoint or system; may contain the prompt and the key."""
         return self._endpoint.last_words
 
     @property
@@ -176,7 +176,7 @@ class OpenAIJudge(CountingJudge):
         return self._learned.facts(self._form)
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments of this judge: those that may be pickled, and those that must not.
+        """Return the arguments of this judge: those that may be pickled, and those that must not be.
 
         For a worker process of our own, which makes the same judge of both.
         """

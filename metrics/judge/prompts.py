@@ -35,7 +35,7 @@ _TAG_LENGTH = 3
 
 @dataclass(frozen=True, slots=True)
 class SentAsk:
-    """An ask as it is sent."""
+    """An ask in the form in which it is sent."""
 
     messages: list[dict[str, str]]
     """System and user message."""
@@ -131,7 +131,7 @@ def _group_schema(group: Group) -> dict[str, Any]:
 
 
 def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
-    """Return a delimiter that occurs in none of `passages`.
+    """Return a delimiter that occurs in no passage.
 
     It depends on chunks and question alone where there are any, else on all texts.
     """

@@ -1,4 +1,4 @@
-"""What a judge is: what may be asked of it, what it answers, and what it reports.
+"""The interface of a judge: its questions, its answers and its reports.
 
 Metrics and the meter depend on this contract alone, never on a client library.  A metric sends an
 `Ask` (texts, and numbered items to answer), the judge returns a `Reply` with one `Answer` per item.
@@ -130,7 +130,7 @@ class Ask:
         return self.prompts_with_shared.get(self._shared(open_ids), self.prompt)
 
     def groups_for(self, open_ids: Collection[str]) -> tuple[Group, ...]:
-        """Return the groups that are asked while `open_ids` are open."""
+        """Return the groups to ask while `open_ids` are open."""
         shared = self._shared(open_ids)
         return tuple(
             group
@@ -139,7 +139,7 @@ class Ask:
         )
 
     def _shared(self, open_ids: Collection[str]) -> frozenset[str]:
-        """Return the prompts of others whose questions are asked along."""
+        """Return the other prompts whose questions are asked in the same call."""
         return frozenset(
             group.shared_with
             for group in self.groups
@@ -276,7 +276,7 @@ class AsksOnly(Protocol):
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """Name of the model."""
         ...
 
     async def ask(self, ask: Ask) -> Reply:
@@ -302,7 +302,7 @@ class Judge(AsksOnly, Protocol):
 
     @property
     def budget(self) -> JudgeBudget | None:
-        """What may be asked of it; None: no limits. The meter plans with it how many requests it judges."""
+        """Limits of its use; None without limits. The meter plans with them how many requests it judges."""
         ...
 
     @property

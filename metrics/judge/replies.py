@@ -1,4 +1,4 @@
-"""Read the judge's reply: strictly aligned with what was asked, or not at all.
+"""Reads the judge's reply: strictly aligned with the questions, or not at all.
 
 `Batching` calls it.  A verdict is taken only from its place in a JSON
 object, under the id it was asked for: prose is never searched for digits or words like
@@ -68,7 +68,7 @@ _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 class UnusableReplyError(ValueError):
-    """The reply holds no JSON object of the form asked for."""
+    """The reply holds no JSON object of the requested form."""
 
 
 def read_reply(

@@ -61,7 +61,7 @@ class SharedCache(JudgeCache):
         return f"SharedCache({self._answers.line.address!r}, max_bytes={self.max_bytes})"
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments of this cache: those that may be pickled, and those that must not.
+        """Return the arguments of this cache: those that may be pickled, and those that must not be.
 
         For a worker process of our own, which makes the same cache of both.
         """

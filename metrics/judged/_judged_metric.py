@@ -42,7 +42,7 @@ Unit = Literal["sentence", "claim"]
 
 
 class Inquiry:
-    """The asks of one measurement, and what they cost together."""
+    """The asks of one measurement, and their total cost."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

@@ -36,7 +36,7 @@ class Statements:
 
     @classmethod
     def of(cls, by_chunk: Mapping[str, Sequence[str]]) -> Statements:
-        """Number statements given per chunk."""
+        """Number the statements of each chunk."""
         lines: dict[str, tuple[tuple[str, str], ...]] = {}
         number = 0
         for chunk_id, texts in by_chunk.items():

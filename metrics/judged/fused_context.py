@@ -98,7 +98,7 @@ class FusedContextMetrics(JudgedMetric):
         return {names: prompt for names, prompt in _WITH_SHARED.items() if names <= along}
 
     def beside(self, names: Collection[str]) -> FusedContextMetrics:
-        """Return this metric as it is best asked when the metrics called `names` come after it."""
+        """Return this metric adapted to the metrics called `names` that follow it."""
         return replace(
             self,
             entities=self.entities or ContextEntityRecall.name in names,

@@ -1,4 +1,4 @@
-"""Judges a live request, which has no reference, in one call.
+"""Judges a live request without a reference, in one call.
 
 Do the chunks hold what the question needs, which of them does, does the answer keep to them, and does it
 refuse?  The chunks are nearly all of a prompt: asked together these questions cost one call.
@@ -70,7 +70,7 @@ def obstacles(sample: RagSample) -> dict[str, Obstacle]:
 
 @dataclass(frozen=True)
 class LiveQuestions:
-    """The questions about one request: asked by `LiveJudged` alone, or along with others."""
+    """The questions about one request, asked by `LiveJudged` alone or together with others."""
 
     question: str
     """"": nothing is asked about the chunks."""
@@ -143,7 +143,7 @@ class LiveQuestions:
 
     @property
     def answer_passages(self) -> tuple[Passage, ...]:
-        """The answer, line by line, if it is asked about, and what was carried over to it."""
+        """The answer, line by line, if it is judged, with carried text."""
         lines = self.lines
         if not lines:
             return ()

@@ -125,6 +125,6 @@ class SemanticContextRelevance(Metric):
         )
 
     async def aclose(self) -> None:
-        """Release what the embedder has on the running event loop."""
+        """Release the embedder's resources of the running event loop."""
         if self.embedder is not None:
             await self.embedder.aclose()

@@ -326,7 +326,7 @@ class _Memory:
         return found
 
     def clear(self) -> None:
-        """Forget every text."""
+        """Remove all remembered texts."""
         self._known.clear()
         self._latest = None
         self._latest_texts = (), ()

@@ -39,7 +39,7 @@ _TAB = 4
 
 
 class Structure(Enum):
-    """What a line is by itself."""
+    """The kind of one line, seen alone."""
 
     PROSE = "prose"
     """A part of a paragraph or of a list item."""

@@ -62,7 +62,7 @@ _MOST_WORDS = 16
 
 
 def compose(text: str) -> str:
-    """Return a cleaned text in NFKC; case and layout stay."""
+    """Return a cleaned text in NFKC; case and layout are unchanged."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
@@ -75,7 +75,7 @@ def _without_accents(word: str) -> str:
 
 
 class Word(NamedTuple):
-    """One word as it is compared."""
+    """One word in the form that is compared."""
 
     surface: str
     """As written, without possessive ending and full stops of an abbreviation."""
@@ -241,7 +241,7 @@ def _level(wanted: Word, found: Word) -> int | None:
 
 
 class NameIndex:
-    """The words of one text, ready for names to be looked up.
+    """The words of one text, indexed for looking up names.
 
     Args:
         text: The text, composed.

@@ -1,4 +1,4 @@
-"""Clauses of an answer that deny what a clause of a chunk states, or state what it denies.
+"""Clauses of an answer that deny a clause of a chunk, or state what the chunk denies.
 
 `_claims` calls this.  Only the plain case counts, in English, Russian and Chinese: one clause has every word
 of the other and one of the two, not both, has a negation.  Whatever restricts it (another clause, another

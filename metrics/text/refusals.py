@@ -1,4 +1,4 @@
-"""Classifies the sentences of an answer: those that refuse, and those that claim something.
+"""Classifies the sentences of an answer as refusals, claims and others.
 
 `refusal`, `lexical_context_utilization` and the citation scores call this; the wordings are in
 `words/refusals.txt`.  Only known wordings count as refusals: some refusals are missed, and few answers are
@@ -46,7 +46,7 @@ _QUOTED = re.compile('"[^"]{1,200}"|“[^”]{1,200}”|«[^»]{1,200}»|「[^�
 
 
 class SentenceKind(NamedTuple):
-    """What a sentence of an answer does."""
+    """The role of a sentence in an answer."""
 
     refuses: str | None
     """The words by which it refuses; None when it does not."""

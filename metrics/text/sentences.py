@@ -66,7 +66,7 @@ def sentences_of(parts: Iterable[str]) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Split one unit, which has no line break."""
+    """Split one unit without line breaks."""
     if not text.isascii() and _DOUBTFUL.search(text) is None:
         cut = map(str.strip, _UP_TO_WIDE.findall(text))
         return [one for one in cut if one[:1].isalnum() or _LETTER_OR_DIGIT.search(one)]

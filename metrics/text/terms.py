@@ -65,7 +65,7 @@ class SearchTerms(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """What a text has, of the terms that are looked for."""
+    """The searched terms that a text holds."""
 
     words: frozenset[str]
     """The terms."""
@@ -131,7 +131,7 @@ def compared_terms(known: Analysis) -> list[list[str]]:
 
 
 def search_terms(terms: Iterable[str]) -> SearchTerms:
-    """Return terms as they are looked for."""
+    """Return the terms in the form in which they are searched."""
     every = frozenset(terms)
     lines = "\n".join(every)
     if lines.isascii():
@@ -141,7 +141,7 @@ def search_terms(terms: Iterable[str]) -> SearchTerms:
 
 
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
-    """Return what a text has of the terms that are looked for."""
+    """Return the searched terms that a text holds."""
     if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(word_lines)
@@ -227,7 +227,7 @@ def together(vocabularies: Iterable[Vocabulary]) -> Vocabulary:
 
 
 def credit(terms: Sequence[str], there: Vocabulary) -> float:
-    """Return how many of `terms`, repeats counted, are there.
+    """Return the number of `terms`, repeats counted, that a text holds.
 
     A Han bigram of which only the two characters are there counts half; a Han character that
     stands alone is there when the character is.
@@ -252,7 +252,7 @@ def credit_each(sentences: Iterable[Sequence[str]], there: Vocabulary) -> list[f
 
 
 def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
-    """Return those of `terms` for which `credit` gives anything."""
+    """Return those of `terms` for which `credit` is above 0."""
     words, characters = there
     if not characters:
         return [term for term in terms if term in words]

@@ -29,7 +29,7 @@ _MOST_PARTS = 8
 
 
 class UnreadableAddressError(ValueError):
-    """A parameter of the address is nothing that can be asked for; says which and what it may be."""
+    """A query parameter has an invalid value; the message names it and the valid values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class PageQuery:
     """What is connected, of `SETUPS`."""
 
     def filters(self) -> Filters:
-        """Return what the store is asked for."""
+        """Return the filters for the store."""
         return Filters(
             range_s=RANGES[self.range],
             since_ms=int(self.since) if self.since else None,

@@ -23,7 +23,7 @@ _LEAST_WIDTH = 1.5
 
 
 class Scale(NamedTuple):
-    """A value, what is known around it, and what is usual; all on the score's own range."""
+    """A value, its interval and the usual value, on the score's own range."""
 
     value: float
     """The value or mean."""

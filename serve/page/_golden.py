@@ -21,7 +21,7 @@ from ragmeter.requests.references import normalise_question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenEntry:
-    """A question and what is right."""
+    """A question and its correct answer."""
 
     question: str
     """What was asked."""
@@ -80,7 +80,7 @@ class GoldenSet:
         return list(found.values())
 
     def of(self, question: str) -> GoldenEntry | None:
-        """Return what is right for a question; None: it is not known."""
+        """Return the golden entry of a question, or None."""
         wanted = normalise_question(question)
         same = [one for one in self.entries() if normalise_question(one.question) == wanted]
         return same[-1] if same else None

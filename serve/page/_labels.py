@@ -114,7 +114,7 @@ def form_of(given: Mapping[str, str]) -> Form:
 
 
 def _golden_entry(view: RequestView, form: Form) -> GoldenEntry:
-    """Return what the golden set is to hold: of a right answer, what was answered and found."""
+    """Return a new golden entry; for a right answer it holds the answer and the chunks found."""
     question = view.row.question
     if question is None or not question.strip():
         raise NotSavedError("needs_question")

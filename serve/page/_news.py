@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """One sentence at the top, and what belongs to it."""
+    """The sentence at the top of the overview, with its details."""
 
     kind: str
     """``fell``, ``mix``, ``judge`` or ``recovered``."""

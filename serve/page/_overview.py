@@ -1,4 +1,4 @@
-"""The overview: from what the store says of services to what the template draws."""
+"""The overview: turns the store's view of services into what the template draws."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOT_OURS = "no_model_call"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number with what makes it honest: an interval, or what it was."""
+    """A number with its interval or an earlier value for comparison."""
 
     text: str
     note: str
@@ -75,19 +75,19 @@ class LaneRow:
 
 
 def segment_name(name: str, among: Collection[str]) -> str:
-    """Return what a segment is called: metadata by its key alone, unless another one is called so."""
+    """Return the short name of a segment: the key of metadata alone, unless another segment has that name."""
     short = name.removeprefix("metadata.")
     return name if short in among else short
 
 
 def segment_words(name: str, words: Words) -> str:
-    """Return what a segment is called by people; its own name where there is no word."""
+    """Return the display name of a segment; its own name if there is no translation."""
     key = _SEGMENT_WORDS.get(name)
     return name if key is None else words(key)
 
 
 def value_words(one: DeploymentView, words: Words) -> list[tuple[str, str, str]]:
-    """Return what is new: what it is called, the value before, and the new one."""
+    """Return what a deployment changed: display name, value before, new value."""
     return [(segment_words(each.name, words), each.before, each.value) for each in one.values]
 
 

@@ -111,7 +111,7 @@ def respond(
 
 
 def static_file(name: str) -> Response | None:
-    """Return a static file; None: there is none of that name."""
+    """Return a static file, or None if there is no such file."""
     if name not in FILES:
         return None
     headers = {**PAGE_HEADERS, "Cache-Control": "private, max-age=31536000, immutable"}

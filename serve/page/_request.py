@@ -1,4 +1,4 @@
-"""One request: its scores beside what is usual, and its texts with their marks."""
+"""The page of one request: its scores beside the usual ones, its texts with marks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ChunkView:
 
 
 def score_lines(view: RequestView) -> list[RequestScore]:
-    """Return the scores: those worse than usual first, then those with a value, then the rest."""
+    """Return the scores: those worse than usual first, then other values, then scores without one."""
     lines = [_line(one) for one in view.scores]
     rank = {"bad": 0, "good": 1, "flat": 1}
     return sorted(
@@ -140,7 +140,7 @@ def _group_of(score: ScoreView) -> str:
 def _scale(
     value: float | None, lower: float | None, upper: float | None, score: ScoreView
 ) -> Scale | None:
-    """Return the scale of a value; None: there is none, or its range has no ends to draw."""
+    """Return the scale of a value; None if there is no value or the range has no ends."""
     low, high = score.range
     if value is None or low is None or high is None or high <= low:
         return None
@@ -198,7 +198,7 @@ def number_or_dash(count: int | None) -> str:
 
 
 def chunk_views(view: RequestView) -> list[ChunkView]:
-    """Return the chunks with their marks and what a judge said of them."""
+    """Return the chunks with their marks and the judge's verdicts."""
     judged = _judged_chunks(view.scores)
     marked = () if view.evidence is None else view.evidence.chunks
     return [

@@ -51,7 +51,7 @@ def score_rows(
     change_ms: int | None,
     words: Words,
 ) -> list[ScoreRow]:
-    """Return the scores: those that fell first, then by what they judge, then by name.
+    """Return the scores: those that fell first, then by target, then by name.
 
     Args:
         overview: What the store says.

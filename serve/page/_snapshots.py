@@ -18,7 +18,7 @@ MOST_KEPT = 50
 
 
 class Snapshots:
-    """What was computed, by what was asked.
+    """Cached results, by query.
 
     Args:
         revision: Grows when something new was stored.

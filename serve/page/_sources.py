@@ -27,7 +27,7 @@ def _healthy() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Everything that a page is made of."""
+    """Everything a page is built from."""
 
     reader: Reader
     """Reads the store, from any thread."""

@@ -60,7 +60,7 @@ def strip(
 
 
 def axis(ticks: Sequence[tuple[float, str]], marks: Sequence[tuple[float, str]] = ()) -> Markup:
-    """Draw times, and above them what was deployed.
+    """Draw the time axis, with deployments above it.
 
     Args:
         ticks: Where, 0 to 1, and what.

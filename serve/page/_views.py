@@ -227,7 +227,7 @@ class Views:
     def request(
         self, trace: str, span: str | None, asked: PageQuery, words: Words
     ) -> dict[str, Any] | None:
-        """Return what a request's page shows; None: it is not known."""
+        """Return the data of a request's page, or None if the request is unknown."""
         view = self._sources.reader.request(trace, span)
         if view is None:
             return None
@@ -308,7 +308,7 @@ class Views:
         return {"page": page, "rows": rows, "holds_texts": True}
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return what is scored and what is not."""
+        """Return what is scored, and what is not and why."""
         overview = self._read(asked.filters())
         news, fallen = self._news(asked, overview)
         fault = next((one for one in news if one.kind == "fell"), None)
@@ -369,7 +369,7 @@ class Views:
         )
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:
-        """Return what is new since a change: as it was reported, else as the store has it."""
+        """Return what is new since a change: as reported, or else from the store."""
         return change.new or self._snapshots.get(
             ("new", change), lambda: self._sources.reader.explained(change).new
         )

@@ -29,7 +29,7 @@ class Words:
         self._scores = scores
 
     def __getitem__(self, key: str) -> str:
-        """Return the words under a key that has no values."""
+        """Return the translation of a key without placeholders."""
         found = self._words[key]
         return found if isinstance(found, str) else self(key)
 

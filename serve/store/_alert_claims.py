@@ -95,7 +95,7 @@ class StoredClaims:
         return bool(mine)
 
     def done(self, claim: str) -> None:
-        """Note that it was sent. Those of a month ago are deleted."""
+        """Record that the alert was sent, and delete claims older than a month."""
         now = self._now_ms()
         with self._writing() as database:
             database.execute("UPDATE telling SET told = ? WHERE claim = ?", (now, claim))

@@ -22,7 +22,7 @@ _Key = tuple[str, str, str]
 
 
 class Appearances:
-    """Notes what was first seen when. For the one writer, within its transaction.
+    """Records when each version, model or prompt was first seen. For the one writer, within its transaction.
 
     Args:
         database: What is written with.
@@ -33,13 +33,13 @@ class Appearances:
         self.forget()
 
     def forget(self) -> None:
-        """Forget them: what was just noted may not have been kept."""
+        """Discard the last notes, which may not have been committed."""
         self._known: dict[_Key, int] | None = None
         self._counts: Counter[str] = Counter()
         self._fresh: dict[_Key, int] = {}
 
     def note(self, service: str, parts: Mapping[str, str], at_ms: int) -> None:
-        """Note what a request says of what ran."""
+        """Record the versions, models and prompts a request names."""
         for name, value in parts.items():
             short = name.removeprefix(_PREFIX)
             if not is_version_key(short):
@@ -54,7 +54,7 @@ class Appearances:
             known[key] = self._fresh[key] = at_ms
 
     def write(self) -> None:
-        """Write what is new."""
+        """Write the new appearances."""
         self._database.executemany(
             "INSERT INTO appearance (service, name, value, at) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (service, name, value) DO UPDATE SET at = excluded.at "

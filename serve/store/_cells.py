@@ -146,7 +146,7 @@ Home = dict[tuple[str, str], Cell]
 
 
 class _Value(NamedTuple):
-    """A score of one request, as it is counted."""
+    """A score of one request, as counted."""
 
     value: float | None
     """On 0 … 1, the score's own way round."""
@@ -319,7 +319,7 @@ def _count(
 
 
 class StoredRequest(NamedTuple):
-    """A request as it is counted."""
+    """A request, as counted."""
 
     groups: tuple[GroupKey, ...]
     values: Mapping[str, _Value]

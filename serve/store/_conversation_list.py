@@ -82,7 +82,7 @@ class _Turn(NamedTuple):
 
 
 class _Conversation:
-    """Turns in order of time, and what they say together."""
+    """Turns in order of time, with the verdict over all of them."""
 
     def __init__(self, name: str, service: str, turns: Sequence[_Turn]) -> None:
         self.name, self.service, self.turns = name, service, turns

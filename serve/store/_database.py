@@ -75,7 +75,7 @@ class Home(Protocol):
 
     @property
     def refusals(self) -> tuple[type[Exception], ...]:
-        """Those of them that are about what was to be written: it will not be taken later either."""
+        """The exceptions about the data itself: writing it again later would fail too."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class Home(Protocol):
         ...
 
     def moment(self) -> AbstractContextManager[Database]:
-        """Read what was committed when the block began."""
+        """Read from one snapshot, taken when the block begins."""
         ...
 
     def turn(self) -> AbstractContextManager[bool]:
@@ -112,5 +112,5 @@ class Home(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...

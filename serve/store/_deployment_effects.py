@@ -138,7 +138,7 @@ def _key(one: DeploymentView) -> tuple[str, int]:
 
 
 class StoredRow(NamedTuple):
-    """A request as it is counted here."""
+    """A request, as counted here."""
 
     number: int
     at: int
@@ -173,7 +173,7 @@ class StoredRow(NamedTuple):
         )
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the parts that it belongs to."""
+        """Yield the segments the request belongs to."""
         yield "workflow", self.workflow
         yield from segments_of(self.language, self.retriever, self.metadata, self.named).items()
 
@@ -210,7 +210,7 @@ def newest(
 
 
 def _is_before(row: StoredRow, new: VersionStep, at_ms: int) -> bool:
-    """Return whether a request is one of what was there before."""
+    """Return whether a request belongs to the version before."""
     if new.name == "tenant":  # a new one is compared with all of them
         return row.at < at_ms and row.value(new.name) not in ("", new.value)
     return row.value(new.name) == new.before

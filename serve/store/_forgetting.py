@@ -93,7 +93,7 @@ def known_names(database: Database) -> Known:
 
 
 def forget_unused(database: Database) -> None:
-    """Make room for new names, where there is none: forget those that nothing kept uses any more."""
+    """Delete names that no stored request uses, if there is no room for new ones."""
     known: dict[str, set[str]] = {sort: set() for sort in (*BOUNDS, FORGOTTEN)}
     for sort, name in database.execute("SELECT sort, name FROM name"):
         known[sort].add(name)

@@ -94,7 +94,7 @@ MOST_DECIDED = 1_000
 
 
 def with_states(database: Database, page: GapPage) -> GapPage:
-    """Return the gaps with what was decided of each; those that nothing is to be done about come last."""
+    """Return the gaps with their decisions; closed and accepted ones come last."""
     decided = {
         name: (state, at)
         for name, state, at in database.among(
@@ -111,7 +111,7 @@ def with_states(database: Database, page: GapPage) -> GapPage:
 
 
 def decide_gap(database: Database, gap: str, state: str, at_ms: int) -> None:
-    """Keep what was decided of a gap.
+    """Store the decision about a gap.
 
     Raises:
         ValueError: There is no such state, or what is given is no gap's id.
@@ -137,7 +137,7 @@ def _of_members(
     bounds: tuple[int, int],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return what the requests of a gap say that went badly."""
+    """Return what went badly in the requests of a gap."""
     scores = [values.get(row[0], {}) for row in rows]
     refusals = [one["refusal"] for one in scores if one.get("refusal") is not None]
     relevances = [value for one in scores if (value := one.get(READ[0])) is not None]

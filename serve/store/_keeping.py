@@ -217,7 +217,7 @@ def _delete_chunks(database: Database, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _delete_texts(database: Database, numbers: set[int | None]) -> None:
-    """Delete those of some texts that nothing holds any more."""
+    """Delete those of the given texts that no request refers to any more."""
     database.among(
         "DELETE FROM text WHERE id IN (these) "
         "AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.text = text.id) "

@@ -216,7 +216,7 @@ class Lists:
         )
 
     def _note_usual(self, bounds: tuple[int, int]) -> None:
-        """Put what is usual into a table for this moment."""
+        """Write the usual values into a temporary table."""
         self._database.execute(
             "CREATE TEMP TABLE usual (service TEXT, workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
             "PRIMARY KEY (kind, workflow, service, mean))"
@@ -316,7 +316,7 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
 
 
 def without_facets(filters: Filters) -> Filters:
-    """Return filters without those whose values are counted."""
+    """Return the filters without those that facets count."""
     return replace(
         filters, service=None, workflow=None, segment=None, segments=(), verdict=None, reason=None
     )

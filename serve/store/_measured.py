@@ -15,7 +15,7 @@ from ._cells import Cell, CellKey
 
 
 class MeasuredScore(NamedTuple):
-    """A score, and which measurement of it."""
+    """A score, and by which measurement."""
 
     score: str
     measurement: str
@@ -54,7 +54,7 @@ def _stands_for(cell: Cell) -> float:
 
 
 def _with(cell: Cell, unmeasured: Cell, share: float, *, counts: bool) -> Cell:
-    """Return a cell with its share of what was not measured."""
+    """Return a cell with its share of the unmeasured counts."""
     whole = Cell(cell.kind)
     whole.add(cell)
     if counts:

@@ -57,7 +57,7 @@ class Names:
         self.forget()
 
     def forget(self) -> None:
-        """Forget them: what was just noted may not have been kept."""
+        """Discard the last notes, which may not have been committed."""
         self._known: dict[str, set[str]] = {sort: set() for sort in BOUNDS}
         self._named: set[str] = set()
         self._values: dict[str, set[str]] = {}
@@ -95,11 +95,11 @@ class Names:
         return self._forgotten
 
     def of(self, sort: str, name: str | None) -> str | None:
-        """Return what a name is kept under: itself, or `OTHER`."""
+        """Return the name under which something is counted: its own, or `OTHER`."""
         return name if not name or name == OTHER or self.has(sort, name) else OTHER
 
     def place(self, service: str | None, workflow: str | None) -> tuple[str | None, str | None]:
-        """Return what a service and its workflow are kept under."""
+        """Return the names under which a service and its workflow are stored."""
         service, workflow = self.of("service", service), self.of("workflow", workflow)
         if (
             workflow

@@ -28,7 +28,7 @@ Known = Callable[[], Iterable[Objective]]
 
 
 class Mean(NamedTuple):
-    """A mean, and what it is of."""
+    """A mean and its score."""
 
     direction: str
     """Which way is better."""
@@ -299,7 +299,7 @@ def _close(
 
 
 def judge_use(counts: Mapping[str, int]) -> JudgeUse:
-    """Return what the judge was asked."""
+    """Return the number of judge calls and their outcomes."""
     priced = counts.get("judge:priced", 0)
     return JudgeUse(
         priced=priced,

@@ -41,7 +41,7 @@ class Kind(NamedTuple):
 
     @property
     def measurement(self) -> str:
-        """Names what was measured, and by whom: values of two of them have no common mean. Empty: unknown.
+        """Identifies formula and judge: values of different measurements have no common mean. Empty: unknown.
 
         The endpoint is no part of it: the model is the same wherever it is asked.
         """

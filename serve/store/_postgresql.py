@@ -112,7 +112,7 @@ class _Open:
         self.connection = connection
 
     def texts_with(self, word: str, /) -> tuple[str, list[Any]]:
-        """Look through the texts, by their index where there is one."""
+        """Search the texts, by their index if there is one."""
         like = patterns(word)
         return f"SELECT id FROM text WHERE {' OR '.join('body ILIKE ?' for _ in like)}", [*like]
 

@@ -213,7 +213,7 @@ def _origin(resource: Any) -> _Origin:
 
 
 def version_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was running as metadata of its requests: a deployment is a new value of it."""
+    """Return the versions a request ran with, as metadata: a new value is a deployment."""
     return {
         name: value
         for name, value in attributes.items()
@@ -461,7 +461,7 @@ def _score(name: str, attributes: Mapping[str, Any], at: int, kinds: _Kinds) -> 
 
 
 def _judge_selection(attributes: Mapping[str, Any]) -> str | None:
-    """Return how a request came to be judged; why a cascade asked for one score of it is another matter."""
+    """Return why a request was judged; not why a cascade asked for one of its scores."""
     return (
         None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
     )

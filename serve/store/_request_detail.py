@@ -1,4 +1,4 @@
-"""One request, with everything that is known of it."""
+"""One request, with everything the store knows about it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class _StoredRequest(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A request that is to be written, and what is kept of it; None: nothing."""
+    """A request to write, and its stored state; None if it is new."""
 
     whole: RequestPart
     kept: _StoredRequest | None
@@ -131,7 +131,7 @@ def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
 
 
 class Rows:
-    """Writes batches. For the one writer, within its transaction.
+    """Writes batches of requests. For the one writer, within its transaction.
 
     Args:
         database: What is written with.
@@ -145,7 +145,7 @@ class Rows:
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was written last: it was not kept."""
+        """Discard the last batch, which was not committed."""
         self._appearances.forget()
         self._kinds: dict[Kind, int] = {}
         self._kind_of: dict[int, Kind] = {}
@@ -202,7 +202,7 @@ class Rows:
         )
 
     def finish(self) -> None:
-        """Note what has changed; the last of a transaction."""
+        """Record what has changed; called last in a transaction."""
         touched, self._touched = self._touched, set()
         self._database.executemany(NEXT_GENERATION, [(slot,) for slot in touched])
         self._database.execute("UPDATE revision SET number = number + 1")
@@ -210,7 +210,7 @@ class Rows:
         self._knows_kinds = False
 
     def _stored_rows(self, run_ids: Iterable[str]) -> dict[str, _StoredRequest]:
-        """Return what is kept of requests, by their ids."""
+        """Return the stored rows of requests, by run id."""
         rows = self._database.among(_KNOWN, list(run_ids))
         scores: dict[int, dict[str, ScorePart]] = {}
         for number, name, *rest in self._database.among(_KNOWN_SCORES, [row[1] for row in rows]):
@@ -223,7 +223,7 @@ class Rows:
     def _changes(
         self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]
     ) -> list[_Change]:
-        """Merge parts with what is stored, and with what retrievals reported before; return what is new."""
+        """Merge parts with stored rows and earlier retrievals; return the changes."""
         loose = self._loose([part.trace_id for part in parts])
         used: list[tuple[bytes, bytes]] = []
         changes: list[_Change] = []
@@ -409,7 +409,7 @@ class Rows:
         return ScorePart(reported=reported, details=details)
 
     def _kind(self, kind: Kind) -> tuple[int, Kind]:
-        """Return the number of what a score is, and what it is kept as."""
+        """Return the number of a kind of score, and the kind as stored."""
         number = self._kinds.get(kind)
         if number is None and not self._knows_kinds:
             self._read_kinds()
@@ -473,7 +473,7 @@ def _where(trace_id: str | None, place: tuple[int, str] | None) -> tuple[bytes, 
 
 
 def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> RequestPart:
-    """Return what is kept of a request."""
+    """Return the stored part of a request."""
     kept: dict[str, Any] = dict(zip(_REQUEST, row, strict=False))
     question, answer = row[-2:]
     verdict = None

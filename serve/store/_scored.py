@@ -1,4 +1,4 @@
-"""Turns a request that this server scored into what the store keeps of it."""
+"""Converts a request that this server scored into the store's form."""
 
 from __future__ import annotations
 

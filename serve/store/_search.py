@@ -24,7 +24,7 @@ Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
 def with_part(
     database: Database, whole: Cells, parts: Parts, wanted: Filters, distinct: DistinctSegments
 ) -> tuple[Cells, Parts]:
-    """Return sums with those of the part that is asked for, where they have none of it.
+    """Return the sums, extended by those of the requested segment if they lack it.
 
     Args:
         database: A connection that reads.

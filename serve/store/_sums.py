@@ -1,4 +1,4 @@
-"""The sums of any stretch of time, put together of what was added up already and of what was not.
+"""The sums over any period, assembled from stored sums and rows not yet summed.
 
 Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots and hours
 that have not changed since they were last read from memory, and the day before a page's time as one; the
@@ -234,7 +234,7 @@ class Sums:
     def _cached(
         self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None:
-        """Return sums from memory where what they are of is as it was, else counted and remembered.
+        """Return sums from memory if their data is unchanged, else count and remember them.
 
         They must not be added to.
         """

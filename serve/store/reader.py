@@ -234,7 +234,7 @@ class Reader:
         return self._clock()
 
     def explained(self, change: Change) -> Change:
-        """Return a change with what is new since then: `Change.new`.
+        """Return a change with `Change.new` filled in: what is new since then.
 
         It is compared with the day before; what has come within ten minutes before it counts as new, as when
         it began is an estimate.
@@ -364,7 +364,7 @@ class Reader:
     def _remember(
         self, name: str, filters: Filters, read: Callable[[Database], T], *, wait: bool = True
     ) -> T | None:
-        """Return what `read` gives, or gave within the last minute.
+        """Return the result of `read`, or its result of the last minute.
 
         Of a large store it is what was read within ten minutes, and read again beside the one who asks.
 
@@ -426,7 +426,7 @@ class Reader:
         conversation_id: str | None = None,
         asked_again: bool = False,
     ) -> ConversationPage:
-        """Return conversations, those to look at first.
+        """Return conversations, the worst first.
 
         Args:
             filters: Of which requests.

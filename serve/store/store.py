@@ -58,7 +58,7 @@ class StoreFullError(RagmeterError):
 
 
 class StoreRefusedError(RagmeterError):
-    """The store never takes it: a value has no place in the database. Nothing was kept of it."""
+    """The store will never accept this data: a value does not fit the database. Nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What the store holds, and what it did not."""
+    """The contents of the store, and what it failed to store."""
 
     requests: int = 0
     """Requests."""
@@ -331,7 +331,7 @@ class Store(UnbufferedExporter):
 
     @contextmanager
     def _small_change(self) -> Iterator[Database]:
-        """Write something small in a transaction of its own."""
+        """Write a small change in its own transaction."""
         with self._writing:
             if self._closed:
                 raise StoreFullError("the store is closed")

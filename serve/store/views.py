@@ -133,7 +133,7 @@ class ScoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The requests of one workflow, or of one part of them."""
+    """The requests of one workflow, or of one of its segments."""
 
     workflow: str
     """Name of the workflow; empty: it has none."""
@@ -151,7 +151,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUse:
-    """What the judge was asked."""
+    """The calls to the judge, by outcome."""
 
     requests: int = 0
     """Requests with a judged score that was tried."""
@@ -354,7 +354,7 @@ class ConversationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationPage:
-    """Conversations of a stretch of time, those to look at first."""
+    """Conversations of a period, the worst first."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
@@ -379,7 +379,7 @@ GapState = Literal["open", "accepted", "closed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapView(Gap):
-    """A knowledge gap, what its stored requests say of it, and what was decided."""
+    """A knowledge gap with its stored requests and the decision about it."""
 
     state: GapState = "open"
     """``accepted``: nothing will be done; ``closed``: dealt with, ``open`` again with its next bad request."""
@@ -441,7 +441,7 @@ class ItemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreView:
-    """One score of one request, with all that is known of it."""
+    """One score of one request, with everything known about it."""
 
     name: str
     value: float | None

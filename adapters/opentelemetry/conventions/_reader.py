@@ -64,22 +64,22 @@ class Reader(ABC):
 
     @abstractmethod
     def role(self, span: SpanRecord) -> Role | None:
-        """Return what the span is about; None: it is none of this convention's."""
+        """Return the role of the span; None if this convention does not describe it."""
 
     def tool_name(self, span: SpanRecord) -> str:
         """Return the name of the tool that was called."""
         return span.name
 
     def question(self, span: SpanRecord) -> str | None:
-        """Return what a request was asked."""
+        """Return the question of a request."""
         return question_in(span.attributes.get(self.input_key))
 
     def query(self, span: SpanRecord) -> str | None:
-        """Return what a retriever or a tool was asked for."""
+        """Return the query of a retriever or tool."""
         return query_in(span.attributes.get(self.input_key))
 
     def answer(self, span: SpanRecord) -> str | None:
-        """Return what a request gave back."""
+        """Return the answer of a request."""
         return answer_in(span.attributes.get(self.output_key))
 
     def documents(self, span: SpanRecord) -> Documents:
@@ -89,15 +89,15 @@ class Reader(ABC):
         return reported_documents(span, span.attributes.get(self.output_key), absent)
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        """Return the documents that a reranking was given; empty: it does not say."""
+        """Return the input documents of a reranking; empty if the span does not show them."""
         return documents_in(span.attributes.get(self.input_key)) or ()
 
     def input_text(self, span: SpanRecord) -> str:
-        """Return what a step was called with, as it is written."""
+        """Return the input of a step, as written on the span."""
         return str(span.attributes.get(self.input_key, ""))
 
     def result(self, span: SpanRecord) -> Any:
-        """Return what a tool gave back; None: its span does not say."""
+        """Return the output of a tool; None if its span does not show it."""
         return span.attributes.get(self.output_key)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
@@ -108,7 +108,7 @@ class Reader(ABC):
         return sent if text is None else [("user", text)]
 
     def said(self, span: SpanRecord) -> str | None:
-        """Return what a model said."""
+        """Return the reply of a model."""
         return self.answer(span)
 
     def refuses(self, span: SpanRecord) -> bool:
@@ -150,7 +150,7 @@ def rows_under(fields: Mapping[str, Any], prefix: str) -> dict[int, dict[str, An
 def reported_documents(
     span: SpanRecord, value: Any, absent: Missing | None, unread: Missing | None = None
 ) -> Documents:
-    """Return the documents in what came out of a span.
+    """Return the documents in a span's output.
 
     Args:
         span: The span.

@@ -237,7 +237,7 @@ class ScoringProcess:
             self._not_before = time.monotonic() + PATIENCE_S  # internal error: do not retry at once
 
     def _have_one_worker(self) -> None:
-        """Start a worker and listen to it until it ends."""
+        """Start a worker and read its messages until it ends."""
         worker = Worker()
         try:
             with self._starting.lock:

@@ -233,7 +233,7 @@ class Worker:
                 self._channel.close()
 
     def ending(self, error: Exception | None = None) -> str:
-        """Ensure that it has ended, and describe how.
+        """Make sure it has ended, and describe how.
 
         Args:
             error: The error that showed it; None: the connection ended.

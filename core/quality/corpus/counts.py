@@ -87,7 +87,7 @@ class ChunkCounts:
         return len(self._counts)
 
     def get(self, rank: int) -> ChunkCount | None:
-        """Return what is counted of a chunk; None: it is not here."""
+        """Return the count of a chunk, or None."""
         return self._counts.get(rank)
 
     def add(self, count: ChunkCount) -> ChunkCount:
@@ -99,7 +99,7 @@ class ChunkCounts:
         return count
 
     def all(self) -> Iterable[ChunkCount]:
-        """Return what is counted, the most frequent first."""
+        """Return all counts, the most frequent first."""
         return sorted(self._counts.values(), key=lambda one: (-one.n, one.rank))
 
     def merge(self, other: ChunkCounts) -> None:

@@ -85,7 +85,7 @@ class CorpusMemory:
         updated_at: Mapping[str, object] | None,
         older_than_s: float | None,
     ) -> None:
-        """Remember what the user says of the corpus, in place of what was said before.
+        """Replace what the user says about the corpus.
 
         Raises:
             ConfigurationError: A value is no text, no date or no age.

@@ -47,7 +47,7 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenChunk:
-    """A chunk and what requests made of it."""
+    """A chunk with counts of the requests that retrieved it."""
 
     id: str | None
     """As the store names it; None: unknown."""
@@ -81,7 +81,7 @@ class ChunkConflict:
 
 @dataclass(frozen=True, slots=True)
 class StaleChunk:
-    """A chunk that is no longer what the corpus has."""
+    """A chunk that the corpus no longer holds in this form."""
 
     chunk: SeenChunk
     reason: Reason

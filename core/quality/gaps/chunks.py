@@ -67,7 +67,7 @@ class ChunkTerms(NamedTuple):
 
 
 def read_chunk(text: str) -> ChunkTerms:
-    """Return what is kept of a chunk."""
+    """Return the terms of a chunk."""
     kept = array("I")
     left = _MOST_TERMS
     for terms in analyse(text).memoize(sentence_terms):

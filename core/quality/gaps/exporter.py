@@ -51,7 +51,7 @@ class GapExporter(UnbufferedExporter):
         return self.corpus_memory.view(self.gap_memory.chunks())
 
     def points(self) -> Iterator[ListPoint]:
-        """Yield what the lists of gaps and chunks count."""
+        """Yield the measurements of the lists of gaps and chunks."""
         yield from gap_points(self.gap_memory.gaps().gaps)
         yield from corpus_points(self.chunks())
 
@@ -71,7 +71,7 @@ class GapExporter(UnbufferedExporter):
             self._announce()
 
     def shutdown(self, timeout_s: float) -> None:
-        """Look for new gaps a last time, where there is time; what was kept can still be listed."""
+        """Look for new gaps once more, if there is time; the lists can still be read."""
         if timeout_s >= 1.0:
             self._announce()
 

@@ -99,7 +99,7 @@ class Gap:
 
 
 class GapList(NamedTuple):
-    """The groups that there are, and what they rest on."""
+    """The gaps found, and the traffic they were found in."""
 
     gaps: tuple[Gap, ...]
     """Most bad requests first."""

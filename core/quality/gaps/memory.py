@@ -151,7 +151,7 @@ class GapMemory:
         return bad
 
     def chunks(self) -> Sample[ChunkTerms]:
-        """Return a copy of what is kept of chunks."""
+        """Return a copy of the chunks in memory."""
         with self._lock:
             return Sample.union((self._chunks,), CHUNKS)
 

@@ -63,7 +63,7 @@ T = TypeVar("T", bound=Ranked)
 
 
 class Sample(Generic[T]):
-    """Those of what was added that have the smallest ranks.
+    """The items with the smallest ranks, of all that were added.
 
     Args:
         size: How many are kept.
@@ -83,7 +83,7 @@ class Sample(Generic[T]):
         return self._limit
 
     def add(self, item: T) -> None:
-        """Take in an item; of two with one rank the first stays."""
+        """Add an item; of two with the same rank the first stays."""
         if item.rank < self._limit and item.rank not in self._kept:
             self._kept[item.rank] = item
             if len(self._kept) > self._size * 5 // 4:
@@ -98,7 +98,7 @@ class Sample(Generic[T]):
         return rank in self._kept
 
     def items(self) -> Collection[T]:
-        """Return what is kept."""
+        """Return the items."""
         self.shrink()
         return self._kept.values()
 
