@@ -37,7 +37,7 @@ class ProcessLock:
 
     @property
     def is_there(self) -> bool:
-        """Whether its file still exists: the folder may have been deleted."""
+        """Whether the lock's file still exists: the folder may have been deleted."""
         return is_still(self._path, os.fstat(self._file))
 
     def release(self) -> None:
@@ -48,7 +48,7 @@ class ProcessLock:
 
 
 def is_gone(folder: Path, name: str) -> bool:
-    """Return whether the process that held the lock on `name` has ended."""
+    """Return whether the process that held the lock `name` has ended."""
     if fcntl is None:
         return False
     try:

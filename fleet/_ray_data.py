@@ -118,12 +118,12 @@ class _Folder:
                     shutil.rmtree(left, ignore_errors=True)
                     (place / f"{left.name}{LOCK}").unlink(missing_ok=True)
         name = f"{_PREFIX}{secrets.token_hex(4)}"
-        self._lock = ProcessLock(place, name)  # before another process can find the folder
+        self._lock = ProcessLock(place, name)  # taken before another process can find the folder
         self.path = place / name
         self.path.mkdir(mode=0o700)
 
     def remove(self) -> None:
-        """Remove it, with everything in it."""
+        """Remove the folder with its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.release()
 
@@ -147,7 +147,7 @@ def score_tables(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # its log quotes rows
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # Ray's log quotes rows
     there = ray.put(list(pieces))
     with warnings.catch_warnings():
         # Ray has no other way to limit restarts; without a limit, rows that kill their process would be

@@ -42,15 +42,15 @@ class StoredMessage(NamedTuple):
     """A message in a file."""
 
     number: int
-    """Its number in the file."""
+    """Number of the message in the file."""
     requests: int
-    """Number of its requests."""
+    """Number of the message's requests."""
     body: bytes
-    """The message."""
+    """The message's bytes."""
     deaths: int
-    """Number of readers that ended while they had it."""
+    """Number of readers that ended while they had the message."""
     reason: str | None = None
-    """Why it is a dead letter."""
+    """Reason of a dead letter."""
     since_ns: int = 0
     """Time of arrival, nanoseconds since the epoch."""
 
@@ -101,12 +101,12 @@ class SpoolFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still exists at its path; messages put into a deleted file are lost."""
+        """Whether the file still exists at its path; messages put into a deleted file are lost."""
         return is_still(self.path, self._made_as)
 
     @property
     def size_bytes(self) -> int:
-        """Size of its messages, in whole pages."""
+        """Size of the file's messages, in whole pages."""
         with _explain_errors(self.path):
             pages, unused = self._one("PRAGMA page_count")[0], self._one("PRAGMA freelist_count")[0]
             return int(pages - unused) * int(self._page_bytes)
@@ -150,7 +150,7 @@ class SpoolFile:
     def take(self, owner: str, limit: int) -> list[StoredMessage]:
         """Take the oldest free messages."""
         if not self.has_free:
-            return []  # without a lock that writers would wait for
+            return []  # read without a lock that writers would wait for
         with self._transaction():
             taken = self._select("WHERE owner IS NULL ORDER BY number LIMIT ?", limit)
             self._database.executemany(
@@ -212,7 +212,7 @@ class SpoolFile:
             self._database.close()
 
     def remove(self) -> None:
-        """Close and delete it."""
+        """Close and delete the file."""
         self.close()
         for name in (self.path, *_beside(self.path)):
             with suppress(OSError):
@@ -235,7 +235,7 @@ class SpoolFile:
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # SQLite may have rolled back itself
+                with suppress(sqlite3.Error):  # SQLite may already have rolled back
                     self._database.execute("ROLLBACK")
                 raise
 

@@ -160,7 +160,7 @@ class ClaimedMessage(NamedTuple):
     """A message taken by a reader."""
 
     file: SpoolFile
-    """Its file."""
+    """The message's file."""
     message: StoredMessage
     """The message."""
 
@@ -207,7 +207,7 @@ class SpoolReader:
 
     @property
     def is_drained(self) -> bool:
-        """Whether no message can be taken: those of living readers do not count."""
+        """Whether no message can be taken; messages of living readers do not count."""
         return self._all(lambda file: not file.has_free and not self._gone_owners(file)) and (
             not self._undone
         )
@@ -244,7 +244,7 @@ class SpoolReader:
         return [owner for owner in owners if is_gone(self._folder, owner)]
 
     def bury(self, body: bytes, requests: int, reason: str, deaths: int) -> None:
-        """Add a message to the dead letters; drop those a week old, and the oldest beyond the limit."""
+        """Add a message to the dead letters; delete those a week old, and the oldest beyond the limit."""
         if self._dead is not None and not self._dead.is_there:
             self._dead.close()
             self._dead = None
@@ -313,7 +313,7 @@ class SpoolReader:
 
     @contextmanager
     def _contain_failure(self, file: SpoolFile) -> Iterator[None]:
-        """Contain the failure of one file."""
+        """Contain the failure of one file, so that the others are still read."""
         with self._damage_aside(file.path):
             try:
                 yield

@@ -64,10 +64,10 @@ Kind = Literal["run", "again"]
 
 
 class UnreadableError(RagmeterError):
-    """A message that is unreadable for good. The error quotes nothing of it.
+    """A message that will never be readable. The error quotes none of its content.
 
     Args:
-        reason: Why.
+        reason: Why it is unreadable.
         requests: Number of its requests; 1 if unknown.
     """
 
@@ -87,15 +87,15 @@ class SentRun:
     run: RagRun
     """The request, redacted and with its reference."""
     kind: Kind = "run"
-    """``again``: it was sent before, and has a new reference."""
+    """``again``: the request was sent before, and has a new reference."""
     revision: str = ""
     """Number of the late reference; empty for a ``run``."""
     sample_rate: float = 1.0
-    """Its probability of being scored."""
+    """The request's probability of being scored."""
     judge_sample_rate: float = 1.0
-    """Its probability of being judged."""
+    """The request's probability of being judged."""
     worst: bool = False
-    """It was selected for being bad, not by chance: it is judged in any case."""
+    """The request was selected for being bad, not by chance: it is judged in any case."""
 
 
 _SHORT: Mapping[type, Mapping[str, str]] = {
@@ -136,7 +136,7 @@ _SHORT: Mapping[type, Mapping[str, str]] = {
 _ELSEWHERE = frozenset(
     {"run", "sample", "started_ns", "ended_ns", "sample_rate", "judge_sample_rate"}
 )
-"""Fields without a key of their own: request and sample share one object."""
+"""Fields without a key: request and sample share one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class MessageContent:
     resource: Mapping[str, str] = field(default_factory=dict)
     """The application's resource: ``service.name`` and the like."""
     published_ns: int = 0
-    """When it was published, by the application's clock, nanoseconds since the epoch; 0: unknown."""
+    """Time of publication by the application's clock, nanoseconds since the epoch; 0: unknown."""
     unreadable: Sequence[bytes] = ()
     """Unreadable requests, each as a separate message."""
     version: tuple[int, int] = VERSION

@@ -169,7 +169,7 @@ class FleetPublisher:
         )
 
     def _with_spans(self, run: RagRun) -> RagRun:
-        """Return the request with its written spans."""
+        """Return the request together with its exported spans."""
         spans = self._spans
         if spans is None or (isinstance(spans, MayLackDestination) and not spans.delivers()):
             return run
@@ -232,7 +232,7 @@ class FleetPublisher:
         self._drain_later()
 
     def _drain(self) -> bool:
-        """Send all spooled messages, also of other processes; return whether none is left."""
+        """Send all spooled messages, including those of other processes; return whether none is left."""
         with self._turn:
             if self._folder is None:
                 return True
@@ -252,12 +252,12 @@ class FleetPublisher:
             return False
 
     def _drain_later(self) -> None:
-        """Ensure that the spool is emptied even without further requests."""
+        """Schedule a drain of the spool, for the case that no further requests arrive."""
         if self._draining is None or not self._draining.is_alive():
             self._draining = threading.Thread(
                 target=self._keep_draining, name="ragmeter-spool", daemon=True
             )
-            with suppress(RuntimeError):  # the interpreter is ending: the next process will
+            with suppress(RuntimeError):  # interpreter exit: the next process will drain
                 self._draining.start()
 
     def _keep_draining(self) -> None:
@@ -271,7 +271,7 @@ class FleetPublisher:
         if self._resource is None:
             found = _resource_of_sdk()
             if found is None:
-                return _resource_of_variables()  # the SDK may still come
+                return _resource_of_variables()  # the OpenTelemetry SDK may be set up later
             self._resource = found
         return self._resource
 

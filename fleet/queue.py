@@ -40,11 +40,11 @@ class DeadLetter:
     body: bytes
     """The message, with users' questions."""
     reason: str
-    """Why it is dead, without its content."""
+    """Reason of the death, without the message's content."""
     deaths: int = 0
-    """Number of workers that ended, or failed, while they had it."""
+    """Number of workers that ended, or failed, while they had the message."""
     dead_ns: int | None = None
-    """Time of its death, nanoseconds since the epoch by the engine's clock; None: unknown."""
+    """Time of death by the engine's clock, nanoseconds since the epoch; None: unknown."""
 
 
 class Queue(Protocol):

@@ -76,7 +76,7 @@ def open_sender(
     url: str, *, confirm_s: float = 2.0, spool_bytes: int = DEFAULT_BYTES
 ) -> SpoolSender:
     """Return a sender into the folder of `url`; see `transport.open_sender`."""
-    del confirm_s  # disks confirm nothing
+    del confirm_s  # disks send no confirms
     return SpoolSender(folder_of(url), max_bytes=spool_bytes)
 
 
@@ -95,7 +95,7 @@ def run_worker(
 ) -> bool:
     """Score the messages of the folder; see `transport.run_worker`."""
     folder = folder_of(url)
-    SpoolReader(folder).close()  # reports an unusable folder here, once
+    SpoolReader(folder).close()  # report an unusable folder here, once
     return _ForkedWorkers(lambda: _work(folder, make, once=once, limit_s=limit_s), processes).run()
 
 
@@ -118,7 +118,7 @@ class _ForkedWorkers:
         try:
             self._running = [self._start() for _ in range(self._number)]
             while self._running:
-                if self._ending:  # again, for a process that was just being started
+                if self._ending:  # again, for a process that was still being started
                     self._terminate()
                 connection.wait(
                     [process.sentinel for process in self._running],
@@ -163,7 +163,7 @@ class _ForkedWorkers:
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
-            os._exit(0)  # a forked process that has no handler of its own yet
+            os._exit(0)  # a forked process that has no signal handler yet
         self._end_all()
 
     def _end_all(self) -> None:

@@ -45,7 +45,7 @@ class Sender(Protocol):
             count: Number of its requests.
 
         Raises:
-            TransportDownError: It was not accepted; quotes nothing of it.
+            TransportDownError: It was not accepted; the error quotes none of its content.
         """
         ...
 
@@ -61,7 +61,7 @@ class Dead:
     body: bytes
     """The message."""
     reason: str
-    """Why, without its content."""
+    """Reason, without the message's content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,9 @@ class Engine(NamedTuple):
     """The engine of a URL's scheme."""
 
     module: str
-    """Its module, imported when needed, with this module's functions for its own URLs."""
+    """The engine's module, imported on first use; it defines the functions of this module for its own URLs."""
     example: str
-    """An example of its URLs."""
+    """An example URL of the engine."""
 
 
 SCHEMES: dict[str, Engine] = {

@@ -40,7 +40,7 @@ MAX_TEXT = 100
 
 
 class QualityError(AssertionError):
-    """The quality misses a limit, or that is undecided.
+    """The quality misses a limit, or is undecided.
 
     Attributes:
         decision: The decision with its numbers.
@@ -227,7 +227,7 @@ def _head(check: Check) -> str:
 
 
 def _fallen_rows(check: Check, baseline: RowScores | None, rows: Sequence[TestedRow]) -> list[str]:
-    """Return a line for each of the rows that fell most; none without a baseline."""
+    """Return a line for each of the rows that fell most, or no lines without a baseline."""
     if baseline is None:
         return []
     return [

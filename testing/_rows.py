@@ -21,15 +21,15 @@ class TestedRow(NamedTuple):
     """One row."""
 
     name: str
-    """Its name in messages: its number, from 0, and the request id, if any."""
+    """Name of the row in messages: its number, from 0, and the request id, if any."""
     scores: Mapping[str, Score]
-    """Its scores by name."""
+    """Scores of the row by name."""
     sample: RagSample | None
     """The sample, if known."""
     judge: str = ""
     """The judge's model, if known."""
     result: ScoredRun | None = None
-    """The captured request; None: it came as a sample or as scores."""
+    """The captured request; None: the row is a sample or a set of scores."""
 
 
 def rows_of(

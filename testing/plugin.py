@@ -27,7 +27,7 @@ PROPERTY = "ragmeter"
 MAX_LINES = 50
 """Most passed checks listed at the end, unless ``-v`` is given."""
 HOLD_S = 60.0
-"""Seconds that a request waits for judged scores, so that each is one result."""
+"""Seconds that a request waits for its judged scores, so that all its scores are in one result."""
 QUEUE = 100_000
 """Most waiting requests: no test drops any."""
 _BEFORE = pytest.StashKey[tuple[Inconclusive, bool, bool]]()

@@ -31,7 +31,7 @@ _LONGEST_S = 1620.0
 _PAUSE_S = 5.0
 """Seconds before an unprocessed message is requeued, as it would return at once."""
 _CLOSE_S = 10.0
-"""Seconds for a process to send the rest when it ends."""
+"""Seconds for a process to export its remaining scores when it ends."""
 
 
 def worker_app(
@@ -78,7 +78,7 @@ def worker_app(
         task_reject_on_worker_lost=True,
         task_acks_on_failure_or_timeout=False,
         task_time_limit=_LONGEST_S,
-        # After a lost connection, scoring goes on; the redelivered message is deduplicated.
+        # After a lost connection, scoring continues; the redelivered message is deduplicated.
         worker_cancel_long_running_tasks_on_connection_loss=False,
         # One message per process at a time, so that none waits behind a slow one.
         worker_prefetch_multiplier=1,
@@ -118,7 +118,7 @@ class _Process:
     ) -> None:
         self._address, self._make, self._limit_s = address, make, limit_s
         self._handler: MessageWorker | None = None
-        # It connects when it sends, which never happens before the fork.
+        # The worker connects when it sends, which never happens before the fork.
         self._sender = RabbitSender(address)
 
     def begin(self, **_: object) -> None:
@@ -128,7 +128,7 @@ class _Process:
         self._handler = self._make()
 
     def end(self, **_: object) -> None:
-        """Export the rest and close."""
+        """Export the remaining scores and close."""
         with Guard("fleet.worker", front_door):
             if self._handler is not None:
                 self._handler.close(_CLOSE_S)
@@ -159,7 +159,7 @@ class _Process:
             _hand_back()
 
     def _begin(self) -> MessageWorker:
-        if self._handler is None:  # making it failed at the start of the process
+        if self._handler is None:  # the scorer could not be made when the process started
             self._handler = self._make()
         return self._handler
 

@@ -45,7 +45,7 @@ def connect(address: BrokerAddress) -> Any:
         read_timeout=_SOCKET_S,
         write_timeout=_SOCKET_S,
         confirm_publish=True,
-        heartbeat=0,  # mostly idle; a broken connection shows at the next message
+        heartbeat=0,  # connections are mostly idle; a broken one shows at the next message
     )
     try:
         connection.connect()
@@ -56,7 +56,7 @@ def connect(address: BrokerAddress) -> Any:
 
 
 def abandon(connection: Any) -> None:
-    """Close the socket of a connection without a handshake: the other end may hang."""
+    """Close the socket of a connection without a handshake, as the broker may hang."""
     transport: Any = getattr(connection, "_transport", None)
     sock = getattr(transport, "sock", None)
     if isinstance(sock, ssl.SSLSocket):

@@ -40,7 +40,7 @@ class RagmeterConsumer(Consumer):
         return connection
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Wait for a connection, and log in our words why it fails."""
+        """Wait for a connection, and log failures in ragmeter's own wording, without secrets."""
         address = self.app.conf.ragmeter_address
 
         def log_retry(error: BaseException, pause_s: float) -> None:
@@ -66,22 +66,22 @@ class RagmeterConsumer(Consumer):
         return on_message
 
     def on_unknown_message(self, body: object, message: Any) -> None:
-        """Bury a message without a task."""
+        """Send a message without a task to the dead letters."""
         del body
         self._bury(message)
 
     def on_unknown_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Bury a message for another task."""
+        """Send a message for another task to the dead letters."""
         del body, exc
         self._bury(message)
 
     def on_invalid_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Bury an incomplete message."""
+        """Send an incomplete message to the dead letters."""
         del body, exc
         self._bury(message)
 
     def on_decode_error(self, message: Any, exc: BaseException) -> None:
-        """Bury a message in another encoding."""
+        """Send a message in another encoding to the dead letters."""
         del exc
         self._bury(message)
 

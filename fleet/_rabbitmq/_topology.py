@@ -41,7 +41,7 @@ def declare(
 
 
 def declare_if_allowed(connection: Any, address: BrokerAddress) -> None:
-    """Declare the queues, unless this user lacks permission: then an operator has to."""
+    """Declare the queues, or leave that to an operator if this user lacks permission."""
     with suppress(exceptions.AccessRefused):
         declare(connection, address)
 

@@ -86,14 +86,14 @@ class _Processes(TaskPool):
     """Celery's process pool, which also replaces a process killed before the first message."""
 
     def did_start_ok(self) -> bool:
-        """Return whether no process ended by itself; Celery would also count killed ones."""
+        """Return whether no process exited on its own; Celery would also count killed ones."""
         # Celery has no public name for its processes.
         running = attrgetter("_pool._pool")(self)
         return all((process.exitcode or 0) <= 0 for process in running)
 
 
 def _try(make: Callable[[], MessageWorker]) -> None:
-    """Make the scorer in a trial process, so that an invalid setting is reported once and here."""
+    """Make the scorer in a trial process, so that an invalid setting is reported once, by this process."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -103,7 +103,7 @@ def _try(make: Callable[[], MessageWorker]) -> None:
             problem = b""
         except RagmeterError as error:
             problem = str(error).encode()
-        except BaseException as error:  # the child must not go on with its parent's work
+        except BaseException as error:  # the child must not continue its parent's work
             problem = loggable(error).encode()
             raise
         finally:
