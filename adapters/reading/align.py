@@ -9,7 +9,7 @@ Time is linear in the letters of all: nothing is compared pairwise.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -218,7 +218,7 @@ def _beginnings(group: _Group, page: Page) -> Iterator[Place]:
         return
     for place in page.places(key)[-MOST_PLACES:]:
         limit = page.free_until(place + len(key), len(letters))
-        end = place + _common_prefix(letters, page.letters, place, limit)
+        end = place + _agreement(letters, page.letters[place:limit])
         # By chance, what follows may begin with the letter that was cut off.
         end = page.word_end_before(end, place + len(key))
         yield Place(place, end - place, group, ((0, end - place),))
@@ -232,7 +232,7 @@ def _ends(group: _Group, page: Page) -> Iterator[Place]:
     for place in page.places(key)[-MOST_PLACES:]:
         end = place + len(key)
         limit = page.free_from(end, len(letters))
-        start = end - _common_suffix(letters, page.letters, end, limit)
+        start = end - _agreement(letters[::-1], page.letters[limit:end][::-1])
         start = page.word_start_after(start, place)
         yield Place(start, end - start, group, ((len(letters) - end + start, len(letters)),))
 
@@ -305,35 +305,19 @@ def _runs(group: _Group, own: Sequence[str], page: Page) -> Iterator[_Run]:
 
 def _head(letters: str) -> str:
     """Return the shortest beginning that weighs `MIN_CUT`."""
-    if weight_of(letters) < MIN_CUT:
-        return letters
-    low, high = MIN_CUT // 3, MIN_CUT
-    while low < high:
-        middle = (low + high) // 2
-        if weight_of(letters[:middle]) < MIN_CUT:
-            low = middle + 1
-        else:
-            high = middle
-    return letters[:low]
+    least = MIN_CUT // 3
+    sizes = range(least, MIN_CUT)
+    return letters[
+        : least + bisect_left(sizes, MIN_CUT, key=lambda size: weight_of(letters[:size]))
+    ]
 
 
-def _common_prefix(letters: str, page: str, start: int, limit: int) -> int:
-    low, high = 0, min(len(letters), limit - start)
+def _agreement(one: str, other: str) -> int:
+    """Return with how many letters two texts begin alike."""
+    low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if page.startswith(letters[low:middle], start + low):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_suffix(letters: str, page: str, end: int, limit: int) -> int:
-    low, high = 0, min(len(letters), end - limit)
-    size = len(letters)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if page.startswith(letters[size - middle : size - low], end - middle):
+        if one.startswith(other[low:middle], low):
             low = middle
         else:
             high = middle - 1

@@ -121,16 +121,14 @@ _LONG = 60
 """Characters of a text that is taken for no other where it stands to the letter."""
 
 
-def seen_in_prompts(
-    candidates: Sequence[str], prompts: Sequence[Prompt], question: str | None = None
-) -> tuple[int, ...] | None:
+def seen_in_prompts(candidates: Sequence[str], prompts: Sequence[Prompt]) -> tuple[int, ...] | None:
     """Return which candidates stand in the prompts whole or cut at an end, in the prompts' order, or None.
 
     As `shown_in_prompts`, without the parts from within a text.
     """
-    if question is None and len(prompts) == 1 and (order := _written_out(candidates, prompts[0])):
+    if len(prompts) == 1 and (order := _written_out(candidates, prompts[0])):
         return order
-    shown = shown_in_prompts(candidates, prompts, question, parts=False)
+    shown = shown_in_prompts(candidates, prompts, parts=False)
     return tuple([one.passage for one in shown]) if shown else None
 
 

@@ -13,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter.adapters.reading.align import MIN_CUT
-from ragmeter.adapters.reading.prompts import Prompt, prompt_of, seen_in_prompts
+from ragmeter.adapters.reading.prompts import (
+    Prompt,
+    prompt_of,
+    seen_in_prompts,
+    shown_in_prompts,
+)
 
 EN = (
     'Refunds take five days & are paid to the "original" card.\nShipping <b>is</b> not refunded.',
@@ -196,9 +201,13 @@ def test_what_the_user_asked_is_no_context() -> None:
     chunk = "How do I reset my password?"
     part = "how do I reset my password"
     prompts = stuffed([EN[0]], question)
-    assert seen_in_prompts([part, EN[0]], prompts, question) == (1,)
-    assert seen_in_prompts([chunk, EN[0]], stuffed([EN[0]], chunk), chunk) == (1,)
-    assert seen_in_prompts([chunk, EN[0]], stuffed([EN[0], chunk], chunk), chunk) == (1, 0)
+    assert seen_beside(question, [part, EN[0]], prompts) == (1,)
+    assert seen_beside(chunk, [chunk, EN[0]], stuffed([EN[0]], chunk)) == (1,)
+    assert seen_beside(chunk, [chunk, EN[0]], stuffed([EN[0], chunk], chunk)) == (1, 0)
+
+
+def seen_beside(question: str | None, texts: list[str], prompts: list[Prompt]) -> tuple[int, ...]:
+    return tuple(one.passage for one in shown_in_prompts(texts, prompts, question) or ())
 
 
 def test_several_calls_add_up() -> None:
@@ -310,9 +319,9 @@ def test_claims_are_those_of_a_brute_force_search(
 def test_copies_never_exceed_what_was_retrieved(
     candidates: list[str], texts: list[str], question: str | None
 ) -> None:
-    seen = seen_in_prompts(candidates, [Prompt(texts)], question)
-    assert seen is None or (seen and max(Counter(seen).values()) == 1)
-    assert seen is None or set(seen) <= set(range(len(candidates)))
+    seen = seen_beside(question, candidates, [Prompt(texts)])
+    assert max(Counter(seen).values(), default=1) == 1
+    assert set(seen) <= set(range(len(candidates)))
 
 
 @pytest.mark.parametrize(
