@@ -66,7 +66,7 @@ class ServerApi:
         workflow: Workflow = None,
         segment: Segment = None,
     ) -> dict[str, Any]:
-        """Return how many requests there were, how they were judged, every mean, and what has changed."""
+        """Return how many requests there were, how they were judged, every service's means, and changes."""
         filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
         said = self._ask("/api/overview", filters)
         return {
@@ -74,7 +74,10 @@ class ServerApi:
             "until": _time(said["until_ms"]),
             **_fields_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
             "scores": [
-                {**_fields_named(one, "name", "direction", "usual"), **_mean(one["estimate"])}
+                {
+                    **_fields_named(one, "service", "name", "direction", "usual"),
+                    **_mean(one["estimate"]),
+                }
                 for one in said["scores"]
                 if one["estimate"] is not None and one["estimate"]["mean"] is not None
             ],

@@ -5,7 +5,8 @@ They say what the detectors said; while those learn what is usual, they say that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ragmeter.exporters.changes import ChangeNote
@@ -73,8 +74,8 @@ class News:
         return self.kind != "recovered"
 
 
-Fallen = Mapping[tuple[str, str, str], Change]
-"""The falls that are on, by (workflow, segment, score)."""
+Fallen = AbstractSet[tuple[str, str]]
+"""Service and score of the falls that are on."""
 
 
 def news(
@@ -106,12 +107,7 @@ def news(
         else:
             groups.append([change])
     news = tuple(_news_of(group, asked) for group in groups[:MOST_NEWS])
-    fallen = {
-        (change.workflow, change.segment, change.score): change
-        for change in on
-        if change.kind in ("fell", "mix")
-    }
-    return news, fallen
+    return news, {(one.service, one.score) for one in on if one.kind in ("fell", "mix")}
 
 
 def _in_force(changes: Sequence[Change]) -> list[Change]:

@@ -1,9 +1,8 @@
-"""The scores of a stretch of time, each with mean and trend; which are shown where there is room for few."""
+"""The scores of a stretch of time, by service, each with mean and trend."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -21,8 +20,9 @@ from ._words import Words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:
-    """One score of the overview."""
+    """One score of a service."""
 
+    service: str
     name: str
     by: str
     """Which judge, or which formula, where there are several; else empty."""
@@ -35,6 +35,8 @@ class ScoreRow:
     n: int
     statuses: tuple[tuple[str, int], ...]
     """Those without a value, the commonest first."""
+    counts: Mapping[str, int]
+    """Requests by status."""
     trend: Markup | None
     fell: bool
 
@@ -47,38 +49,40 @@ def direction(name: str | None) -> ScoreDirection:
 def score_rows(
     overview: Overview,
     fallen: Fallen,
-    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
+    others: Mapping[tuple[str, str, str], Sequence[StoredPoint]],
     change_ms: int | None,
     words: Words,
 ) -> list[ScoreRow]:
-    """Return the scores: those that fell first, then by target, then by name.
+    """Return the scores by service: those that fell first, then by target, then by name.
 
     Args:
         overview: What the store says.
         fallen: The falls that are on.
-        others: Trends of the part at fault, by score and measurement.
+        others: Trends of the part at fault, by service, score and measurement.
         change_ms: When it began; None: nothing did.
         words: Of the page's language.
     """
-    fell = {score for _, _, score in fallen}
+    services = list(overview.services)
     order = sorted(
         overview.measured,
         key=lambda one: (
-            one.name not in fell, one.estimate is None, one.direction == "none",
+            services.index(one.service), (one.service, one.name) not in fallen, one.estimate is None, one.direction == "none",
             one.target != "retrieval", one.name,
         ),
     )  # fmt: skip
-    return [_score_row(one, overview, fell, others, change_ms, words) for one in order]
+    return [_score_row(one, overview, fallen, others, change_ms, words) for one in order]
 
 
-def measured_by(score: ScoreSummary, overview: Overview) -> str:
+def _measured_by(score: ScoreSummary, overview: Overview) -> str:
     """Return what distinguishes a measurement from others of its score: judge, formula or both; empty: nothing.
 
     Args:
         score: One of the overview's.
         overview: All of them.
     """
-    alike = [one for one in overview.measured if one.name == score.name]
+    alike = [
+        one for one in overview.measured if (one.service, one.name) == (score.service, score.name)
+    ]
     if len(alike) < 2:
         return ""
     parts = [
@@ -92,12 +96,12 @@ def measured_by(score: ScoreSummary, overview: Overview) -> str:
 def _score_row(
     score: ScoreSummary,
     overview: Overview,
-    fell: AbstractSet[str],
-    others: Mapping[tuple[str, str], Sequence[StoredPoint]],
+    fallen: Fallen,
+    others: Mapping[tuple[str, str, str], Sequence[StoredPoint]],
     change_ms: int | None,
     words: Words,
 ) -> ScoreRow:
-    estimate = score.estimate
+    estimate, fell = score.estimate, (score.service, score.name) in fallen
     known = score.statuses.get("ok", 0) + score.statuses.get("partial", 0)
     lacking = [(one, n) for one, n in score.statuses.items() if one != "ok" and n]
     mean, interval, drawing = "–", "", None
@@ -106,10 +110,11 @@ def _score_row(
         mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
         if few := _few_conversations(estimate, words):
             interval = f"{interval}, {few}"
-        drawing = _scale(score, estimate, score.usual, fell=score.name in fell).svg()
+        drawing = _scale(score, estimate, score.usual, fell=fell).svg()
     return ScoreRow(
+        service=score.service,
         name=score.name,
-        by=measured_by(score, overview),
+        by=_measured_by(score, overview),
         direction=direction(score.direction),
         usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
         mean=mean,
@@ -117,10 +122,15 @@ def _score_row(
         drawing=drawing,
         n=known,
         statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
+        counts=score.statuses,
         trend=_trend(
-            score, overview, others.get((score.name, score.measurement), ()), change_ms, words
+            score,
+            overview,
+            others.get((score.service, score.name, score.measurement), ()),
+            change_ms,
+            words,
         ),
-        fell=score.name in fell,
+        fell=fell,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
@@ -55,7 +57,7 @@ from ._request import (
     why,
 )
 from ._request_list import chips, facet_views, list_rows, timeline
-from ._score_rows import measured_by, score_rows
+from ._score_rows import score_rows
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._strips import bar, histogram
@@ -75,6 +77,8 @@ MOST_DEPLOYMENTS = 6
 """Deployments that the overview lists."""
 FAILING = 0.05
 """Share of judged requests without a score from which on the page says so at its top, not below."""
+FIRST_SERVICES = 4
+"""Services whose scores are shown at first."""
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
 )  # fmt: skip
@@ -133,10 +137,8 @@ class Views:
         news, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
-        lines = [(one.name, one.trend) for one in overview.measured]
-        if health.about is not None:
-            about = replace(asked.filters(), service=health.about)
-            lines = [(name, line) for (name, _), line in self._trends(about).items()]
+        about = replace(asked.filters(), service=health.about)
+        lines = [(name, line) for (_, name, _), line in self._trends(about).items()]
         bad = overview.verdicts.get("bad", 0)
         judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))
         return {
@@ -309,13 +311,16 @@ class Views:
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return what is scored, and what is not and why."""
-        overview = self._read(asked.filters())
+        overview = self._read(asked.filters(), scores=True)
         news, fallen = self._news(asked, overview)
+        services = list(overview.services)
+        if asked.lanes != "all":
+            del services[FIRST_SERVICES:]
+        measured = [one for one in overview.measured if one.service in services]
+        shown = replace(overview, scores=tuple(measured), others=())
         fault = next((one for one in news if one.kind == "fell"), None)
         since = None if fault is None else fault.since_ms
-        used = [
-            one for one in STATUSES if any(score.statuses.get(one) for score in overview.measured)
-        ]
+        used = [one for one in STATUSES if any(score.statuses.get(one) for score in measured)]
         judge = overview.judge
         health = self.server_health()
         drops = dict(overview.dropped)
@@ -324,11 +329,17 @@ class Views:
                 drops[name] = drops.get(name, 0) + n
         return {
             "overview": overview,
-            "scores": score_rows(overview, fallen, self._other_trends(asked, fault), since, words),
+            "more": len(overview.services) - len(services),
+            "scores": [
+                (service, list(rows))
+                for service, rows in groupby(
+                    score_rows(shown, fallen, self._other_trends(asked, fault), since, words),
+                    attrgetter("service"),
+                )
+            ],
             "fault": "" if fault is None else fault.where,
-            "rows": [(one, measured_by(one, overview)) for one in overview.measured],
             "statuses": used,
-            "missing": _missing_scores(overview.measured),
+            "missing": _missing_scores(measured),
             "judge": [
                 ("calls", judge.calls),
                 ("failed", judge.failed),
@@ -358,9 +369,10 @@ class Views:
 
         return self._snapshots.get(("health", filters, asked.by), read)
 
-    def _read(self, filters: Filters) -> Overview:
+    def _read(self, filters: Filters, *, scores: bool = False) -> Overview:
         return self._snapshots.get(
-            ("overview", filters), lambda: self._sources.reader.overview(filters, groups=False)
+            ("overview", filters, scores),
+            lambda: self._sources.reader.overview(filters, scores=scores, groups=False),
         )
 
     def _services(self, filters: Filters) -> Mapping[str, int]:
@@ -393,20 +405,22 @@ class Views:
 
     def _other_trends(
         self, asked: PageQuery, fault: News | None
-    ) -> dict[tuple[str, str], tuple[StoredPoint, ...]]:
+    ) -> dict[tuple[str, str, str], tuple[StoredPoint, ...]]:
         """Return the trends of the part at fault, where that is less than what is shown."""
         if fault is None:
             return {}
-        filters = replace(fault.filters.filters(), since_ms=asked.filters().since_ms)
+        filters = fault.filters.filters()
+        filters = replace(filters, since_ms=asked.filters().since_ms, service=fault.change.service)
         if filters == asked.filters():
             return {}
         return self._trends(filters)
 
-    def _trends(self, filters: Filters) -> dict[tuple[str, str], tuple[StoredPoint, ...]]:
+    def _trends(self, filters: Filters) -> dict[tuple[str, str, str], tuple[StoredPoint, ...]]:
+        """Return the trends of a service's scores, by service, score and measurement."""
         found = self._snapshots.get(
             ("trends", filters), lambda: self._sources.reader.trends(filters)
         )
-        return {(name.score, name.measurement): tuple(points) for name, points in found.items()}
+        return {(filters.service or "", *name): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
         """Return when within that time senders were asked to come again."""
@@ -487,16 +501,17 @@ def _judge_money(overview: Overview) -> dict[str, str] | None:
     }
 
 
-def _missing_scores(scores: tuple[ScoreSummary, ...]) -> list[tuple[str, int, str, str]]:
-    """Return (score, requests, status, words that say what brings it), the most first."""
-    found: list[tuple[str, int, str, str]] = []
+def _missing_scores(scores: Sequence[ScoreSummary]) -> list[tuple[str, str, int, str, str]]:
+    """Return (service, score, requests, status, words that say what brings it), the most first."""
+    found: list[tuple[str, str, int, str, str]] = []
     for score in scores:
         for status, fix in _FIXES.items():
             n = score.statuses.get(status, 0)
             if n:
                 of_reference = status == "missing_input" and score.name in _asking_for_a_reference()
-                found.append((score.name, n, status, "fix_references" if of_reference else fix))
-    return sorted(found, key=lambda one: (-one[1], one[0]))
+                brings = "fix_references" if of_reference else fix
+                found.append((score.service, score.name, n, status, brings))
+    return sorted(found, key=lambda one: (-one[2], one[:2]))
 
 
 @cache

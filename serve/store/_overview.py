@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -104,54 +104,57 @@ class Selection:
                 whole.update(counts)
         return whole
 
-    def scores(self) -> dict[MeasuredScore, Cell]:
-        """Return the scores by name and measurement, over all requests that count."""
-        found: dict[MeasuredScore, Cell] = {}
+    def scores(self) -> Mapping[MeasuredScore, Cell]:
+        """Return the scores of the service that is asked for, by name and measurement."""
+        return self.by_service().get(self._filters.service or "", {})
+
+    def by_service(self) -> dict[str, dict[MeasuredScore, Cell]]:
+        """Return the scores of each service, by name and measurement: there is no mean over two services."""
+        found: dict[str, dict[MeasuredScore, Cell]] = {}
         for key, cell in settle(
             each for each in self._cells.scores.items() if self._is_chosen(each[0])
         ):
             place = MeasuredScore(key.score, key.measurement)
-            found.setdefault(place, Cell(cell.kind)).add(cell)
-        return _join_unnamed(found)
+            of_one = found.setdefault(key.service, {})
+            of_one.setdefault(place, Cell(cell.kind)).add(cell)
+        return {service: _join_unnamed(scores) for service, scores in found.items()}
 
     def groups(
-        self, distinct: Mapping[str, object], order: Mapping[str, Sequence[str]]
+        self,
+        distinct: Mapping[str, object],
+        order: Mapping[str, Mapping[str, Sequence[str]]],
     ) -> tuple[Group, ...]:
         """Return workflows and their segments, whatever segment is chosen.
 
         Args:
             distinct: The segments that are distinguished.
-            order: Of the measurements of a score, which comes first.
+            order: Of the measurements of a service's score, which comes first.
         """
-        requests: dict[tuple[str, str], int] = {}
-        scores: dict[tuple[str, str], dict[MeasuredScore, Cell]] = {}
-        for key, counts in self._cells.groups.items():
-            if self._is_of_workflow(key) and _is_distinct(key.segment, distinct):
-                place = (key.workflow, key.segment)
-                requests[place] = requests.get(place, 0) + counts["requests"]
+        requests = {
+            key: counts["requests"]
+            for key, counts in self._cells.groups.items()
+            if self._is_of_workflow(key) and _is_distinct(key.segment, distinct)
+        }
+        scores: dict[GroupKey, dict[MeasuredScore, Cell]] = {}
         for each, cell in settle(
-            one
-            for one in self._cells.scores.items()
-            if (one[0].workflow, one[0].segment) in requests and self._is_of_workflow(one[0])
+            one for one in self._cells.scores.items() if GroupKey(*one[0][:3]) in requests
         ):
-            place = (each.workflow, each.segment)
             measured = MeasuredScore(each.score, each.measurement)
-            scores.setdefault(place, {}).setdefault(measured, Cell(cell.kind)).add(cell)
+            scores.setdefault(GroupKey(*each[:3]), {})[measured] = cell
 
-        def largest_first(place: tuple[str, str]) -> tuple[int, str, str, int, str]:
-            workflow, segment = place
-            name = segment.partition(":")[0]
-            return -requests.get((workflow, ""), 0), workflow, name, -requests[place], segment
+        def largest_first(key: GroupKey) -> tuple[int, GroupKey, str, int, str]:
+            whole = key._replace(segment="")
+            name = key.segment.partition(":")[0]
+            return -requests.get(whole, 0), whole, name, -requests[key], key.segment
 
         return tuple(
-            self._group(*place, requests[place], _join_unnamed(scores.get(place, {})), order)
-            for place in sorted(requests, key=largest_first)
+            self._group(key, requests[key], scores.get(key, {}), order.get(key.service, {}))
+            for key in sorted(requests, key=largest_first)
         )
 
     def _group(
         self,
-        workflow: str,
-        segment: str,
+        key: GroupKey,
         requests: int,
         scores: Mapping[MeasuredScore, Cell],
         order: Mapping[str, Sequence[str]],
@@ -167,14 +170,14 @@ class Selection:
             for name, measurement in measurements.items()
             if (
                 mean := estimate_of(
-                    scores[MeasuredScore(name, measurement)], self._objectives.of(name, workflow)
+                    scores[MeasuredScore(name, measurement)],
+                    self._objectives.of(name, key.workflow),
                 )
             )
             is not None
         }
         return Group(
-            workflow=workflow,
-            segment=segment,
+            **key._asdict(),
             requests=requests,
             estimates=estimates,
             measurements={name: measurements[name] for name in estimates},
@@ -225,7 +228,7 @@ class Selection:
 
 
 def _join_unnamed(found: dict[MeasuredScore, Cell]) -> dict[MeasuredScore, Cell]:
-    """Return cells; those without a measurement in one service join those with one in another."""
+    """Return cells; those without a measurement in one workflow join those with one in another."""
     keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
     return {MeasuredScore(key.score, key.measurement): cell for key, cell in settle(keys.items())}
 
@@ -235,16 +238,42 @@ def _is_distinct(segment: str, distinct: Mapping[str, object]) -> bool:
     return not segment or segment.partition(":")[0] in distinct
 
 
-def summary(
+def summaries(
+    scores: Mapping[str, Mapping[MeasuredScore, Cell]],
+    before: Mapping[str, Mapping[MeasuredScore, Cell]],
+    parts: Sequence[tuple[int, int, Mapping[str, Mapping[MeasuredScore, Cell]]]],
+    order: Mapping[str, Mapping[str, Sequence[str]]],
+    objective: Callable[[str], Objective | None],
+) -> Iterator[ScoreSummary]:
+    """Yield each score of each service; of its measurements the one to look at first is first.
+
+    Args:
+        scores: What counts, by service.
+        before: What was before.
+        parts: What counts, by stretches of time.
+        order: Of the measurements of a service's score, which comes first.
+        objective: Returns where good begins.
+    """
+    for service, cells in scores.items():
+        lines = trends((began, ended, all_.get(service, {})) for began, ended, all_ in parts)
+        earlier, ranks = before.get(service, {}), order[service]
+        for name in sorted(cells, key=lambda one: (one[0], ranks[one[0]].index(one[1]))):
+            yield _summary(
+                service, name, cells[name], earlier.get(name), lines.get(name, ()), objective(name.score)
+            )  # fmt: skip
+
+
+def _summary(
+    service: str,
     name: MeasuredScore,
     cell: Cell,
     usual: Cell | None,
     trend: Sequence[TrendPoint],
-    objective: Objective | None = None,
+    objective: Objective | None,
 ) -> ScoreSummary:
-    """Return one score over all requests that count."""
     kind = cell.kind
     return ScoreSummary(
+        service=service,
         name=name.score,
         measurement=name.measurement,
         judge=kind.judge if kind else "",

@@ -202,7 +202,11 @@ class Sums:
             for at, end in pairwise(moments)
         ]
         found = [
-            Cells() if state == (None,) else self._recall(key, state) for key, state, _, _ in spans
+            Cells()
+            if state == (None,)
+            # What was counted of everything serves who asks for less.
+            else self._recall(key, state) or self._recall((*key[:3], ALL), state)
+            for key, state, _, _ in spans
         ]
         runs: list[list[int]] = []
         for place in (place for place, cells in enumerate(found) if cells is None):

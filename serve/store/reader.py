@@ -30,7 +30,7 @@ from ._measured import MeasuredScore, in_order
 from ._names import distinct_segments
 from ._novelty import SLACK_MS, Part, new_in
 from ._outages import outages
-from ._overview import Known, Mean, Selection, judge_use, summary, trends, with_prefix
+from ._overview import Known, Mean, Selection, judge_use, summaries, trends, with_prefix
 from ._request_detail import one_request
 from ._rows import SLOT_MS
 from ._search import with_part
@@ -50,6 +50,7 @@ from .views import (
     Overview,
     RequestPage,
     RequestView,
+    ScoreSummary,
     TrendPoint,
 )
 
@@ -140,8 +141,16 @@ class Reader:
             chosen = Selection(cells, wanted, Objectives(self._objectives()))
             return chosen.estimates(distinct_segments(database))
 
-    def overview(self, filters: Filters | None = None, *, groups: bool = True) -> Overview:
-        """Return everything of a stretch of time at a glance; without `groups`, `Overview.groups` is empty."""
+    def overview(
+        self, filters: Filters | None = None, *, scores: bool = True, groups: bool = True
+    ) -> Overview:
+        """Return everything of a stretch of time at a glance.
+
+        Args:
+            filters: Which requests count.
+            scores: Whether to return `Overview.scores` and `Overview.others`.
+            groups: Whether to return `Overview.groups`; only with scores.
+        """
         wanted = filters or Filters()
         from_ms, until_ms = self.bounds(wanted)
         with self._reading() as database:
@@ -156,31 +165,29 @@ class Reader:
             )
             objectives = Objectives(self._objectives())
             whole = Selection(together, wanted, objectives)
-            # What was usual before; where nothing was before, what is now.
-            before = Selection(self._sums.day_before(database, from_ms, keep), wanted).scores()
-            counts = whole.counts()
-            chosen = [
-                (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
-            ]
-            lines = trends(chosen)
-            order = in_order(scores for _, _, scores in chosen)
-            summaries = {
-                name: summary(
-                    name,
-                    cell,
-                    before.get(name),
-                    lines.get(name, ()),
-                    objectives.of(name.score, wanted.workflow),
+            counts, services = whole.counts(), whole.by_name("service")
+            order: dict[str, dict[str, tuple[str, ...]]] = {}
+            found: list[ScoreSummary] = []
+            if scores:
+                # What was usual before; where nothing was before, what is now.
+                before = Selection(self._sums.day_before(database, from_ms, keep), wanted)
+                chosen = [
+                    (began, ended, Selection(cells, wanted).by_service())
+                    for began, ended, cells in parts
+                ]
+                measured = whole.by_service()
+                order = {
+                    one: in_order(of_all.get(one, {}) for _, _, of_all in chosen)
+                    for one in measured
+                }
+                found += summaries(
+                    {one: measured[one] for one in services if one in measured},
+                    before.by_service(),
+                    chosen,
+                    order,
+                    lambda score: objectives.of(score, wanted.workflow),
                 )
-                for name, cell in sorted(
-                    whole.scores().items(),
-                    key=lambda each: (
-                        each[0].score,
-                        order[each[0].score].index(each[0].measurement),
-                    ),
-                )
-            }
-            first = {name.score: name for name in reversed(summaries)}
+            first = {(one.service, one.name): one for one in reversed(found)}
             if wanted.until_ms is None:
                 # Until now; a little longer where a clock is ahead.
                 (last,) = database.execute(
@@ -196,12 +203,12 @@ class Reader:
                 orphans=self._orphans(database, from_ms, until_ms),
                 nothing_retrieved=counts["nothing_retrieved"],
                 without_text=counts["without_text"],
-                scores=tuple(summaries[name] for name in reversed(first.values())),
-                others=tuple(one for name, one in summaries.items() if name != first[name.score]),
+                scores=tuple(reversed(first.values())),
+                others=tuple(one for one in found if one is not first[one.service, one.name]),
                 groups=whole.groups(distinct, order) if groups else (),
                 judge=judge_use(counts),
                 dropped=_drop_counts(database, from_ms, until_ms, wanted.service),
-                services=whole.by_name("service"),
+                services=services,
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(distinct),
                 last_ms=_last_ms(database),
@@ -256,7 +263,7 @@ class Reader:
     def trends(
         self, filters: Filters | None = None
     ) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
-        """Return `ScoreSummary.trend` alone, by score and measurement."""
+        """Return `ScoreSummary.trend` alone, of one service, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
             keep = Keep(frozenset({wanted.segment or ""}))

@@ -99,8 +99,10 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary:
-    """One score over all requests that count."""
+    """One score over all requests of a service that count."""
 
+    service: str = ""
+    """The service; empty: it has no name."""
     name: str
     """Its name."""
     direction: str
@@ -135,6 +137,8 @@ class ScoreSummary:
 class Group:
     """The requests of one workflow, or of one of its segments."""
 
+    service: str = ""
+    """The service that it runs in; empty: it has no name."""
     workflow: str
     """Name of the workflow; empty: it has none."""
     segment: str
@@ -557,10 +561,10 @@ class Overview:
     without_text: int
     """Requests whose question was not captured."""
     scores: tuple[ScoreSummary, ...]
-    """By name. Where several judges, or versions of a formula, measured one score, the measurement with the
-    most values since the youngest of them began."""
+    """By service, the largest first, and name: no mean is over two services. Where several judges, or versions
+    of a formula, measured one score, the measurement with the most values since the youngest of them began."""
     groups: tuple[Group, ...]
-    """Workflows, each followed by its parts; the largest first."""
+    """Workflows of services, each followed by its parts; the largest first."""
     judge: JudgeUse
     """What the judge was asked."""
     dropped: Mapping[str, int]
@@ -570,12 +574,18 @@ class Overview:
     workflows: Mapping[str, int] = field(default_factory=dict)
     """Requests by workflow."""
     others: tuple[ScoreSummary, ...] = ()
-    """The same scores as other judges, or other versions of a formula, measured them; by name."""
+    """The same scores as other judges, or other versions of a formula, measured them; likewise."""
 
     @property
     def measured(self) -> tuple[ScoreSummary, ...]:
-        """`scores` and `others`, by name."""
-        return tuple(sorted((*self.scores, *self.others), key=lambda one: one.name))
+        """`scores` and `others`, by service and name."""
+        services = {one: place for place, one in enumerate(self.services)}
+        return tuple(
+            sorted(
+                (*self.scores, *self.others),
+                key=lambda one: (services.get(one.service, 0), one.name),
+            )
+        )
 
     segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Requests by part: name → value → how many."""

@@ -100,7 +100,7 @@ def trend(*means, start=FROM_MS, end=NOW_MS, n=40):
 
 def summary(name, mean, direction="higher", statuses=None, **given):
     values = {
-        "name": name, "direction": direction, "method": "lexical", "target": "retrieval", "definition": "1",
+        "service": "library", "name": name, "direction": direction, "method": "lexical", "target": "retrieval", "definition": "1",
         "range": (0.0, 1.0), "judged": False, "estimate": None if mean is None else estimate(mean),
         "statuses": statuses or {"ok": 200}, "usual": (0.55, 0.95),
         "trend": () if mean is None else trend(0.8, 0.82, None, 0.79, mean, mean),
@@ -128,13 +128,13 @@ OVERVIEW = Overview(
     without_text=0,
     scores=SCORES,
     groups=(
-        Group(workflow="library-qa", segment="", requests=360, estimates={
+        Group(service="library", workflow="library-qa", segment="", requests=360, estimates={
             "lexical_context_relevance": estimate(0.53), "lexical_groundedness": estimate(0.64), "faithfulness": estimate(0.62)}),
-        Group(workflow="library-qa", segment="language:en", requests=265, estimates={
+        Group(service="library", workflow="library-qa", segment="language:en", requests=265, estimates={
             "lexical_context_relevance": estimate(0.7), "lexical_groundedness": estimate(0.83)}),
-        Group(workflow="library-qa", segment="language:zh", requests=95, estimates={
+        Group(service="library", workflow="library-qa", segment="language:zh", requests=95, estimates={
             "lexical_context_relevance": estimate(0.1), "lexical_groundedness": estimate(0.12)}),
-        Group(workflow="library-qa", segment="metadata.index_version:2026-11-21b", requests=83, estimates={}),
+        Group(service="library", workflow="library-qa", segment="metadata.index_version:2026-11-21b", requests=83, estimates={}),
     ),
     judge=JudgeUse(
         requests=70, failed=10, calls=70, input_tokens=500_000, output_tokens=15_526, cost=0.1372, priced=70,
@@ -366,7 +366,7 @@ class FrozenReader:
     def services(self, filters):
         return self.overview(filters).services
 
-    def overview(self, filters, *, groups=True):
+    def overview(self, filters, **_):
         self.asked.append(filters)
         return self._before if filters.until_ms is not None else self._overview
 

@@ -1,6 +1,7 @@
 """The API: what was received is answered as JSON, by the product's own estimates, and to nobody else."""
 
 import json
+import re
 import socket
 import time
 from base64 import urlsafe_b64encode
@@ -99,6 +100,28 @@ def test_an_overview_has_the_estimates_of_a_meter(filled):
     parts = [groups["museum", f"metadata.tenant:{name}"] for name in ("acme", "umbrella")]
     assert sum(part["requests"] for part in parts) == 40
     meter.shutdown(60)
+
+
+def test_no_mean_is_over_two_services():
+    """Each service has its own, of the workflows that both call alike too; on the page likewise."""
+    runs = {"library": scored(8), "shop": scored(8)[4:]}
+    with running() as (_, client):
+        for service, some in runs.items():
+            for signal, body in zip(("traces", "logs"), told(some, service=service), strict=True):
+                client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+        found = ask(client, "/api/overview")
+        alone = {one: ask(client, "/api/overview", service=one) for one in runs}
+        pages = {one: client.get("/scoring", params={"service": one}).text for one in ("", *runs)}
+
+    assert list(found["services"]) == ["library", "shop"]
+    for kind in ("scores", "groups"):
+        assert found[kind] == [one for each in alone.values() for one in each[kind]]
+        assert {one["service"] for one in alone["shop"][kind]} == {"shop"}
+    rows = {
+        one: re.findall(r"<b>[0-9.]+</b><small>[^<]*</small>", page) for one, page in pages.items()
+    }
+    assert rows[""] == [*rows["library"], *rows["shop"]]
+    assert re.findall(r'scope="rowgroup".*?>([a-z]+)</a>', pages[""]) == ["library", "shop"] * 2
 
 
 def test_a_meter_and_the_store_estimate_the_same():

@@ -501,7 +501,7 @@ class TestRequest:
         )
         assert "usual 0.60 to 0.95" in words
         assert "claim-1 ✓ · claim-2 ✕ · claim-3" in words
-        assert "missing_input an input was never given" in words
+        assert "an input was never given" in words
 
     def test_what_a_judge_said_of_a_chunk_stands_beside_it(self):
         words = seen(client().get(f"/request/{TRACE}"))
