@@ -66,8 +66,8 @@ def score_rows(
     order = sorted(
         overview.measured,
         key=lambda one: (
-            services.index(one.service), (one.service, one.name) not in fallen, one.estimate is None, one.direction == "none",
-            one.target != "retrieval", one.name,
+            services.index(one.service), (one.service, one.name) not in fallen, one.estimate is None,
+            one.direction == "none", one.target != "retrieval", one.name,
         ),
     )  # fmt: skip
     return [_score_row(one, overview, fallen, others, change_ms, words) for one in order]

@@ -104,7 +104,7 @@ class Selection:
                 whole.update(counts)
         return whole
 
-    def scores(self) -> Mapping[MeasuredScore, Cell]:
+    def scores(self) -> dict[MeasuredScore, Cell]:
         """Return the scores of the service that is asked for, by name and measurement."""
         return self.by_service().get(self._filters.service or "", {})
 
