@@ -32,12 +32,10 @@ from . import _port
 from ._port import MeterPort
 from ._quality_verbs import QualityVerbs
 from .pipeline._admission import Admission
-from .pipeline.cascade import check_cascade
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Pipeline
-from .pipeline.provenance import Marking
-from .pipeline.sampling import place, within
+from .pipeline.sampling import check_cascade, place, within
 from .pipeline.scoring import MetricSet, Preparation
 from .quality.estimates import Estimate, Estimates
 from .quality.no_scores_warning import UnscoredWarning
@@ -171,7 +169,7 @@ class RagMeter(QualityVerbs):
         )
         watched = as_group("alarms", alarms or None, Alarms) if alarms else None
         if how.mode == "queue":
-            from .settings.queue_exporters import queued_exporters  # noqa: PLC0415 -- only when wanted
+            from .settings.from_settings import queued_exporters  # noqa: PLC0415 -- only when wanted
 
             theirs = {
                 "metrics": metrics,
@@ -248,7 +246,8 @@ class RagMeter(QualityVerbs):
             no_data=port.no_data,
             guard_for=port.guard,
             alarming=self._alarming,
-            marking=Marking(by_segment, judge, alarms=watched is not None),
+            segments=by_segment,
+            judge=judge,
             cascade=check_cascade(chances.cascade, self._metrics.awaited),
         )
         port.serve(pipeline)

@@ -2,11 +2,14 @@
 
 `httpx` limits only each read, so that a server that sends a byte now and then blocks its caller for good; it
 reads responses of any length into memory; and a redirect would send headers and body to an unknown host. Used
-to post scores, changes and received telemetry; the judge's endpoint has `Wire`.
+to post scores, changes and received telemetry; the judge's endpoint has `Wire`. `own_session` keeps the SDK's
+exporters from following redirects: depending on its version the SDK follows one, with headers and texts, to any
+host, or counts it as a success although nothing was accepted.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Mapping
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import httpx
+    import requests
 
 MOST_BYTES = 4 * 1024 * 1024
 """Most bytes of a response: at most, it lists an error for each score of a batch."""
@@ -114,3 +118,29 @@ class BoundedClient:
             with suppress(OSError):
                 # Not `SSLSocket.shutdown`, which changes the connection's state under the reading thread.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+_MISDIRECTED = 421
+_PROVIDER = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
+
+
+def own_session() -> requests.Session | None:
+    """Return a session that refuses redirects; None if the environment names a provider of sessions."""
+    import requests  # noqa: PLC0415 -- 6 MB, for those who post
+
+    if any(name.startswith(_PROVIDER) and os.environ[name] for name in os.environ):
+        return None
+    return refuse_redirects(requests.Session())
+
+
+def refuse_redirects(session: requests.Session) -> requests.Session:
+    """Turn redirects of a session into status 421: neither accepted nor retried."""
+    session.hooks["response"].append(_refuse)
+    return session
+
+
+def _refuse(response: requests.Response, **_: Any) -> None:
+    status = response.status_code
+    if 300 <= status < 400:
+        response.reason = f"status {status} points to another address, which is not followed"
+        response.status_code = _MISDIRECTED

@@ -1,8 +1,9 @@
-"""Format exported data: texts, values, and the details and evidence of a score.
+"""Format exported data: texts, values, details and evidence of a score; `ContentPolicy`: which texts may leave.
 
-Content (questions, contexts, answers, explanations) passes `outgoing`, after its caller has checked that it
-may be exported. Names, ids, tags and summaries pass `clean` only. A lone surrogate would make the
-application's whole OTLP batch unencodable, so nothing skips both.
+Content (questions, contexts, answers, explanations) passes `outgoing`, after its caller has asked the policy:
+nothing else decides about content, and without an opt-in none passes. Names, ids, tags and summaries pass
+`clean` only. A lone surrogate would make the application's whole OTLP batch unencodable, so nothing skips
+both.
 
 A `ScoreItem`'s id, verdict and value are not text of the request; its text, evidence and reason are, and are
 not exported, except evidence that only names pieces of the request (``chunk-1, chunk-3#2``). Items are
@@ -12,17 +13,22 @@ bounded in count and size, with the number left out.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from ragmeter.metrics import RagSample, Score, ScoreItem
+from ragmeter.metrics import ConfigurationError, RagSample, Score, ScoreItem
 
 from . import semconv
 from .protocol import ScoredRun
+
+logger = logging.getLogger("ragmeter")
 
 MAX_TEXT_CHARS = 16_384
 """Longest text on a span or event, in characters; the rest is cut."""
@@ -174,3 +180,61 @@ def score_metadata(score: Score) -> dict[str, Any]:
         metadata["upper"] = score.upper
     metadata.update(bounded_items(score.items))
     return metadata
+
+
+# (on spans, on events)
+_MODES = {
+    "NO_CONTENT": (False, False),
+    "SPAN_ONLY": (True, False),
+    "EVENT_ONLY": (False, True),
+    "SPAN_AND_EVENT": (True, True),
+    # What older and other instrumentations read from the same variable.
+    "TRUE": (True, True),
+    "1": (True, True),
+    "FALSE": (False, False),
+    "0": (False, False),
+    "": (False, False),
+}
+_ALLOWED = "NO_CONTENT, SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT, true or false"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPolicy:
+    """Where content may go."""
+
+    on_spans: bool
+    """Whether spans may carry content."""
+    on_events: bool
+    """Whether events may."""
+
+    @classmethod
+    def resolve(cls, capture_content: bool | str | None) -> ContentPolicy:
+        """Read the argument or, when it is None, the standard environment variable.
+
+        Raises:
+            ConfigurationError: The argument is not one of the four modes nor a boolean. A wrong
+                environment variable only warns, and then nothing is captured.
+        """
+        if capture_content is not None:
+            mode = _MODES.get(str(capture_content).strip().upper())
+            if mode is None:
+                raise ConfigurationError(
+                    f"capture_content={capture_content!r} is unknown; allowed: {_ALLOWED}"
+                )
+            return cls(*mode)
+        value = os.environ.get(semconv.CAPTURE_CONTENT_VARIABLE, "")
+        mode = _MODES.get(value.strip().upper())
+        if mode is None:
+            logger.warning(
+                "%s=%r is unknown; no content is captured. Allowed: %s",
+                semconv.CAPTURE_CONTENT_VARIABLE,
+                value,
+                _ALLOWED,
+            )
+            mode = (False, False)
+        return cls(*mode)
+
+    @staticmethod
+    def text(text: str) -> str:
+        """Return `text` as it may leave: cut, encodable. The caller has asked first."""
+        return outgoing(text)

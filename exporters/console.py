@@ -24,7 +24,7 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics.verdict import scores_behind
 
 from ._annotations import shown_scores
-from ._format import missing_inputs
+from ._format import ContentPolicy, missing_inputs
 from ._span_targets import KnowsSpans, delivers, recorded_spans
 from .protocol import RagRun, ScoredRun, UnbufferedExporter, WriteCount
 
@@ -83,9 +83,6 @@ class ConsoleExporter(UnbufferedExporter):
         spans: KnowsSpans | None = None,
         trace_url: str | None = None,
     ) -> None:
-        # The OpenTelemetry exporter's class is the only reader of the variable.
-        from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when a meter is made
-
         if stream is not None and not callable(getattr(stream, "write", None)):
             raise ConfigurationError(
                 f"stream is {stream!r}; pass a text stream, e.g. sys.stdout, or nothing: standard error"

@@ -17,6 +17,7 @@ from ragmeter.metrics._files.append import append_whole, appending, open_to_appe
 from ragmeter.metrics._files.json_lines import as_line, plain
 from ragmeter.metrics.errors import loggable
 
+from ._format import ContentPolicy
 from ._span_targets import recorded_spans
 from .protocol import Retrieval, ScoredRun, TryLaterError, WriteCount
 
@@ -40,9 +41,6 @@ class JsonlExporter:
     """
 
     def __init__(self, path: str | os.PathLike[str], include_content: bool | None = None) -> None:
-        # The OpenTelemetry exporter's class is the only reader of the variable.
-        from .otel._content import ContentPolicy  # noqa: PLC0415 -- only when an exporter is made
-
         policy = ContentPolicy.resolve(include_content)
         self._path = Path(path)
         self._include_content = policy.on_spans or policy.on_events

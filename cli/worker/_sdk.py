@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from opentelemetry import _logs, metrics, trace
 
-from ragmeter.exporters._session import own_session
+from ragmeter.exporters._bounded_http import own_session
 from ragmeter.metrics import MissingDependencyError
 
 _SERVICE = "ragmeter-worker"

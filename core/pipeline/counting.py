@@ -17,8 +17,7 @@ from ragmeter.quality.population import JudgedScore, Population
 from ragmeter.quality.sums import CountedRequest, QualityTable
 from ragmeter.quality.verdict_shares import CountedShare, verdict_shares
 
-from .cascade import JudgingSteps
-from .sampling import Choice
+from .sampling import Choice, JudgingSteps
 
 if TYPE_CHECKING:
     from ragmeter.watch.version_watch import VersionWatch

@@ -22,10 +22,9 @@ from ragmeter.quality.positions import StreamPositions
 from ragmeter.requests.size import weight_of_run
 
 from ._admission import Admission
-from .cascade import JudgingSteps
 from .counting import OnJudged
 from .late import ExportedRequest, LateWindow
-from .sampling import Chances
+from .sampling import Chances, JudgingSteps
 from .scoring import MetricSet
 
 __all__ = ["Holding", "Pending", "PendingJob"]

@@ -18,27 +18,26 @@ from typing import TYPE_CHECKING, Any
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
-from ragmeter.exporters.protocol import Exporter, RagRun, ScoredRun
+from ragmeter.exporters.protocol import Exporter, JudgeIdentity, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
+from ragmeter.quality.segments import Segments
 from ragmeter.requests.scope import leave_host
 
 from ._admission import Admission
-from .cascade import JudgingSteps
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import Destinations, ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
 from .lone_retrievals import LoneRetrievals
-from .provenance import Marking
-from .sampling import Candidate, Chances, Choice, Selector, TailSampling
+from .sampling import Candidate, Chances, Choice, JudgingSteps, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
 
 if TYPE_CHECKING:
     from ragmeter.exporters.changes import RetrieverDifference
-    from ragmeter.metrics.judge.protocol import JudgeCall
+    from ragmeter.metrics.judge.protocol import Judge, JudgeCall
     from ragmeter.settings.options import Cascade, Limits, Sampling
     from ragmeter.watch.alarming import Alarming
 
@@ -79,7 +78,8 @@ class Pipeline:
         no_data: Warns if no result can be delivered.
         guard_for: Makes a guard for a component.
         alarming: Notifies of changes of scores; None: no alarms.
-        marking: Adds provenance to results; None: there is none.
+        segments: The segments that the application distinguishes.
+        judge: The judge, named in every result; None: there is none.
         cascade: Runs judge and detector only where a cheaper step is undecided; None: always.
     """
 
@@ -99,11 +99,13 @@ class Pipeline:
         counters: Counters,
         no_data: NoDataWarning,
         guard_for: Callable[[str], Guard],
+        segments: Segments,
+        judge: Judge | None = None,
         alarming: Alarming | None = None,
-        marking: Marking | None = None,
         cascade: Cascade | None = None,
     ) -> None:
-        self._marking = marking
+        self._segments = segments
+        self._judge = None if judge is None else _identity_of(judge)
         self._cascade = cascade
         self._alarming = alarming
         self._metrics = metrics
@@ -372,8 +374,15 @@ class Pipeline:
             self._judging.submit(self._holding.hold(pending, asked))
 
     def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
-        marked = result if self._marking is None else self._marking.with_marks(result)
-        self._exporting.put(marked, size_bytes)
+        # What is the same for all of a meter's results; readers such as ``ragmeter serve`` learn it from them.
+        if self._judge is not None or self._segments.names or self._alarming is not None:
+            result = replace(
+                result,
+                segments=dict(self._segments.of(result.run)),
+                judge=self._judge,
+                alarms=self._alarming is not None,
+            )
+        self._exporting.put(result, size_bytes)
 
     def _amend(self, amendment: Amendment) -> None:
         """Score an exported request again, or annotate it."""
@@ -440,6 +449,16 @@ class Pipeline:
             self._counters.count_drop(reason, capture=item.capture, once=item.leave)
         elif isinstance(item, Amendment):
             self._counters.count_amendment(reason)
+
+
+def _identity_of(judge: Judge) -> JudgeIdentity:
+    budget = judge.budget
+    return JudgeIdentity(
+        model=judge.model,
+        endpoint=getattr(judge, "endpoint_kind", "custom"),
+        input_price=None if budget is None else budget.input_price,
+        output_price=None if budget is None else budget.output_price,
+    )
 
 
 def _judge_loop(judges: Judges, limits: Limits, guard_for: Callable[[str], Guard]) -> JudgeLoop:

@@ -23,6 +23,7 @@ from ragmeter.exporters._annotations import (
     shown_scores,
 )
 from ragmeter.exporters._format import (
+    ContentPolicy,
     annotator_kind,
     clean,
     clean_name,
@@ -36,8 +37,6 @@ from ragmeter.exporters._format import (
 from ragmeter.exporters.protocol import RagRun, Retrieval, ScoredRun
 from ragmeter.metrics import RagSample, RetrievedContext, Score
 from ragmeter.metrics._files.json_lines import plain
-
-from ._content import ContentPolicy
 
 Group = dict[str, AttributeValue]
 

@@ -1,4 +1,4 @@
-"""Writes one ``gen_ai.evaluation.result`` event per score that was tried, and one for the verdict.
+"""Writes an event per score that was tried, for the verdict, and for each change of quality.
 
 A log record in the judged span's context, or the same attributes as a span event on
 our own spans for backends that take traces only.  Scores that were never tried
@@ -12,21 +12,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.metrics import Meter
 from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import attribute_of
-from ragmeter.exporters._format import clean, clean_name, explanation, items_attribute
+from ragmeter.exporters._format import (
+    ContentPolicy,
+    clean,
+    clean_name,
+    explanation,
+    items_attribute,
+)
 from ragmeter.exporters._span_targets import JudgedSpans
+from ragmeter.exporters.changes import QualityChange
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
 
-from ._content import ContentPolicy
+from ._series import Attributes, SeriesBound
 
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""
@@ -225,3 +234,84 @@ class EventWriter:
                     event_name=str(semconv.EVENT_EVALUATION_RESULT),
                 )
             )
+
+
+_GOOD_NEWS = "recovered"
+_NS = 1_000_000_000
+
+
+class ChangeWriter:
+    """Writes an event and counts an alarm for every change.
+
+    Args:
+        logger: Returns the logger in force; None: no events are wanted.
+        meter: Makes the counter; None: no metrics are wanted.
+        bound: Keeps the number of series below the SDK's limit.
+    """
+
+    def __init__(
+        self,
+        logger: Callable[[], Logger] | None,
+        meter: Callable[[], Meter] | None,
+        bound: SeriesBound,
+    ) -> None:
+        self._logger = logger
+        self._bound = bound
+        alarms = semconv.CHANGE_ALARMS
+        self._alarms = (
+            None
+            if meter is None
+            else meter().create_counter(str(alarms.name), alarms.unit, alarms.description)
+        )
+
+    def write(self, change: QualityChange, sentence: str) -> None:
+        """Write a change; `sentence` is the same in one sentence."""
+        if self._alarms is not None and change.kind != _GOOD_NEWS:
+            named = attributes_of_change(change.score, change.workflow, change.segment, change.kind)
+            self._alarms.add(1, self._bound.fit(semconv.CHANGE_ALARMS.name, named))
+        if self._logger is None:
+            return
+        is_good = change.kind == _GOOD_NEWS
+        at = int(change.at * _NS)
+        self._logger().emit(
+            LogRecord(
+                timestamp=at,
+                observed_timestamp=at,
+                severity_number=SeverityNumber.INFO if is_good else SeverityNumber.WARN,
+                severity_text="INFO" if is_good else "WARN",
+                body=clean(sentence),
+                attributes=change_attributes(change),
+                event_name=str(semconv.EVENT_CHANGE),
+            )
+        )
+
+
+def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
+    """Return the attributes of a change's event."""
+    attributes: dict[str, AttributeValue] = {
+        **attributes_of_change(change.score, change.workflow, change.segment, change.kind),
+        semconv.CHANGE_SINCE: datetime.fromtimestamp(change.since, timezone.utc).isoformat(
+            timespec="seconds"
+        ),
+        semconv.CHANGE_EVIDENCE.name: float(change.evidence),
+        semconv.CHANGE_BEFORE_LOWER: change.before.lower,
+        semconv.CHANGE_BEFORE_UPPER: change.before.upper,
+        semconv.CHANGE_NOW_LOWER: change.now.lower,
+        semconv.CHANGE_NOW_UPPER: change.now.upper,
+    }
+    if change.before.mean is not None:
+        attributes[semconv.CHANGE_BEFORE] = change.before.mean
+    if change.now.mean is not None:
+        attributes[semconv.CHANGE_NOW] = change.now.mean
+    return attributes
+
+
+def attributes_of_change(score: str, workflow: str, segment: str, kind: str) -> Attributes:
+    """Return the attributes that all telemetry of a change has."""
+    named = {
+        semconv.GEN_AI_EVALUATION_NAME: score,
+        semconv.GEN_AI_WORKFLOW_NAME: workflow,
+        semconv.SEGMENT: segment,
+        semconv.CHANGE_KIND: kind,
+    }
+    return {str(key): clean(value, 256) for key, value in named.items() if value}

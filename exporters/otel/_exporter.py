@@ -16,6 +16,7 @@ from opentelemetry._logs import LoggerProvider
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
+from ragmeter.exporters._format import ContentPolicy
 from ragmeter.exporters._span_targets import (
     JudgedSpans,
     SpanDirectory,
@@ -38,10 +39,8 @@ from ragmeter.exporters.protocol import (
 )
 from ragmeter.metrics import ConfigurationError
 
-from ._changes import ChangeWriter
-from ._content import ContentPolicy
-from ._events import EventWriter
-from ._meter_stats import StatsBoard
+from ._boards import StatsBoard
+from ._events import ChangeWriter, EventWriter
 from ._metrics import MetricWriter
 from ._providers import Providers
 from ._series import SeriesBound

@@ -1,29 +1,40 @@
 """Finds the tracer, the logger and the meter: injected or global, and as late as possible.
 
-An application may build its meter before it sets up its SDK, so nothing is decided
-at construction: the tracer and the logger are asked for again whenever the provider has
-changed; instruments are made once, as the API's proxies hand them over to the SDK.
-Nothing is cached per module, so two exporters can serve two providers.
+An application may build its meter before it sets up its SDK, so nothing is decided at construction: the
+tracer and the logger are asked for again whenever the provider has changed; instruments are made once, as the
+API's proxies hand them over to the SDK. Nothing is cached per module, so two exporters can serve two
+providers. Where the process has no SDK, `way_to` makes a private provider that sends spans to a backend:
+nothing is registered, other libraries of the process see none of it, and write nothing to it.
+
+The spans' ids are a function of what they say, so that sending one twice is harmless: backends keep the first
+of an id. The SDK takes ids from the tracer's public ``id_generator``; the tracer of our own scope gets one
+that hands out a pinned id when asked to (`PinnedIds`) and otherwise asks the application's generator. Tracers
+that have no such attribute or do not let it be set keep their own ids.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from opentelemetry import _logs, metrics, trace
+from opentelemetry.trace import Tracer
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._foreign import attribute_of
+from ragmeter.exporters._bounded_http import own_session
+from ragmeter.exporters._foreign import attribute_of, set_attribute_of
+from ragmeter.exporters._http import DeliveryError
 from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.metrics.errors import DISTRIBUTION
-
-from ._span_ids import PinnedIds
-from ._straight import StraightWay, way_to
 
 _DISABLED = "OTEL_SDK_DISABLED"
 _API = ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
@@ -165,3 +176,132 @@ def _flush(flush: Any, timeout_millis: int) -> object:
 def _is_real(provider: object) -> bool:
     # The API gives no other sign: its proxies and no-ops are all defined in its own packages.
     return not str(type(provider).__module__).startswith(_API)
+
+
+class StraightWay(NamedTuple):
+    """Our own provider, and the exporters of the SDK that what it makes is handed to."""
+
+    provider: Any
+    spans: list[Any]
+    """What has ended and is not sent."""
+    exporters: Sequence[Any]
+
+    def send(self) -> None:
+        """Send what has ended, on the thread of the exporter that wrote it.
+
+        Raises:
+            DeliveryError: It was not taken; the SDK has logged why.
+        """
+        spans = self.spans[:]
+        del self.spans[: len(spans)]
+        refused = [one for one in self.exporters if spans and one.export(spans).name != "SUCCESS"]
+        if refused:
+            raise DeliveryError(f"{len(spans)} spans were not taken")
+
+
+def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
+    """Return the way to `addresses`; None where the extra ``otlp`` is not installed."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import SpanProcessor, TracerProvider  # noqa: PLC0415
+    except ImportError:
+        return None
+    resource = Resource.create()
+    script = Path(sys.argv[0] if sys.argv else "").stem.strip("-")
+    if script and str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": script}))
+    for address in addresses:
+        resource = resource.merge(Resource(dict(address.resource)))
+    way = StraightWay(
+        TracerProvider(resource=resource, shutdown_on_exit=False),
+        [],
+        [
+            OTLPSpanExporter(one.url, headers=dict(one.headers), session=own_session())
+            for one in addresses
+        ],
+    )
+
+    class Collecting(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            way.spans.append(span)
+
+        def shutdown(self) -> None:
+            for exporter in way.exporters:
+                exporter.shutdown()
+
+    way.provider.add_span_processor(Collecting())
+    return way
+
+
+def evaluation_span_id(
+    trace_id: int,
+    span_id: int,
+    scores: Iterable[tuple[str, str]],
+    *,
+    run_id: str,
+    late: bool,
+    revision: str = "",
+) -> int:
+    """Return the id of the evaluation span about one judged span: 64 bits, never 0.
+
+    Args:
+        trace_id: The trace.
+        span_id: The judged span.
+        scores: Name and definition of each score.
+        run_id: The request, as several may share the application's span around them.
+        late: Whether the scores came after the first export.
+        revision: Which of several late ones, if something was learned about the request.
+    """
+    parts = [f"{trace_id:032x}", f"{span_id:016x}", *sorted("=".join(pair) for pair in scores)]
+    when = f"late {revision}".rstrip() if late else "first"
+    key = "\n".join([*parts, run_id, when])
+    digest = blake2b(key.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") or 1
+
+
+class PinnedIds:
+    """An id generator whose next span id can be set, for the calling thread only."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._pinned = threading.local()
+
+    @staticmethod
+    def install(tracer: Tracer) -> None:
+        """Give `tracer`, or what it wraps, a pinning generator; one that takes none keeps its own ids."""
+        generator = attribute_of(tracer, "id_generator")
+        if isinstance(generator, PinnedIds) or not attribute_of(generator, "generate_span_id"):
+            return
+        pinned = PinnedIds(generator)
+        for holder in (tracer, attribute_of(tracer, "__wrapped__")):
+            set_attribute_of(holder, "id_generator", pinned)
+            if attribute_of(tracer, "id_generator") is pinned:
+                return
+
+    @staticmethod
+    @contextmanager
+    def pin(tracer: Tracer, span_id: int) -> Iterator[None]:
+        """Make the next span that this thread starts from `tracer` carry `span_id`, if possible."""
+        generator = attribute_of(tracer, "id_generator")
+        if not isinstance(generator, PinnedIds):
+            yield
+            return
+        generator._pinned.span_id = span_id  # noqa: SLF001 -- its own class
+        try:
+            yield
+        finally:
+            generator._pinned.span_id = None  # noqa: SLF001 -- its own class
+
+    def generate_span_id(self) -> int:
+        """Return the pinned id once, then the application's."""
+        pinned: int | None = getattr(self._pinned, "span_id", None)
+        if pinned is not None:
+            self._pinned.span_id = None
+            return pinned
+        return int(self._generator.generate_span_id())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generator, name)

@@ -48,7 +48,7 @@ from opentelemetry.trace import (
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import attribute_of
-from ragmeter.exporters._format import clean
+from ragmeter.exporters._format import ContentPolicy, clean
 from ragmeter.exporters._span_targets import JudgedSpans, recorded_spans
 from ragmeter.exporters.protocol import Retrieval, ScoredRun
 from ragmeter.metrics import Score
@@ -67,9 +67,8 @@ from ._attributes import (
     verdict_group,
     workflow_essentials,
 )
-from ._content import ContentPolicy
 from ._events import ATTEMPTED, result_events
-from ._span_ids import PinnedIds, evaluation_span_id
+from ._providers import PinnedIds, evaluation_span_id
 
 HEADROOM = 8
 """Attributes left free under the SDK's limit, for what the application's processors add."""

@@ -18,8 +18,7 @@ from ragmeter import (
 )
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
-from ragmeter.pipeline.cascade import JudgingSteps
-from ragmeter.pipeline.sampling import Candidate
+from ragmeter.pipeline.sampling import Candidate, JudgingSteps
 from ragmeter.quality.population import Population
 from ragmeter.quality.sums import QualityTable
 

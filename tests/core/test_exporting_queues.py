@@ -32,7 +32,7 @@ def test_one_bad_run_loses_only_itself(monkeypatch):
             raise LookupError
         return text
 
-    monkeypatch.setattr("ragmeter.exporters.otel._content.outgoing", outgoing)
+    monkeypatch.setattr("ragmeter.exporters._format.outgoing", outgoing)
     spans = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))

@@ -13,7 +13,7 @@ from ragmeter.exporters import _bounded_http
 from ragmeter.exporters._http import Delivery, DeliveryError
 from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.exporters.changes import NotTakenError
-from ragmeter.exporters.otel._straight import way_to
+from ragmeter.exporters.otel._providers import way_to
 from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change

@@ -59,7 +59,7 @@ def test_one_run_that_fails_does_not_lose_the_others(sdk, make, monkeypatch):
             raise ValueError("cannot be written")
         return text
 
-    monkeypatch.setattr("ragmeter.exporters.otel._content.outgoing", outgoing)
+    monkeypatch.setattr("ragmeter.exporters._format.outgoing", outgoing)
 
     runs = [
         make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"})

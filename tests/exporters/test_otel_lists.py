@@ -1,7 +1,7 @@
 """Gauges of what lists count: read now and then, of every meter that publishes to a provider."""
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.otel._lists import LEAST_S, ListBoard
+from ragmeter.exporters.otel._boards import LEAST_S, ListBoard
 
 
 def test_lists_are_read_when_a_new_one_comes_and_for_a_small_share_of_the_time():

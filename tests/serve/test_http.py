@@ -372,6 +372,8 @@ def test_health_says_what_was_received_and_what_became_of_it():
     assert state["exports"] == {"accepted": 1, "malformed": 1, "media_type": 1}
     assert state["spans"] == {"read": 11}
     assert state["requests"] == {"scored": 1}
+    [account] = state["heard"]
+    assert (account["heard"], account["to_score"], "scored" in account) == (1, 1, False)
     assert state["held"] == {"traces": 0, "spans": 0, "bytes": 0}
 
 
