@@ -11,7 +11,8 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry import RetrievalTool
@@ -97,6 +98,14 @@ class Scoring:
         return Backlog(
             stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size
         )
+
+    def heard(self) -> list[dict[str, Any]]:
+        """Return what came of each service: requests that went on to be scored, which they need not be yet."""
+        named = {"scored": "to_score"}
+        return [
+            {named.get(name, name): value for name, value in asdict(one).items()}
+            for one in self.reporter.accounts()
+        ]
 
     def partial(self) -> int:
         """Return how many traces were read without a parent that their spans name."""

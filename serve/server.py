@@ -349,8 +349,8 @@ class Server:
 
         Beside `stats`: what came of which service, what of it went ``to_score``, and why the rest did not
         (``heard``), what waits (``held``), when senders were asked to come again (``overloads``), which changes
-        were posted or not (``webhook``), the state of the ``store``, where there is one, and whether acknowledged
-        requests survive a kill (``durable``). Nothing of it is secret: any client may ask.
+        were posted or not (``webhook``), the state of the ``store``, if any, and whether acknowledged requests
+        survive a kill (``durable``). Nothing of it is secret: any client may ask.
         """
         held, kept = self._scoring.held(), self._journal.kept()
         alarming = self.meter.port.alarming
@@ -364,13 +364,7 @@ class Server:
             "oldest_acknowledged_s": round(0.0 if kept is None else kept.oldest_s, 1),
             "uptime_s": round(time.monotonic() - self._began, 1),
             **self.stats(),
-            "heard": [
-                {
-                    "to_score" if name == "scored" else name: value
-                    for name, value in asdict(one).items()
-                }
-                for one in self._scoring.reporter.accounts()
-            ],
+            "heard": self._scoring.heard(),
             "held": held._asdict(),
             "overloads": [asdict(one) for one in self._counts.overloads()],
             **({} if deliveries is None else {"webhook": deliveries._asdict()}),
