@@ -1,9 +1,9 @@
-"""`StoredClaims`: which server notifies of a change; a row for each one found, written before it is sent.
+"""`StoredClaims`: which of several servers sends the alert for a change; claims are rows, committed first.
 
-Several servers on one database find the same change, each a little earlier or later.  The first writes it down,
-and the others see that it stands there.  Its writer has the claim for a while, and sends the
-notification; after that any server may take the claim over, so that it is sent even if the first is killed.
-The body is JSON that means nothing here.
+Several servers on one database detect the same change at slightly different times. The first one stores a
+claim, and the others see it. The owner of a claim has `LEASE_S` seconds to send the alert; after that any
+server may take the claim over, so that the alert is sent even if the first server is killed. The body is
+JSON, not interpreted here.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from contextlib import AbstractContextManager
 from ._database import Database
 
 LEASE_S = 180.0
-"""Seconds that a server has to send one, from when it claims, and again from when it begins, and each time that
-it offers it to a webhook again: those are a minute apart at most."""
+"""Seconds that a server has to send an alert. They start again when it begins to send, and with each retry of
+a webhook; retries are at most a minute apart."""
 SAME_S = 43_200.0
-"""Seconds within which two servers that find a series changed in the same way have found the same change. One
-server alone finds it fallen again after a day at the earliest, or when it had recovered in between."""
+"""Seconds within which two findings of one kind about a series are the same change. A single server detects
+another fall after a day at the earliest, or once the series has recovered in between."""
 _KEPT_MS = 30 * 86_400_000
-"""Milliseconds for which it is known that a change was sent."""
+"""Retention of claims, in milliseconds."""
 
 
 class StoredClaims:
-    """The claims in a store. Thread-safe; each call is a transaction, and raises `StoreFullError` as others do.
+    """The claims in a store. Thread-safe; each call is a transaction, and may raise `StoreFullError`.
 
     Args:
-        writing: Begins a transaction, one at a time of all servers.
-        clock: Seconds since the epoch; those of several servers may differ by much less than `LEASE_S`.
+        writing: Begins a transaction; of all servers, one at a time.
+        clock: Seconds since the epoch; clocks of several servers must differ by much less than `LEASE_S`.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class StoredClaims:
         self._clock = clock
 
     def claim(self, series: str, kind: str, at: float, body: str) -> str | None:
-        """Return a claim to send a change; None: another server has claimed or sent it.
+        """Return a claim to send the alert for a change, or None if another server has claimed or sent it.
 
         Args:
-            series: Names what changed, up to 100 characters.
-            kind: In which way: of two changes of one kind with none of another in between, `SAME_S` apart at
-                most, the later one is the same.
-            at: When it was found, seconds since the epoch, by the time of what it was found in.
-            body: What is to be sent.
+            series: Name of the changed series, up to 100 characters.
+            kind: Kind of the change. Two changes of one kind, at most `SAME_S` apart and without one of
+                another kind in between, are the same.
+            at: Time of the change in the data it was found in, seconds since the epoch.
+            body: The alert to send.
         """
         at_ms, around_ms = int(at * 1000), int(SAME_S * 1000)
         with self._writing() as database:
@@ -68,7 +68,7 @@ class StoredClaims:
         return claim
 
     def left(self) -> list[tuple[str, str]]:
-        """Return what others claimed and did not send in time, each with a claim that is the caller's now."""
+        """Take over the expired claims of all servers; return each one's new claim and body."""
         with self._writing() as database:
             found = database.execute(
                 "SELECT claim, body FROM telling WHERE told IS NULL AND until <= ? ORDER BY at, claim",
@@ -83,7 +83,7 @@ class StoredClaims:
         return [(new, body) for new, _, body in taken]
 
     def hold(self, claim: str) -> bool:
-        """Return whether a claim is the caller's still, and keep it for as long again."""
+        """Return whether the caller still owns a claim; if so, renew its lease."""
         with self._writing() as database:
             mine = database.execute(
                 "SELECT 1 FROM telling WHERE claim = ? AND told IS NULL", (claim,)

@@ -1,6 +1,6 @@
-"""When each version, index, prompt, model and tenant was first seen in a service: that is what a deployment is.
+"""When each version, index, prompt, model and tenant was first seen in a service; a new value is a deployment.
 
-It outlives the requests that showed it, so that the error rate of comparisons is spent over all deployments.
+The records outlive the requests, so that the error rate of comparisons is spent over all deployments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Appearances:
     """Records when each version, model or prompt was first seen. For the one writer, within its transaction.
 
     Args:
-        database: What is written with.
+        database: The writer's connection.
     """
 
     def __init__(self, database: Database) -> None:
@@ -33,13 +33,13 @@ class Appearances:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the last notes, which may not have been committed."""
+        """Discard the records of the last transaction, which may not have been committed."""
         self._known: dict[_Key, int] | None = None
         self._counts: Counter[str] = Counter()
         self._fresh: dict[_Key, int] = {}
 
     def note(self, service: str, parts: Mapping[str, str], at_ms: int) -> None:
-        """Record the versions, models and prompts a request names."""
+        """Record the versions, models and prompts that a request names."""
         for name, value in parts.items():
             short = name.removeprefix(_PREFIX)
             if not is_version_key(short):
@@ -76,7 +76,7 @@ class Appearances:
 
 
 def deployments_in(database: Database) -> list[DeploymentView]:
-    """Return all deployments, oldest first: the first value of a name is none."""
+    """Return all deployments, oldest first; the first value of a name is not a deployment."""
     rows = database.execute(
         "SELECT service, name, at, value FROM appearance ORDER BY service, name, at, value"
     ).fetchall()
@@ -91,7 +91,7 @@ def deployments_in(database: Database) -> list[DeploymentView]:
 
 
 def _joined(found: Iterable[tuple[int, str, VersionStep]]) -> list[DeploymentView]:
-    """Return deployments, with what began together in one."""
+    """Join values that appeared together into one deployment."""
     open_: dict[str, tuple[int, list[VersionStep]]] = {}
     whole: list[tuple[int, str, list[VersionStep]]] = []
     for at, service, value in sorted(found, key=lambda one: one[:2]):

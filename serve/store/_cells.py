@@ -1,10 +1,10 @@
-"""Requests added up: how many, how they ended, and the sums of their scores, by workflow and part.
+"""Sums over requests: their number, outcomes and scores, by workflow and segment.
 
-`Cells` of two stretches of time add up to those of both, so an overview of a day is made of hours that were
-added up once.  Values of two judges, or of two formulas, are in two cells, as `Kind.measurement` says: they
-have no common mean.  The sums are those of `ragmeter.quality.moments`, counted as a meter counts them: what was
-kept only for being bad is in none, as the others of its kind are not here; a judged score is weighed by the
-probability with which it was asked for.
+The `Cells` of two periods add up to those of both, so the overview of a day is assembled from hours that were
+summed once. Values of two judges, or of two formulas, are in two cells, as `Kind.measurement` distinguishes
+them: they have no common mean. The sums are those of `ragmeter.quality.moments`, computed as a meter computes
+them. Requests kept only for being bad are in no mean, as they are no random sample; a judged score is
+weighted by the inverse of its probability of being judged.
 """
 
 from __future__ import annotations
@@ -35,60 +35,61 @@ from ._parts import Kind
 from ._rows import kinds_of, segments_of
 
 BINS = 20
-"""Equal parts of a score's range in which values are counted, for percentiles."""
+"""Number of equal parts of a score's range in which values are counted, for percentiles."""
 _MANY = 4
-"""Requests of the same groups from which on adding up is cheaper than counting each in all of them."""
+"""Requests of the same groups from which on it is cheaper to count once and add to each group."""
 COST_UNITS = 10**9
-"""Of money is counted in whole parts of so many: so it adds up in any order."""
+"""Units of one currency unit: costs are whole numbers of these, so that they add up in any order."""
 FAILED = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of a judged score that was tried and failed."""
 
 
 class GroupKey(NamedTuple):
-    """Which requests are counted together."""
+    """The key of requests that are counted together."""
 
     service: str
     workflow: str
     segment: str
-    """``name:value``; empty: all."""
+    """``name:value``; empty: all requests of the workflow."""
 
 
 class CellKey(NamedTuple):
-    """Which scores are."""
+    """The key of scores that are counted together."""
 
     service: str
     workflow: str
     segment: str
     score: str
     measurement: str = ""
-    """Names formula and judge, as `Kind.measurement`; empty: it was not measured."""
+    """Identifies formula and judge, as `Kind.measurement`; empty: not measured."""
 
 
 class Keep(NamedTuple):
-    """Chooses scores; the counts of requests are kept whatever their part."""
+    """A choice of scores. Counts of requests are kept for all segments."""
 
     segments: frozenset[str] | None = None
-    """Of these parts, the empty one being the whole; None: of all."""
+    """The chosen segments, the empty one being the whole; None: all."""
     scores: frozenset[str] | None = None
-    """Of these names; None: of all."""
+    """The chosen scores by name; None: all."""
     named: str = ""
-    """Of all parts with this name, too."""
+    """Name of a segment all of whose values are chosen, too."""
     service: str | None = None
-    """Of this service alone, and its counts of requests; None: of all. `Sums` puts together what it chooses."""
+    """The only service to choose, also for the counts of requests; None: all. `Sums` caches without this
+    choice."""
 
     def has(self, segment: str, score: str) -> bool:
         """Return whether a score is chosen."""
         return (self.scores is None or score in self.scores) and self.has_part(segment)
 
     def has_part(self, segment: str) -> bool:
-        """Return whether scores of a part are."""
+        """Return whether the scores of a segment are chosen."""
         if self.segments is None or segment in self.segments:
             return True
         return bool(self.named) and segment.startswith(f"{self.named}:")
 
     @property
     def shared(self) -> Keep:
-        """What is remembered for this and for what else is asked of the same parts."""
+        """The wider choice under which results are cached, to serve other choices of the same segments."""
         segments = None if self.segments is None else self.segments | {""}
         return Keep(segments, named=self.named)
 
@@ -96,7 +97,7 @@ class Keep(NamedTuple):
 ALL = Keep()
 """Chooses every score."""
 WHOLE = Keep(frozenset({""}))
-"""Chooses those of whole services and workflows."""
+"""Chooses the scores of whole services and workflows."""
 
 
 class Cell:
@@ -114,7 +115,7 @@ class Cell:
 
     @property
     def is_quality(self) -> bool:
-        """Whether it can be said which of two values is better, and by how much of what is possible."""
+        """Whether the score has a direction and a bounded range, so that one value is better than another."""
         kind = self.kind
         return (
             kind is not None
@@ -124,7 +125,7 @@ class Cell:
         )
 
     def add(self, other: Cell) -> None:
-        """Add what another one counted."""
+        """Add the counts of another cell."""
         if self.kind is None and other.kind is not None:
             fresh = Cell(other.kind)
             fresh.statuses = self.statuses
@@ -136,20 +137,20 @@ class Cell:
 
 
 def _add_counts(to: Counter[str], more: Mapping[str, int]) -> None:
-    # Many times faster than `Counter.update`, of which a page would need tens of thousands.
+    # Many times faster than `Counter.update`, which a page would call tens of thousands of times.
     for name, n in more.items():
         to[name] = to.get(name, 0) + n
 
 
 Home = dict[tuple[str, str], Cell]
-"""By score and measurement."""
+"""Cells by score and measurement."""
 
 
 class _Value(NamedTuple):
     """A score of one request, as counted."""
 
     value: float | None
-    """On 0 … 1, the score's own way round."""
+    """Scaled to 0 … 1, in the score's own direction: low stays low."""
     status: str
     kind: Kind | None
     lower: float | None
@@ -157,19 +158,19 @@ class _Value(NamedTuple):
     usage: tuple[int, int, int, int]
     cost: float | None
     asked_with: float | None
-    """Of a cascade: the probability that it was asked for, if its request was judged."""
+    """In a cascade: the probability of asking for this score, given that the request was judged."""
     measurement: str
 
 
 class Cells:
-    """What was counted."""
+    """Counts of requests, and cells of scores, by group."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, Counter[str]] = {}
         self.scores: dict[CellKey, Cell] = {}
 
     def add(self, other: Cells, keep: Keep = ALL) -> None:
-        """Add what was counted elsewhere, of scores those that are chosen."""
+        """Add other cells, of their scores only the chosen ones."""
         everyone, service = keep.service is None, keep.service
         for group, counts in other.groups.items():
             if everyone or group.service == service:
@@ -183,7 +184,7 @@ class Cells:
             mine.add(cell)
 
     def known(self, known: Known) -> Cells:
-        """Return the same with names that are no longer distinguished as `OTHER`, and without their scores."""
+        """Return a copy with undistinguished names as `OTHER`, and without scores of undistinguished names."""
         cells = Cells()
         places = {group: known.place(*group) for group in self.groups}
         for group, counts in self.groups.items():
@@ -199,8 +200,8 @@ class Cells:
         return cells
 
     def pack(self) -> bytes:
-        """Return it as bytes."""
-        # What names the measurement follows from the kind.
+        """Serialise the cells."""
+        # The measurement in a key follows from the kind.
         scores = [
             [*key[:4], cell.kind, dict(cell.statuses), cell.bins, _moments_by_name(cell.moments)]
             for key, cell in self.scores.items()
@@ -210,7 +211,7 @@ class Cells:
 
     @classmethod
     def unpack(cls, data: bytes, keep: Keep = ALL) -> Cells:
-        """Return what `pack` made bytes of, of scores those that are chosen."""
+        """Deserialise the result of `pack`, of its scores only the chosen ones."""
         cells = cls()
         groups, scores = json.loads(zlib.decompress(data))
         for service, workflow, segment, counts in groups:
@@ -222,7 +223,7 @@ class Cells:
             key = CellKey(service, workflow, segment, name, _measurement(cell.kind))
             cell.statuses.update(statuses)
             cell.bins = bins
-            # A sum that an earlier version did not know is 0.
+            # A sum that an earlier version did not have is 0.
             cell.moments.add([sums.get(each, 0.0) for each in cell.moments.names])
             cells.scores[key] = cell
         return cells
@@ -235,7 +236,7 @@ class Cells:
         distinct: DistinctSegments,
         keep: Keep = ALL,
     ) -> list[Cells]:
-        """Count the requests that began between each of these moments, in order, and the next one."""
+        """Count the requests of each interval between two successive moments."""
         bounds = (moments[0], moments[-1])
         return _count(
             database,
@@ -255,7 +256,7 @@ class Cells:
         *,
         with_parts: bool = False,
     ) -> Cells:
-        """Count these requests, by their rows' numbers; `with_parts`: with those of their groundedness."""
+        """Count requests by their row numbers; `with_parts`: including the parts of their groundedness."""
         chosen = list(numbers)
         (cells,) = _count(
             database,
@@ -277,7 +278,7 @@ def _count(
     ends: Sequence[float] = (math.inf,),
     keep: Keep = ALL,
 ) -> list[Cells]:
-    """Count requests, and those that began before the first of `ends`, before the second, ... separately."""
+    """Count requests in intervals: before the first of `ends`, from there to the second, and so on."""
     kinds = kinds_of(database)
     unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
     present = sorted(requests, key=itemgetter(1, 0))
@@ -319,14 +320,14 @@ def _count(
 
 
 class StoredRequest(NamedTuple):
-    """A request, as counted."""
+    """A request in the form in which it is counted."""
 
     groups: tuple[GroupKey, ...]
     values: Mapping[str, _Value]
     judge_rate: float | None
     selection: str | None
     by_chance: bool
-    """Whether chance alone would have had it judged."""
+    """Whether the request would have been judged by chance alone."""
     counts: Mapping[str, int]
 
 
@@ -359,7 +360,7 @@ def _read(
 
 
 def _count_alike(same: Sequence[StoredRequest], homes: Sequence[Home], keep: Keep) -> Counter[str]:
-    """Count requests that belong to the same groups; many are counted once and then added to each."""
+    """Count requests of the same groups; many are counted once and then added to each group."""
     once: Home = {}
     places = homes if len(same) < _MANY else [once]
     counted: Counter[str] = Counter()
@@ -395,7 +396,7 @@ _UNGROUNDED = (
 def _parts(
     kinds: Mapping[int, Kind], kind_number: int | None, value: float | None, summary: str | None
 ) -> dict[str, _Value]:
-    """Return of what an answer's groundedness lacks, as values of the same formula; nothing: not known."""
+    """Return the parts that an answer's groundedness lacks, as values of the same formula; empty if unknown."""
     kind = None if kind_number is None else kinds.get(kind_number)
     if kind is None:
         return {}
@@ -448,8 +449,8 @@ def _value(
     _, status, kind_number, turned, lower, upper, *usage, cost, asked_with = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
-        # Of a score that was not tried only the name is reported: its kind is known from other requests,
-        # its judge is not.
+        # A score that was not tried is reported by name only: its kind is known from other requests, its
+        # judge is not.
         kind = unmeasured.get(name)
     value = turned
     if turned is not None and kind is not None and kind.direction == "lower":
@@ -523,10 +524,10 @@ def _measure(
         return
     if status == "missing_input":
         return
-    # Of a score it asks for nothing but its value.
+    # `proxy_value` reads only the values of the scores.
     x = proxy_value(name, cast("Mapping[str, Score]", values))
     asked_with = value.asked_with
-    # Those that a cascade spared, too: what is free of all corrects what is judged of some.
+    # Scores that a cascade spared count, too: free scores of all requests correct the judged ones of some.
     sums.add_request(x)
     if status != "skipped":
         sums.judged(
@@ -536,7 +537,7 @@ def _measure(
             lower=0.0 if value.lower is None else value.lower,
             upper=1.0 if value.upper is None else value.upper,
             undefined=status == "undefined",
-            # Requests that were judged because they were undecided are no random sample.
+            # Requests that a cascade judged because they were undecided are no random sample.
             by_chance=by_chance and asked_with is None,
         )
 

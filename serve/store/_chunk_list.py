@@ -1,4 +1,4 @@
-"""The corpus as stored requests see it: what a meter counts while it scores is read here from their rows."""
+"""Chunk statistics of the corpus, computed from stored requests as a meter computes them while it scores."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ._received import CARRIED
 from .views import Filters
 
 MOST_REQUESTS = 5_000
-"""The newest requests that are read."""
+"""Most requests to read, the newest."""
 _CHUNKS = (
     "SELECT r.id, c.document, t.body, c.span_id FROM request r JOIN chunk c ON {home} "
     "LEFT JOIN text t ON t.id = c.text WHERE r.id IN (these) ORDER BY r.id, c.at, c.span_id, c.rank"
 )
 _HOMES = ("c.trace_id = r.trace_id AND c.owner = r.span_id", "c.trace_id = r.home")
-"""Chunks come with a request's span, or with the request itself."""
+"""Two ways to find the chunks of a request: by its span, or by their own key if they came with the request."""
 
 
 def chunks(
     database: Database, filters: Filters, bounds: tuple[int, int], now: float
 ) -> ChunkReport:
-    """Return what is known of the chunks that requests got; see `Reader.chunks`."""
+    """Return statistics of the retrieved chunks; see `Reader.chunks`."""
     where, given = where_of(filters, bounds, database.has_word)
     read = database.execute(
         f"SELECT r.id, r.verdict, r.at FROM request r WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",

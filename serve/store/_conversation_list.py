@@ -1,4 +1,4 @@
-"""Conversations of a stretch of time: their turns in order, and which of them went badly."""
+"""Conversations of a period: their turns in order, and their verdicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._lists import MAX_LIMIT, where_of
 from .views import ConversationPage, ConversationView, Filters, TurnView
 
 _MOST_TURNS = 20_000
-"""Requests that are read."""
+"""Most requests to read."""
 
 
 def conversations(
@@ -27,13 +27,13 @@ def conversations(
     conversation_id: str | None,
     asked_again: bool = False,
 ) -> ConversationPage:
-    """Return the conversations to look at first; see `Reader.conversations`."""
+    """Return conversations, the worst first; see `Reader.conversations`."""
     if not 1 <= limit <= MAX_LIMIT:
         raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
     where, given = where_of(filters, bounds, database.has_word)
     if conversation_id is not None:
         where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]
-    # Of all of them what says which to look at; the rest of those alone that are.
+    # Read of all turns only what ranks the conversations; the rest only of the shown ones.
     rows = database.execute(
         "SELECT r.id, coalesce(r.service, ''), r.conversation_id, r.verdict, r.at, "
         f"{'q.body' if asked_again else 'NULL'} FROM request r LEFT JOIN text q ON q.id = r.question "
@@ -72,13 +72,13 @@ def conversations(
 
 
 class _Turn(NamedTuple):
-    """What of a turn says how its conversation went."""
+    """The fields of a turn that decide how its conversation went."""
 
     number: int
     verdict: str | None
     at: int
     again: bool | None
-    """Whether it asks the turn before again; None: not looked for."""
+    """Whether the turn repeats the question of the turn before; None: not checked."""
 
 
 class _Conversation:

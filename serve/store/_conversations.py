@@ -1,7 +1,7 @@
-"""Which stored requests go on with which, and what their values say together: as a meter counts it.
+"""Link stored requests to conversations, and count how values within one correlate, as a meter counts them.
 
-`Cells` shows every request it counts, and those of half an hour before them, in order of time; what the pairs
-of values of one conversation say is added to the sums of those it counts.
+`Cells` passes in each request it counts, and those of the half hour before, in order of time. The pairs of
+values within one conversation are added to the sums of the counted requests.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _GOES_ON = (
 def earlier(
     database: Database, present: Sequence[_Row], requests: str, scores: str
 ) -> tuple[list[_Row], list[_Row]]:
-    """Return the requests before these that theirs may go on with, in order of time, and their scores.
+    """Return the preceding requests of the same conversations, in order of time, and their scores.
 
     Args:
-        database: Where they are.
-        present: Rows of requests, in order of time.
-        requests: The statement that such rows come from, without its conditions.
-        scores: The same of the scores that count, with a condition.
+        database: A connection that reads.
+        present: Rows of the requests to count, in order of time.
+        requests: The SELECT statement of such rows, without conditions.
+        scores: The SELECT statement of the scores to count, with a condition.
     """
     if not present:
         return [], []
@@ -55,9 +55,9 @@ class _Turn(NamedTuple):
     conversation: ConversationSums
     request: StoredRequest
     cells: Mapping[GroupKey, Home] | None
-    """Where it is counted; None: it came before those that are."""
+    """The cells that count the request; None: it precedes the counted period."""
     at: float
-    """When it came, in seconds."""
+    """Start of the request, seconds since the epoch."""
 
 
 class Turns:
@@ -68,14 +68,14 @@ class Turns:
         self._turns: list[_Turn] = []
 
     def add(self, row: _Row, request: StoredRequest, cells: Mapping[GroupKey, Home] | None) -> None:
-        """Take in a request, as its row and as it is counted in `cells`; None: one of before."""
+        """Add a request, with its row and the cells that count it; None if it precedes the counted period."""
         _, at, conversation_id, question, *_ = row
         conversation = self._conversations.of(conversation_id, question)
         if conversation is not None and request.selection != "worst":
             self._turns.append(_Turn(conversation, request, cells, at / 1000))
 
     def count_pairs(self, keep: Keep) -> None:
-        """Count how the values of one conversation go together, in the sums of what is counted."""
+        """Add the products of pairs of values within one conversation to the sums of the counted cells."""
         places: dict[tuple[str, str], int] = {}
         beside = FreeMoments()
         for conversation, request, cells, at in self._turns:

@@ -1,7 +1,7 @@
-"""What the store asks of a database, whichever it is: a file of SQLite, or PostgreSQL.
+"""The interface of the store's database: a SQLite file, or PostgreSQL.
 
-Every statement stands once and is text that both know, with ``?`` for what is bound.  Where they differ in
-words, the class of the one or the other says how it is called there.
+Every statement is written once, in SQL that both accept, with ``?`` for parameters. Where their SQL differs,
+each implementation supplies its own expression.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, Protocol
 
 
 class ResultRows(Protocol):
-    """The rows that a statement found."""
+    """The result rows of a statement."""
 
     def fetchone(self) -> Any:
-        """Return the next; None: there is no more."""
+        """Return the next row, or None after the last one."""
         ...
 
     def fetchall(self) -> list[Any]:
-        """Return the rest."""
+        """Return the remaining rows."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rest."""
+        """Yield the remaining rows."""
         ...
 
 
@@ -32,16 +32,16 @@ class Database(Protocol):
 
     @property
     def has_word(self) -> str:
-        """A condition with two arguments: the JSON object in ``{column}`` has this word under this name."""
+        """A condition with arguments name and value: the JSON object in ``{column}`` has this string there."""
         ...
 
     @property
     def as_json(self) -> str:
-        """What makes one text of ``{columns}``: a JSON array."""
+        """An expression that makes a JSON array, as text, of ``{columns}``."""
         ...
 
     def texts_with(self, word: str, /) -> tuple[str, Sequence[Any]]:
-        """Return a query for the ids of the texts that have a word, and its arguments."""
+        """Return a query for the ids of the texts that contain a word, and its arguments."""
         ...
 
     def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> ResultRows:
@@ -49,20 +49,20 @@ class Database(Protocol):
         ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
-        """Run one for each row of arguments."""
+        """Run a statement for each row of arguments."""
         ...
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
-        """Run one that has ``IN (these)`` for these values, and return what it found, in any order."""
+        """Run a statement with ``IN (these)`` for these values, and return its rows, in any order."""
         ...
 
 
 class Home(Protocol):
-    """Where a store is kept.
+    """The storage of a store: a file or a database server.
 
     Attributes:
-        shown: Its name, without any secret.
-        is_private: Whether it is gone when it is closed.
+        shown: Its name, without secrets.
+        is_private: Whether it is deleted when it is closed.
     """
 
     shown: str
@@ -70,7 +70,7 @@ class Home(Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What it raises when it cannot run a statement."""
+        """The exceptions of a statement that cannot be run."""
         ...
 
     @property
@@ -80,11 +80,11 @@ class Home(Protocol):
 
     @property
     def writer(self) -> Database:
-        """What `transaction` writes with."""
+        """The connection that `transaction` writes with."""
         ...
 
     def transaction(self) -> AbstractContextManager[Database]:
-        """Write: of all processes one at a time, and nothing where the block raises."""
+        """Write in a transaction: of all processes, one at a time. Rolls back if the block raises."""
         ...
 
     def moment(self) -> AbstractContextManager[Database]:
@@ -92,23 +92,23 @@ class Home(Protocol):
         ...
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Say whether upkeep is this process's for the block; no two have it at once."""
+        """Yield whether upkeep is this process's task for the block; never two at once."""
         ...
 
     def size(self, database: Database) -> int:
-        """Return the bytes that are in use, as a transaction or a moment sees it."""
+        """Return the bytes in use, as seen by a transaction or a moment."""
         ...
 
     def index_texts(self, database: Database) -> int:
-        """Put some texts into the index of words, within a transaction; return how many."""
+        """Add some texts to the index of words, within a transaction; return their number."""
         ...
 
     def give_back(self) -> None:
-        """Give unused room back to the disk, some of it; outside of any transaction."""
+        """Return some unused space to the disk; outside of any transaction."""
         ...
 
     def why(self, error: Exception) -> str:
-        """Return what `error` says, without any word of a request and without any secret."""
+        """Describe an error, without any content of requests and without secrets."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a deployment did: the requests of before and after it, compared, and where they are bad."""
+"""The effect of a deployment: requests before and after it, compared, and the segments that are bad."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .views import Filters
 
 WORDS = ("bad", "suspect", "good")
 MOST_READ = 5_000
-"""Requests that are read one by one, the newest."""
+"""Most requests to read row by row, the newest."""
 MOST_PARTS = 8
 MOST_VALUES_APART = 48
 _BEFORE_MS = 14 * 86_400_000
-"""What is older than that before a deployment is not compared with it."""
+"""Requests older than this before a deployment are not compared with it."""
 _OVERLAP_MS = int(OVERLAP_S * 1000)
 _ENOUGH = 500
-"""Requests since a deployment from which on its comparison is made again only every few seconds."""
+"""Requests since a deployment from which on its comparison is repeated only every few seconds."""
 _AGAIN_S = 10.0
 _KEPT_S = 86_400.0
 _LEAST_PART = 5
@@ -42,11 +42,11 @@ _LATEST = 2**62
 
 
 PartCount: TypeAlias = tuple[str | None, Iterable[tuple[str, str]], int]
-"""A verdict, the parts of requests that have it, by name, and how many these are."""
+"""A verdict, the segments of requests with it, by name, and the number of these requests."""
 
 
 class DeploymentEffect(NamedTuple):
-    """What was computed of a deployment, and of which moment it is."""
+    """The computed effect of a deployment, and the moment of the computation."""
 
     revision: int
     at_s: float
@@ -55,13 +55,13 @@ class DeploymentEffect(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Whether there are so many requests since that it moves little."""
+        """Whether it has so many requests that new ones change the result little."""
         bad = self.whole.bad_after
         return bad is not None and bad.requests >= _ENOUGH
 
 
 class DeploymentEffects:
-    """Says what deployments did. Thread-safe: what it remembers is replaced whole.
+    """Computes the effects of deployments. Thread-safe: its cache is replaced as a whole.
 
     Args:
         clock: Seconds since the epoch.
@@ -74,9 +74,9 @@ class DeploymentEffects:
     def compare(
         self, database: Database, deployments: Sequence[DeploymentView]
     ) -> list[DeploymentEffect]:
-        """Return deployments with what they did, and where it is bad since.
+        """Return the effects of deployments, with the segments that are bad since.
 
-        Of those with many requests since, which move little, one is made again in a view.
+        Of the settled ones, at most one is recomputed in a call.
         """
         (revision,) = database.execute("SELECT number FROM revision").fetchone()
         now = self._clock()
@@ -138,7 +138,7 @@ def _key(one: DeploymentView) -> tuple[str, int]:
 
 
 class StoredRow(NamedTuple):
-    """A request, as counted here."""
+    """A request in the form in which it is compared."""
 
     number: int
     at: int
@@ -151,7 +151,7 @@ class StoredRow(NamedTuple):
     named: Mapping[str, str]
 
     def value(self, name: str) -> str:
-        """Return its value of a segment; empty: it has none."""
+        """Return the request's value of a segment, or "" if it has none."""
         if name == "language":
             return self.language
         if name == "workflow":
@@ -162,7 +162,7 @@ class StoredRow(NamedTuple):
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Its verdict and its parts: the same as those of others that were read with it, or not."""
+        """A key of verdict and segments, which requests that were read together often share."""
         return (
             self.verdict,
             self.workflow,
@@ -173,7 +173,7 @@ class StoredRow(NamedTuple):
         )
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the segments the request belongs to."""
+        """Yield name and value of the request's segments."""
         yield "workflow", self.workflow
         yield from segments_of(self.language, self.retriever, self.metadata, self.named).items()
 
@@ -181,13 +181,13 @@ class StoredRow(NamedTuple):
 def newest(
     database: Database, filters: Filters, bounds: tuple[int, int], *, first: bool = False
 ) -> list[StoredRow]:
-    """Return the newest requests, or the first, at most `MOST_READ`, in order of time."""
+    """Return the newest requests, or the oldest, at most `MOST_READ`, in order of time."""
     where, given = where_of(filters, bounds, database.has_word)
     way = "ASC" if first else "DESC"
     read: dict[str | None, Mapping[str, Any]] = {None: {}, "": {}}
 
     def opened(text: str | None) -> Mapping[str, Any]:
-        # Most requests say the same as others do.
+        # Most requests share their metadata with others.
         if text not in read:
             read[text] = json.loads(text or "{}")
         return read[text]
@@ -210,8 +210,8 @@ def newest(
 
 
 def _is_before(row: StoredRow, new: VersionStep, at_ms: int) -> bool:
-    """Return whether a request belongs to the version before."""
-    if new.name == "tenant":  # a new one is compared with all of them
+    """Return whether a request ran with the previous version."""
+    if new.name == "tenant":  # a new tenant is compared with all other ones
         return row.at < at_ms and row.value(new.name) not in ("", new.value)
     return row.value(new.name) == new.before
 
@@ -257,7 +257,7 @@ def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
 
 
 def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tuple[PartView, ...]:
-    """Return the values of the segment that sets the bad ones apart most; empty: none does."""
+    """Return the values of the segment that separates the bad requests best, or () if none does."""
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):
         for verdict, parts, n in counted:
@@ -291,12 +291,12 @@ def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tu
 
 
 def effect(one: DeploymentView) -> str:
-    """Return what a deployment did; ``none``: nothing beyond chance, as far as is known."""
+    """Return the effect of a deployment; ``none``: no known difference beyond chance."""
     return "none" if one.comparison is None else one.comparison.effect
 
 
 def worst_first(one: DeploymentView) -> tuple[bool, float, int]:
-    """Return what deployments are sorted by."""
+    """Return a sort key that puts the worst deployments first."""
     said = one.comparison
     return (
         said is None or said.effect != "worse",
