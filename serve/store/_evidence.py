@@ -1,8 +1,8 @@
-"""Which sentences of an answer the contexts carry, and which words of the question each chunk has.
+"""Which sentences of an answer the contexts support, and which words of the question each chunk has.
 
-Recomputed from the stored texts when a request is opened, with the words by which the free metrics compare
-(`lexical_groundedness`, `lexical_context_relevance`): nothing is stored for it. The marks show shared words,
-not meaning; what a judge said of a chunk stands beside them.
+Recomputed from the stored texts when a request is opened, with the word comparison of the free metrics
+(`lexical_groundedness`, `lexical_context_relevance`); nothing is stored for it. The marks show shared words,
+not meaning; a judge's findings about a chunk are shown beside them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ragmeter.metrics.text.terms import (
 )
 
 Support = Literal["found", "partly", "missing", "unknown", "declines"]
-"""Of an answer's sentence: by its share of words, as the verdict's rules part an answer. ``unknown``: it has no
-word to look for, or is in another script than every chunk; ``declines``: the answer refuses, which needs no
-chunk."""
+"""Support of a sentence of the answer, by its share of words, with the thresholds of the verdict's rules.
+``unknown``: the sentence has no word to compare, or is in another script than every chunk; ``declines``: the
+answer refuses, which needs no chunk."""
 
 MOST_SUPPORTERS = 3
-"""Context sentences shown for one sentence of the answer: one often puts two facts together."""
+"""Most context sentences shown for one sentence of the answer, which often combines two facts."""
 MOST_WORK = 200_000
-"""Words of the answer times sentences of the contexts; beyond, supporters are not looked for."""
+"""Words of the answer times sentences of the contexts, beyond which no supporters are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class AnswerSentence:
     number: int
     """Counted from 1."""
     text: str
-    """The sentence."""
+    """Text of the sentence."""
     share: float | None
-    """Share of its words that all contexts together have, 0 to 1; None: it has none to look for."""
+    """Share of the sentence's words that all contexts together have, 0 to 1; None: no word to compare."""
     support: Support
-    """What that share means."""
+    """Class of that share."""
     supporters: tuple[tuple[int, int], ...] = ()
-    """Which context sentences have them: (chunk, sentence), each counted from 1."""
+    """Supporting context sentences: (chunk, sentence), each counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class ChunkSentence:
     number: int
     """Counted from 1."""
     text: str
-    """The sentence."""
+    """Text of the sentence."""
     carries: tuple[int, ...] = ()
-    """The numbers of the answer's sentences that rest on it."""
+    """Numbers of the answer's sentences that it supports."""
     question_words: tuple[str, ...] = ()
-    """The question's words that it has, as it writes them."""
+    """The question's words in the sentence, as written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +75,25 @@ class MarkedChunk:
     """One retrieved chunk."""
 
     number: int
-    """Its rank, from 1."""
+    """Rank of the chunk, from 1."""
     sentences: tuple[ChunkSentence, ...]
-    """Its text."""
+    """The chunk's text, by sentence."""
     words_found: int | None
-    """How many of the question's topic words it has; None: not comparable."""
+    """Number of the question's topic words in the chunk; None: not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the texts of a request show."""
+    """The marks of a request's texts."""
 
     answer: tuple[AnswerSentence, ...] = ()
     """The answer, by sentence."""
     chunks: tuple[MarkedChunk, ...] = ()
     """The chunks, by rank."""
     topic_words: int = 0
-    """How many topic words the question has."""
+    """Number of the question's topic words."""
     other_script: bool = False
-    """Whether the answer is in a script that no chunk is written in, so that shared words say nothing."""
+    """Whether the answer is in a script that no chunk is written in, so that shared words mean nothing."""
 
 
 def evidence(
@@ -102,10 +102,10 @@ def evidence(
     """Return the marks for a request.
 
     Args:
-        question: What was asked, or searched with; None: not known.
-        answer: What was answered; citation marks are no words of it. None: nothing.
+        question: The question or the search query; None: unknown.
+        answer: The answer; its citation marks are ignored. None: no answer.
         contexts: The chunks' texts, by rank.
-        declines: Whether the answer refuses: a sentence of it that no chunk has is not unsupported then.
+        declines: Whether the answer refuses; its sentences then need no chunk.
     """
     known = [analyse(text) for text in contexts]
     for one in known:
@@ -137,7 +137,7 @@ def evidence(
 
 
 def unknown_sentences(answer: str) -> tuple[AnswerSentence, ...]:
-    """Return an answer's sentences where no chunk's text is known to compare them with."""
+    """Return an answer's sentences with support ``unknown``: no chunk's text is known."""
     return tuple(
         AnswerSentence(number, text, None, "unknown")
         for number, text in enumerate(without_marks(answer).sentences, start=1)
@@ -177,7 +177,7 @@ def _support(share: float) -> Support:
 def _supporters(
     terms: Sequence[str], places: Sequence[tuple[tuple[int, int], Vocabulary]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the context sentences that together have most of the words, each the best of what is left."""
+    """Return the context sentences that together have most of the words, chosen greedily."""
     left = list(terms)
     chosen: list[tuple[int, int]] = []
     # One shared word in six is chance rather than support.

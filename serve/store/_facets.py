@@ -1,4 +1,4 @@
-"""What a list can be narrowed to, with how many requests each would leave, and how its requests lie in time."""
+"""The facets of a list: values to filter by, each with its number of requests, and a histogram over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .views import Facet, FacetPage, FacetValue, Filters
 BINS = 60
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
 MOST_VALUES = 12
-"""Values of a facet that are listed, the commonest; those that are chosen are among them."""
+"""Most listed values of a facet, the most frequent; chosen values are always listed."""
 _VERDICTS = ("bad", "suspect", "good", "")
 
 
@@ -26,7 +26,7 @@ def facets(
     now_ms: int,
     members: Collection[str],
 ) -> FacetPage:
-    """Return the facets of a list; see `Reader.facets`. What is ahead of `now_ms` counts as of then."""
+    """Return the facets of a list; see `Reader.facets`. Requests later than `now_ms` are in the last bin."""
     distinct = distinct_segments(database)
     end = max(bounds[0] + 1, min(bounds[1], now_ms))
     length = end - bounds[0]
@@ -78,9 +78,9 @@ def _chosen(filters: Filters) -> Iterator[tuple[str, set[str]]]:
 
 
 def _values(one: Alike) -> dict[str, Collection[str]]:
-    """Return what requests have of each filter."""
+    """Return the requests' values of each filter."""
     values: dict[str, Collection[str]] = {name: (value,) for name, value in one.parts.items()}
-    # A part can be asked for by its short name, too.
+    # A segment can also be named without its prefix.
     for name, value in one.parts.items():
         values.setdefault(name.removeprefix("metadata."), (value,))
     return values | {

@@ -1,7 +1,7 @@
-"""How names make room: where there is none, what nothing kept uses is forgotten.
+"""Delete unused names to make room for new ones, once a bound is reached.
 
-Sums of hours whose requests are gone may still have such a name, a judge or a segment: `Known` says as what
-these are derived when they are read.
+Sums of hours whose requests were deleted may still have such a name, a judge or a segment; `Known` maps it to
+the name it is now counted under when they are read.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _USES: Mapping[str, str] = {
     "error": "SELECT DISTINCT error_type FROM score",
     "reason": "SELECT DISTINCT reason FROM dropped",
 }
-"""Where names of a sort stand. A place is forgotten with its service or workflow, a kind with its score or
-judge, or where its score has too many."""
+"""Queries for the used names of each sort. A place is deleted with its service or workflow; a kind with its
+score or judge, or if its score has too many."""
 
 
 class Known(NamedTuple):
@@ -48,12 +48,12 @@ class Known(NamedTuple):
     scores: frozenset[str]
     kinds: frozenset[Kind]
     segments: frozenset[str]
-    """As they are written, ``language:zh``."""
+    """Segments as text, ``language:zh``."""
     named: frozenset[str]
-    """Segments whose other values are counted together; what else is forgotten is no segment."""
+    """Segments whose other values are counted together as `OTHER`; values of any other segment are dropped."""
 
     def place(self, service: str, workflow: str, segment: str) -> tuple[str, str, str] | None:
-        """Return the names of a group of requests; None: it has none of its own."""
+        """Return the names under which a group of requests is counted, or None if its segment is dropped."""
         if segment and segment not in self.segments:
             others = [name for name in self.named if segment.startswith(f"{name}:")]
             if not others:
@@ -66,7 +66,7 @@ class Known(NamedTuple):
         )
 
     def kind(self, kind: Kind | None) -> Kind | None:
-        """Return the kind as which a score of this kind is counted."""
+        """Return the kind under which scores of this kind are counted."""
         if kind is None or kind.definition == UNKNOWN_DEFINITION or kind in self.kinds:
             return kind
         return kind.among_others()
@@ -119,7 +119,7 @@ def forget_unused(database: Database) -> None:
 
 
 def _unused_kinds(database: Database, scores: set[str], judges: set[str]) -> list[int]:
-    """Return the numbers of unused kinds of forgotten scores and judges, and of scores that have too many."""
+    """Return the ids of unused kinds: of deleted scores and judges, and of scores with too many kinds."""
     kinds = kinds_of(database)
     count: dict[str, int] = {}
     for kind in kinds.values():
@@ -135,7 +135,7 @@ def _unused_kinds(database: Database, scores: set[str], judges: set[str]) -> lis
 
 
 def _forget_segments(database: Database) -> bool:
-    """Forget values that no request has, of segments that are full; return whether there were any."""
+    """Delete unused values of segments that are full; return whether there were any."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):
         values.setdefault(name, set()).add(value)

@@ -1,4 +1,4 @@
-"""Knowledge gaps among stored requests: what a meter keeps while it scores is read here from their rows."""
+"""Knowledge gaps among stored requests, computed from their rows as a meter computes them while it scores."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .health_views import bad_share
 from .views import Filters, GapPage, GapState, GapView
 
 GapMembers: TypeAlias = Mapping[str, frozenset[str]]
-"""The ids of its requests that went badly, by the id of a gap."""
+"""The ids of the requests that went badly, by the id of their gap."""
 
 GAPS_RANGE_S = 14 * 86_400.0
-"""Seconds that a list looks back, unless it is asked for less."""
+"""Period of a list of gaps in seconds, unless a shorter one is requested."""
 _MOST_REQUESTS = 20_000
 _MOST_CHUNKS = 4_000
 _BINS = 48
@@ -30,7 +30,7 @@ _WORDS = ("bad", "suspect", "good", "")
 def gaps(
     database: Database, filters: Filters, bounds: tuple[int, int], now_ms: int
 ) -> tuple[GapPage, GapMembers]:
-    """Return the topics whose requests go badly more often than the others, and whose those are.
+    """Return the topics whose requests go badly more often than others, with the ids of their requests.
 
     See `Reader.gaps`.
     """
@@ -90,11 +90,11 @@ def gaps(
 
 
 MOST_DECIDED = 1_000
-"""Gaps of which a decision is kept: the latest ones."""
+"""Most gaps with a stored decision, the latest ones."""
 
 
 def with_states(database: Database, page: GapPage) -> GapPage:
-    """Return the gaps with their decisions; closed and accepted ones come last."""
+    """Return the gaps with their decisions; closed and accepted ones last."""
     decided = {
         name: (state, at)
         for name, state, at in database.among(
@@ -114,7 +114,7 @@ def decide_gap(database: Database, gap: str, state: str, at_ms: int) -> None:
     """Store the decision about a gap.
 
     Raises:
-        ValueError: There is no such state, or what is given is no gap's id.
+        ValueError: There is no such state, or the id is malformed.
     """
     if state not in get_args(GapState) or not re.fullmatch("[0-9a-f]{8}", gap):
         raise ValueError(
@@ -137,7 +137,7 @@ def _of_members(
     bounds: tuple[int, int],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return what went badly in the requests of a gap."""
+    """Return statistics of a gap's requests, as fields of `GapView`."""
     scores = [values.get(row[0], {}) for row in rows]
     refusals = [one["refusal"] for one in scores if one.get("refusal") is not None]
     relevances = [value for one in scores if (value := one.get(READ[0])) is not None]

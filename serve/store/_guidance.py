@@ -1,6 +1,6 @@
-"""Why a request is here and what to do about it, by rules: codes and counts, never sentences.
+"""The cause of a request's verdict and advice about it, by rules: codes and counts, never sentences.
 
-The words, in any language, are the page's.
+The page has the sentences, in each language.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .views import GapView
 
 _LEAST_BEFORE = 5
-"""Requests with the same question before a deployment, without which the two are not compared."""
+"""Fewest requests with the same question before a deployment for a comparison."""
 
 _NOTHING_ON_TOPIC = ("no_relevant_chunk", "answered_without_context", "refused_without_context")
 
@@ -33,20 +33,20 @@ AdviceCode: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a request has its verdict, as its texts show it."""
+    """The cause of a request's verdict, as its texts show it."""
 
     code: CauseCode
-    """What they show; ``verdict``: nothing beyond what its `verdict_codes` say."""
+    """The cause; ``verdict``: the texts show no more than `verdict_codes`."""
     sentences: int = 0
-    """Sentences of the answer."""
+    """Number of sentences of the answer."""
     missing: int = 0
-    """Those of them that no chunk carries."""
+    """Number of them without support in any chunk."""
     chunks: int = 0
-    """Chunks that the model was given."""
+    """Number of chunks in the prompt."""
     words_found: int | None = None
-    """The most of the question's words that one chunk has; None: not comparable."""
+    """Most of the question's topic words in one chunk; None: not comparable."""
     topic_words: int = 0
-    """Words of the question."""
+    """Number of the question's topic words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +54,21 @@ class SameQuestion:
     """The requests of one service with the question of this one, around its last deployment."""
 
     n: int
-    """All that are kept, with this one."""
+    """Number of stored requests with the question, including this one."""
     n_bad: int
-    """Bad ones."""
+    """Number of bad ones."""
     deployment: str = ""
-    """The version or index that was new with the last deployment before this request; empty: none is known."""
+    """The version or index of the last deployment before this request; empty: none is known."""
     deployed_ms: int | None = None
-    """When that was first seen."""
+    """Time at which it was first seen."""
     n_since: int = 0
-    """Those since then."""
+    """Number of requests since then."""
     n_bad_since: int = 0
-    """Bad ones since then."""
+    """Number of bad requests since then."""
 
     @property
     def is_worse(self) -> bool:
-        """Whether more of them are bad since the deployment, beyond chance: 95 % intervals apart."""
+        """Whether the share of bad ones rose with the deployment beyond chance: 95 % intervals apart."""
         before, bad_before = self.n - self.n_since, self.n_bad - self.n_bad_since
         if not self.deployment or before < _LEAST_BEFORE or not self.n_since:
             return False
@@ -80,21 +80,22 @@ class SameQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do, the first rule that applies."""
+    """The advice of the first rule that applies."""
 
     code: AdviceCode
-    """In the order of the rules: it is good; its topic is a knowledge gap; its question got worse with the last
-    deployment, by retrieval or by prompt and model; off topic; declined although found; else the prompt."""
+    """In the order of the rules: the request is good; its topic is a knowledge gap; its question got worse
+    with the last deployment, by retrieval or by prompt and model; off topic; declined although found; else
+    the prompt."""
     gap: str | None = None
-    """Id of the knowledge gap; None: it belongs to none."""
+    """Id of the knowledge gap; None: the request belongs to none."""
     gap_bad: int = 0
-    """Requests of the gap that went badly."""
+    """Number of the gap's requests that went badly."""
     gap_requests: int = 0
-    """All of its requests."""
+    """Number of all requests of the gap's topic."""
 
 
 def is_refused(codes: Collection[str], refusal: float | None) -> bool:
-    """Return whether the answer refuses, by its verdict and its score."""
+    """Return whether the answer refuses, by its verdict's codes and its refusal score."""
     return any(code.startswith("refused") for code in codes) or refusal == 1.0
 
 
@@ -111,7 +112,7 @@ def cause(
     refused: bool,
     nothing_found: bool,
 ) -> Cause:
-    """Return why a request is here."""
+    """Return the cause of a request's verdict."""
     answer = () if marked is None else marked.answer
     chunks: Sequence[object] = () if marked is None else marked.chunks
     missing = sum(one.support == "missing" for one in answer)
@@ -147,7 +148,7 @@ def advice(
     refused: bool,
     nothing_found: bool,
 ) -> Advice:
-    """Return what to do about a request."""
+    """Return the advice about a request."""
     off_topic = nothing_found or is_off_topic(codes)
     if verdict is None:
         return Advice(code="unknown")

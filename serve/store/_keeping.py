@@ -1,7 +1,7 @@
-"""Retention: add up hours that are over, and delete the oldest requests.
+"""Retention: sum up finished hours, and delete the oldest requests.
 
-What is deleted stays in the sums of its hour, so that a month can be shown although only a week of
-requests is there.
+Deleted requests stay in the sums of their hour, so that a month can be shown while requests are stored for a
+week.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ HOURS = (
     f"SELECT slot / {SLOTS} AS hour, CAST(sum(generation) AS BIGINT) AS generation "
     f"FROM slot GROUP BY slot / {SLOTS}"
 )
-"""Every hour with requests, and its generation: sums over it hold as long as that is the same."""
+"""Every hour with requests, and its generation: sums over the hour are valid while that is unchanged."""
 _SETTLED_S = 120.0
-"""Seconds after its end that an hour is left alone: late scores of it are on their way."""
+"""Seconds after the end of an hour before it is summed, as late scores are still arriving."""
 _LEFT_MS = 86_400_000
-"""Milliseconds beyond the age of requests after which chunks are known to be of none."""
+"""Milliseconds beyond the retention of requests after which chunks without a request are deleted."""
 _SLICE = 1_000
-"""Requests that are deleted at a time: others write in between."""
+"""Most requests to delete in one transaction, so that others can write in between."""
 _FORGETS_S = 600.0
-"""Seconds between two looks at which names are not used any more: it reads every request."""
+"""Seconds between two searches for unused names, which read every request."""
 _ROOM = 0.9
-"""Of the size that is allowed, what is left once room was made."""
+"""Share of the allowed size that remains after making room."""
 _KEEP_SUMS = 8_760
-"""Hours for which sums are kept, a year."""
+"""Hours for which sums are kept: a year."""
 _KEEP_COUNTS_S = 30 * 86_400.0
 
 
 class Keeping:
-    """Adds up and makes room.
+    """Sums up hours, and deletes requests beyond the age or size limit.
 
     Args:
-        home: Where the store is.
-        keep_s: Seconds for which a request is kept.
-        max_bytes: Bytes that it may take up.
-        by_service: Seconds for those of services for which it is another time.
+        home: The storage.
+        keep_s: Retention of requests in seconds.
+        max_bytes: Most bytes of the store.
+        by_service: Retention in seconds of services with another one, by name.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Keeping:
         self.deleted = 0
 
     def sum_hour(self, now: float) -> tuple[int, int, bytes] | None:
-        """Return an hour that is over and whose sums are missing or stale, its generation, and its sums."""
+        """Return a finished hour with missing or stale sums, its generation and sums; None if none is left."""
         before = int((now - _SETTLED_S) * 1000) // HOUR_MS
         with self._home.moment() as database:
             found = database.execute(
@@ -80,12 +80,12 @@ class Keeping:
     def step(
         self, now: float, summed: tuple[int, int, bytes] | None, *, tries: bool = False
     ) -> bool:
-        """Keep the sums of an hour, and delete some of what is too old or too much.
+        """Store the sums of an hour, and delete some requests beyond the limits.
 
         Args:
             now: Seconds since the epoch.
-            summed: As `sum_hour` returned it.
-            tries: Whether something is to be written in any case, to see whether that succeeds.
+            summed: The result of `sum_hour`.
+            tries: Whether to write in any case, to test whether that succeeds.
 
         Returns:
             Whether there is more to do.
@@ -94,7 +94,7 @@ class Keeping:
             if tries:
                 database.execute("UPDATE revision SET number = number + 1")
             if summed is not None:
-                # Stale already, where it changed meanwhile: its generation says so.
+                # If the hour changed meanwhile, these sums are stale already, as their generation shows.
                 database.execute(
                     "INSERT INTO rollup (hour, generation, cells) VALUES (?, ?, ?) ON CONFLICT (hour) "
                     "DO UPDATE SET generation = excluded.generation, cells = excluded.cells",
@@ -113,8 +113,8 @@ class Keeping:
         size = self._home.size(database)
         self._making_room = size > self._max_bytes * (_ROOM if self._making_room else 1.0)
         cutoff = int((now - self._keep_s) * 1000)
-        # A request is as old as its coming, in the order of which it got its number: its own time is by the
-        # sender's clock, and long ago where a recording is sent.
+        # The age of a request counts from its arrival, in the order of which ids are assigned: its own time
+        # is by the sender's clock, and long ago if a recording is replayed.
         if self._making_room:
             (count,) = database.execute("SELECT count(*) FROM request").fetchone()
             at_most = min(_SLICE, int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1)
@@ -131,7 +131,7 @@ class Keeping:
         return len(rows)
 
     def _too_old(self, database: Database, now: float) -> list[tuple[int, int]]:
-        """Return the oldest requests that have been kept for as long as they are to be."""
+        """Return the oldest requests that are past their retention."""
 
         def before(keep_s: float) -> int:
             return int((now - keep_s) * 1000)
@@ -142,7 +142,7 @@ class Keeping:
                 "WHERE stored < ?",
                 (_SLICE, before(self._keep_s)),
             ).fetchall()
-        # Who keeps for longer has older ones, so all of them are looked through.
+        # Services with a longer retention have older requests, so all requests are searched.
         others = "".join(" AND coalesce(service, '') <> ?" for _ in self._by_service)
         each = "".join(" OR service = ? AND stored < ?" for _ in self._by_service)
         given = [
@@ -155,7 +155,7 @@ class Keeping:
 
 
 def _find_homes(database: Database) -> int:
-    """Note where chunks are kept for requests of a store that did not; return for how many."""
+    """Fill in the chunk keys of requests from an older store version; return their number."""
     rows = database.execute(
         "SELECT run_id, id FROM request WHERE home IS NULL ORDER BY id LIMIT ?", (_SLICE,)
     ).fetchall()
@@ -217,7 +217,7 @@ def _delete_chunks(database: Database, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _delete_texts(database: Database, numbers: set[int | None]) -> None:
-    """Delete those of the given texts that no request refers to any more."""
+    """Delete the given texts, unless a request or chunk still refers to them."""
     database.among(
         "DELETE FROM text WHERE id IN (these) "
         "AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.text = text.id) "
@@ -228,7 +228,7 @@ def _delete_texts(database: Database, numbers: set[int | None]) -> None:
 
 
 def _delete_leftovers(database: Database, cutoff: int, now: float) -> None:
-    """Delete chunks whose request never came, and sums that no view reads."""
+    """Delete chunks whose request never arrived, and sums too old for any view."""
     left = database.execute(
         "SELECT trace_id, owner, span_id, rank, text FROM chunk c WHERE stored < ? AND NOT EXISTS "
         "(SELECT 1 FROM request r WHERE r.trace_id = c.trace_id AND r.span_id = c.owner) LIMIT ?",
