@@ -4,7 +4,8 @@ Prints, for MTRAG and every set of labelled answers in the folders, what *bad* a
 pair of thresholds, with what the rule before it (`lexical_groundedness` below .50 and .65) is worth.  The
 objective is one number: the mean over the sets of F½ of *bad* (being right counts twice as much as finding)
 and of the balanced accuracy of *good*, with thresholds at which no rate on MTRAG, the one set that is live RAG
-rated as a whole, is worse by more than .03 than before.  `VerdictRules` has the best of these.
+rated as a whole, is worse by more than .03 than before, .07 of how often *bad* is right.  `VerdictRules` has
+the best of these.
 Run: ``python benchmarks/verdict_thresholds.py DATA_FOLDER LABELS_FOLDER``.
 """
 
@@ -31,8 +32,9 @@ METRICS = (
     "fact_conflict",
 )
 ALLOWED = 0.03
+ALLOWED_OF_BAD = 0.07
 BEFORE = VerdictRules(unsupported_below=0.50, partly_unsupported_below=0.65)
-BAD = [at / 100 for at in range(40, 53, 2)]
+BAD = [at / 100 for at in range(40, 53)]
 SUSPECT = [at / 100 for at in range(54, 69, 2)]
 
 Row = tuple[bool, Mapping[str, float]]
@@ -62,7 +64,7 @@ class Worth(NamedTuple):
     def is_kept(self, before: Worth) -> bool:
         """Return whether nothing is worse than before by more than is allowed."""
         gained = (
-            self.bad_right - before.bad_right,
+            self.bad_right - before.bad_right + ALLOWED_OF_BAD - ALLOWED,
             self.bad_found - before.bad_found,
             before.good_wrong - self.good_wrong,
             self.right_good - before.right_good,

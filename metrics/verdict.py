@@ -75,10 +75,10 @@ class VerdictRules:
         ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
     """
 
-    definition: ClassVar[str] = "verdict-2"
+    definition: ClassVar[str] = "verdict-3"
     """Version of the rules; changes whenever the same scores can get another verdict."""
 
-    unsupported_below: float = 0.46
+    unsupported_below: float = 0.47
     partly_unsupported_below: float = 0.58
     off_topic_below: float = 0.30
     on_topic_from: float = 0.60

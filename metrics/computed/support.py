@@ -59,7 +59,7 @@ class Support(ComputedMetric):
     ("Yes, it is!") claim nothing.  The longest run is of unsupported words in a row: what is invented stands
     together, a paraphrase is scattered.  Facts: as `fact_conflict`.
 
-    Range: support 0.0 to 1.0, no share of anything: read `lexical_groundedness`; below .46 the verdict is bad,
+    Range: support 0.0 to 1.0, no share of anything: read `lexical_groundedness`; below .47 the verdict is bad,
         below .58 suspect.  unsupported_words_max: 0 up, lower is better; to sort by, no rule reads it.
     Needs: ``contexts``, ``answer``.
     Cost: no judge.
@@ -78,7 +78,7 @@ class Support(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "3"
+    definition = "4"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -21,12 +21,14 @@ from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import find_terms, held_in_line, search_terms, sentence_lines
 from .tokens import normalise
+from .units import UNIT_WORDS
 from .word_lists import read_entries, read_pattern
 
 __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
+_DEGREE = re.compile(r"(?<=[0-9])\s?[º˚]")
 # Texts are cleaned: digits are those from 0 to 9, which are found several times faster than any.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
@@ -82,7 +84,7 @@ class Fact(NamedTuple):
 
 def flat(text: str) -> str:
     """Return a text as `quantities` and `dates` read it."""
-    return _SPACES.sub(" ", normalise(text).translate(_DASHES))
+    return _SPACES.sub(" ", normalise(_DEGREE.sub("°", text)).translate(_DASHES))
 
 
 def _value_and_unit(key: str) -> tuple[str, str]:
@@ -179,6 +181,7 @@ _SIZES = (
     {"ml": 1.0, "l": 1e3},
 )
 """Units of one kind."""
+_DEGREES = frozenset(("°", "°c", "°f"))
 _BESIDE = 24
 """Characters around a number that hold its unit."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
@@ -209,6 +212,8 @@ class _Sources:
 
         Or what plainly follows from theirs; `said` is the answer's sentence.
         """
+        if not units.isdisjoint(_DEGREES):  # without a scale they are of any
+            units |= _DEGREES if "°" in units else {"°"}
         seen = False
         if not self._surely_lacks(values):
             # Nearly all are written in figures, and reading number words takes a hundred times as long.
@@ -415,9 +420,14 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
         if not _BEFORE_NAME.search(text[: name.start()].rstrip('( «“"')):
             continue  # what begins a sentence may be any word
         parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part[:1].isupper()]
-        if max(map(len, parts)) < _STEM or _is_acronym(name[0], given.low):
+        if max(map(len, parts)) < _STEM or UNIT_WORDS.issuperset(parts):
             continue
-        if all(CONTENT[part] in lacking and part[:_STEM] not in given.low for part in parts):
+        if _is_acronym(name[0], given.low):
+            continue
+        if all(
+            CONTENT[part] in lacking and part.removesuffix("s")[:_STEM] not in given.low
+            for part in parts
+        ):
             found.append(Fact(at, name[0].rstrip(".’'-"), frozenset(), is_number=False))
     return found
 

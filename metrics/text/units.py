@@ -15,6 +15,7 @@ __all__ = [
     "SCALES",
     "UNIT",
     "UNIT_STARTS",
+    "UNIT_WORDS",
     "scale_of",
     "units_of",
 ]
@@ -76,6 +77,9 @@ UNIT_STARTS = frozenset(
     re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS)
 )
 """The Latin letters with which every `UNIT` and `SCALE` begins, up to the first other character."""
+
+UNIT_WORDS = frozenset(word for spelling in _UNITS for word in spelling.split())
+"""Every word of a unit: Celsius is none of a person."""
 
 _PREFIXED = {"us$": "$", "u.s.$": "$", "a$": "aud", "au$": "aud", "c$": "cad", "ca$": "cad"}
 

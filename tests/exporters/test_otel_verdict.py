@@ -97,7 +97,7 @@ def test_it_is_an_event_that_backends_know(sdk, make):
         "gen_ai.conversation.id": "thread-7",
         "ragmeter.run_id": "run-1",
         "ragmeter.evaluator.type": "deterministic",
-        "ragmeter.evaluator.version": "verdict-2",
+        "ragmeter.evaluator.version": "verdict-3",
         **ON_SPAN,
     }
     assert (record.event_name, record.body) == ("gen_ai.evaluation.result", "ragmeter.verdict=bad")

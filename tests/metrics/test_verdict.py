@@ -55,7 +55,7 @@ def _said(**values):
         ({"sufficient": 0}, ("suspect", "insufficient_context")),
         ({"sufficient": 1, "refusal": 1}, ("bad", "refused_with_context")),
         ({"relevant": 0.6, "refusal": 1}, ("suspect", "refused_with_context")),
-        ({"grounded": 0.46, "refusal": 0}, ("suspect", "partly_unsupported")),
+        ({"grounded": 0.47, "refusal": 0}, ("suspect", "partly_unsupported")),
         # support speaks where both are known
         ({"grounded": 0.9, "support": 0.45, "refusal": 0}, ("bad", "unsupported_answer")),
         ({"grounded": 0.1, "support": 0.7, "refusal": 0}, ("good",)),
@@ -241,7 +241,7 @@ def test_a_wrong_threshold_is_refused(given, named):
 _VALUES = st.fixed_dictionaries(
     {},
     optional={
-        name: st.sampled_from([0.0, 0.2, 0.46, 0.5, 0.58, 0.8, 1.0]) for name in NAMES.values()
+        name: st.sampled_from([0.0, 0.2, 0.47, 0.5, 0.58, 0.8, 1.0]) for name in NAMES.values()
     },
 )
 
