@@ -1,4 +1,4 @@
-"""Lists of requests, page by page, in an order that stays while more requests come."""
+"""Lists of requests, page by page, in an order that stays the same while more requests arrive."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from .views import Filters, RequestPage, RequestRow, ScoreValue
 
 MAX_LIMIT = 500
 LONGEST_RANGE_S = 366 * 86_400.0
-"""The longest stretch of time that a list covers."""
+"""Longest period of a list."""
 _LONGEST_MS = int(LONGEST_RANGE_S * 1000)
 LATEST_MS = 253_370_764_800_000
-"""The last moment that can be asked for: the year 9999, a day of which every calendar knows."""
+"""Latest time to ask for: the year 9999, which every calendar supports."""
 ROW = (
     "SELECT r.id, r.run_id, r.trace_id, r.span_id, r.at, r.started_ns, r.ended_ns, r.service, r.workflow, "
     "r.framework, r.status, r.language, r.retriever, r.metadata, r.segments, q.body, r.verdict, r.codes "
     "FROM request r LEFT JOIN text q ON q.id = r.question"
 )
-"""What a line of a list is made of."""
+"""The columns of a line of a list."""
 _RANK = "CASE r.verdict WHEN 'bad' THEN 2 WHEN 'suspect' THEN 1 ELSE 0 END"
 MOST_HITS = 5_000
-"""Requests that a search finds, the newest."""
+"""Most requests that a search finds, the newest."""
 _SAME = "coalesce(r.question, -r.id)"
 _LINE = f"{_SAME} || ' ' || coalesce(r.service, '')"
 _ZERO = "CAST(0 AS DOUBLE PRECISION)"
 _RANKED = 2**56
-"""More than any request's number: a rank before it comes first."""
+"""Greater than any request id, so that a rank added in multiples of it sorts first."""
 _EXCESS = (
     "coalesce((SELECT sum(CASE WHEN u.mean > s.turned THEN u.mean - s.turned ELSE 0.0 END) FROM score s "
     "JOIN usual u ON u.kind = s.kind AND u.workflow = coalesce(r.workflow, '') "
@@ -51,11 +51,11 @@ _EXCESS = (
 
 
 class Lists:
-    """Reads lists, within one moment of the store.
+    """Reads lists, within one snapshot of the store.
 
     Args:
         database: A connection that reads.
-        sums: What was added up.
+        sums: The sums over periods.
         members: The ids of the requests of `Filters.gap`.
     """
 
@@ -92,7 +92,7 @@ class Lists:
             one = _RANK
         elif sort != "newest":
             joined = "JOIN score x ON x.request = r.id AND x.name = ? AND x.value IS NOT NULL"
-            # Neither way is better: the smallest first, then.
+            # A score without a direction: the smallest values first.
             one, two = "coalesce(-x.turned, 0)", "-x.value"
             arguments.append(sort)
         where, given = list_where(filters, bounds, self._database, self._members)
@@ -143,7 +143,7 @@ class Lists:
         )  # fmt: skip
 
     def _is_complete(self, filters: Filters) -> bool:
-        """Return whether a search has found all that there is."""
+        """Return whether the search has found all matching requests."""
         if not filters.search:
             return True
         (n,) = self._database.execute("SELECT count(*) FROM hit").fetchone()
@@ -167,9 +167,9 @@ class Lists:
         after: Sequence[Any] | None,
         before: int,
     ) -> RequestPage:
-        """Return a page of questions, those first of which most are surely bad; each by its worst request.
+        """Return a page of questions, those surely bad most often first, each by its worst request.
 
-        What narrows to bad ones leaves the share of them as it is: it is of all requests with the question.
+        Filters for bad requests do not change a question's share of bad ones, which is over all its requests.
         """
         whole = replace(filters, verdict=None, reason=None, scores=())
         where, given = list_where(whole, bounds, self._database, self._members)
@@ -179,7 +179,7 @@ class Lists:
             scored, of_scores = _scores_where(filters)
             worst = f"CASE WHEN {' AND '.join([condition, *scored])} THEN {worst} END"
             chosen += of_scores
-        share = cache(bad_share)  # of most questions there are as few requests as of others
+        share = cache(bad_share)  # few distinct arguments: most questions are rare
         found = [
             (int(last) % _RANKED, share(int(bad), int(n)))
             for _, _, n, bad, last in self._database.execute(
@@ -216,7 +216,7 @@ class Lists:
         )
 
     def _note_usual(self, bounds: tuple[int, int]) -> None:
-        """Write the usual values into a temporary table."""
+        """Write the usual means into a temporary table."""
         self._database.execute(
             "CREATE TEMP TABLE usual (service TEXT, workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
             "PRIMARY KEY (kind, workflow, service, mean))"
@@ -228,7 +228,7 @@ class Lists:
 
 
 def _line_count(rank: int | None, *, grouped: bool) -> str:
-    """Return what counts the lines of a rank; None: of all."""
+    """Return the SQL expression that counts the lines of a rank; None: of all ranks."""
     line = _LINE if grouped else "r.id"
     one = line if rank is None else f"CASE {_RANK} WHEN {rank} THEN {line} END"
     return f"count(DISTINCT {one})" if grouped else f"count({one})"
@@ -237,11 +237,11 @@ def _line_count(rank: int | None, *, grouped: bool) -> str:
 def _reached(
     n_bad: int, n_suspect: int, after: Sequence[Any] | None, limit: int, *, grouped: bool
 ) -> tuple[int, int]:
-    """Return the first and the last rank that a page can have: the others' order is not computed."""
+    """Return the first and the last rank that a page can reach; the order within others is not computed."""
     first = 2 if after is None else min(2, max(0, int(after[0])))
-    # Questions of suspect requests may be among those of bad ones.
+    # The questions of suspect requests may also be among those of bad ones.
     lines = {2: n_bad, 1: max(0, n_suspect - n_bad) if grouped else n_suspect, 0: 0}
-    # Of the rank that the page before ended in it is not known how many are left.
+    # The number of remaining lines of the previous page's last rank is unknown.
     surely, last = lines[first] if after is None else 0, first
     while last and surely <= limit:
         last -= 1
@@ -256,11 +256,11 @@ def means_before(
     until_ms: int,
     place: tuple[str, str] | None = None,
 ) -> list[tuple[str, str, int, float]]:
-    """Return the means of scores by service and workflow, the best being 1.
+    """Return the mean scores by service and workflow, turned so that 1 is best.
 
-    They are of the day before, else of the time itself. Each is of one judge or formula, so they are by the
-    number of the score's kind: a value is compared with what is usual of the same. Of one `place` alone it is
-    not asked what is usual in the time itself where the day before says it.
+    They are means of the day before, or of the period itself where that day has none. Each is of one judge or
+    formula, under the number of the score's kind, so that a value is compared with the mean of the same
+    measurement. If only one `place` matters and the day before has its means, the period itself is not read.
     """
     numbers: dict[MeasuredScore, list[int]] = {}
     for number, kind in kinds_of(database).items():
@@ -285,7 +285,7 @@ def means_before(
 
 
 def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
-    """Return the condition on requests ``r`` that filters and bounds are, and its arguments."""
+    """Return the SQL condition on requests ``r`` for filters and bounds, and its arguments."""
     conditions = ["r.at >= ?", "r.at < ?"]
     given: list[Any] = [*bounds]
     for column, wanted in (
@@ -297,7 +297,7 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
             conditions.append(f"coalesce({column}, '') = ?")
             given.append(wanted)
     if filters.question is not None:
-        # The first half of its hash, by an index.
+        # By the first half of its hash, which has an index.
         first = bytes.fromhex(filters.question)
         conditions.append("r.question IN (SELECT id FROM text WHERE hash >= ? AND hash < ?)")
         given += [first, first + b"\xff" * 8]
@@ -325,13 +325,13 @@ def without_facets(filters: Filters) -> Filters:
 def list_where(
     filters: Filters, bounds: tuple[int, int], database: Database, members: Collection[str] = ()
 ) -> tuple[str, list[Any]]:
-    """Return the condition on requests ``r`` that filters of a list are, and its arguments.
+    """Return the SQL condition on requests ``r`` for all filters of a list, and its arguments.
 
-    What takes long to look for is looked for once: of a search, the newest `MOST_HITS` requests.
+    Slow conditions are evaluated once, into a temporary table: of a search, the newest `MOST_HITS` requests.
 
     Args:
-        filters: What is wanted.
-        bounds: The stretch of time.
+        filters: The filters of the list.
+        bounds: The period, in milliseconds.
         database: A connection that reads.
         members: The ids of the requests of `Filters.gap`.
     """
@@ -357,7 +357,7 @@ def list_where(
 def _narrowed(
     filters: Filters, bounds: tuple[int, int], database: Database
 ) -> tuple[str, list[Any]]:
-    """Return the condition that all filters are but scores and search."""
+    """Return the SQL condition for all filters but scores and search."""
     condition, given = where_of(filters, bounds, database.has_word)
     conditions = [condition]
     for part in filters.segments:
@@ -377,7 +377,7 @@ def _narrowed(
 
 
 def _scores_where(filters: Filters) -> tuple[list[str], list[Any]]:
-    """Return the conditions on requests ``r`` that bounds of scores are, and their arguments."""
+    """Return the SQL conditions on requests ``r`` for bounds of scores, and their arguments."""
     conditions, given = list[str](), list[Any]()
     for name in dict.fromkeys(one[0] for one in filters.scores):
         bounds_of = [(sign, value) for score, sign, value in filters.scores if score == name]
@@ -398,8 +398,8 @@ def rows_of(
 
     Args:
         database: A connection that reads.
-        numbers: Of their rows.
-        more: By number, how much worse than usual, and how many of the question there are.
+        numbers: The ids of their rows.
+        more: By id, the excess over the usual scores, and the number of requests with the question.
     """
     scores: dict[int, dict[str, ScoreValue]] = {}
     rows = database.among(

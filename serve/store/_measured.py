@@ -1,7 +1,7 @@
-"""Which measurement of a score comes first where two judges or formulas measured it, and what both share.
+"""The order of a score's measurements by several judges or formulas, and the requests that they share.
 
-A mean is of one measurement.  Requests that were not measured are traffic all the same: each judge's estimate
-counts as many of them as its own requests stand for.
+A mean is of one measurement. Requests without a measurement are traffic nonetheless: each judge's estimate
+includes a share of them, in proportion to the number of requests that its own ones represent.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ._cells import Cell, CellKey
 
 
 class MeasuredScore(NamedTuple):
-    """A score, and by which measurement."""
+    """A score with its measurement."""
 
     score: str
     measurement: str
 
 
 def settle(scores: Iterable[tuple[CellKey, Cell]]) -> Iterator[tuple[CellKey, Cell]]:
-    """Yield cells; requests without a measurement are added to those of the same score that have one.
+    """Yield cells, with the requests without a measurement added to those of the same score that have one.
 
-    Where several did, each is given as much of their sums as its own requests stand for (Σ 1/probability), and
-    the counts go to the one that stands for most: so they still add up to all requests.
+    With several measurements, each gets a share of the sums in proportion to the requests it represents (Σ
+    1/probability). The counts go to the one that represents most, so that they still add up to all requests.
     """
     found = list(scores)
     unmeasured = {key[:4]: cell for key, cell in found if not key.measurement}
@@ -46,7 +46,7 @@ def settle(scores: Iterable[tuple[CellKey, Cell]]) -> Iterator[tuple[CellKey, Ce
 
 
 def _stands_for(cell: Cell) -> float:
-    """Return how many requests the measured ones stand for."""
+    """Return the number of requests that the measured ones represent."""
     sums = cell.moments
     if isinstance(sums, JudgedMoments) and sums.w:
         return sums.w
@@ -66,13 +66,13 @@ def _with(cell: Cell, unmeasured: Cell, share: float, *, counts: bool) -> Cell:
 
 
 def in_order(parts: Iterable[Mapping[MeasuredScore, Cell]]) -> dict[str, tuple[str, ...]]:
-    """Return the measurements of each score, the one to look at first.
+    """Return the measurements of each score, the one to show first.
 
-    That is the one with the most values since the youngest of them began: after a switch the new judge, beside
-    a trial of another one the judge that most requests have.
+    That is the one with the most values since the youngest of them began: after a switch the new judge;
+    during a trial of a second judge, the one that judges most requests.
 
     Args:
-        parts: What was counted, in order of time.
+        parts: The cells of successive periods, in order of time.
     """
     values: dict[str, list[dict[str, int]]] = {}
     seen: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ def in_order(parts: Iterable[Mapping[MeasuredScore, Cell]]) -> dict[str, tuple[s
 
 
 def _in_order(since: list[dict[str, int]]) -> tuple[str, ...]:
-    """Return the measurements, given their values in each stretch of time that began with a new one."""
+    """Return the measurements, given their values in each of the periods that began with a new one."""
     whole: dict[str, int] = {}
     for counts in since:
         for name, n in counts.items():

@@ -1,8 +1,8 @@
-"""Which names are distinguished: as many as people can read. The others are counted together, as `OTHER`.
+"""Bounds on the number of distinct names: up to what people can read; the others count together, as `OTHER`.
 
-Names come from what applications send, and one that puts an id into the name of a workflow would make the store
-and every page of it grow without end.  So every name that a sender chooses, and by which anything is counted or
-listed, is asked for here: `BOUNDS` has them all.
+Names come from applications, and one that puts an id into a workflow's name would make the store and its
+pages grow without end. So every name that a sender chooses, and that is counted or listed, passes through
+here: `BOUNDS` lists all sorts of names.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ BOUNDS: Mapping[str, int] = {
     "error": 50,
     "reason": 50,
 }
-"""How many names of each sort are distinguished. ``place``: workflows of services; ``kind``: judges and
-formulas of each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
+"""Most distinguished names of each sort. ``place``: workflows of services; ``kind``: judges and formulas of
+each score; ``error``: why a score has no value; ``reason``: why a request was dropped."""
 MAX_VALUES = 20
-"""Values of one segment. Metadata of more values is no segment, but can be looked for all the same."""
+"""Most values of a segment. Metadata with more values is not a segment, but can still be searched."""
 FORGOTTEN = "forgotten"
-"""The sort of the one name that is a number: how often names were forgotten."""
+"""The sort of a single name, a number: how often names were deleted."""
 OWN_SEGMENTS = frozenset({"language", "retriever"})
-"""Segments that are ones however many values they have: the first are distinguished."""
+"""Segments that stay segments with any number of values: the first values are distinguished."""
 MAX_SEGMENTS = 50
 MAX_PARTS = 2_000
-"""Values of segments times workflows of services: segments of few values come first."""
+"""Most values of segments times workflows of services; segments with few values take precedence."""
 MAX_SEGMENT_CHARS = 64
-"""Characters of a value; longer ones are texts, not names."""
+"""Most characters of a value; longer ones are texts, not names."""
 
 
 class Names:
-    """The names that a store knows. For the writer, within its transaction.
+    """The names that the store distinguishes. For the writer, within its transaction.
 
     Args:
-        database: What is written with. Others may write names, and forget some, between two transactions.
+        database: The writer's connection. Other processes may add and delete names between two transactions.
     """
 
     def __init__(self, database: Database) -> None:
@@ -57,7 +57,7 @@ class Names:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the last notes, which may not have been committed."""
+        """Discard the records of the last transaction, which may not have been committed."""
         self._known: dict[str, set[str]] = {sort: set() for sort in BOUNDS}
         self._named: set[str] = set()
         self._values: dict[str, set[str]] = {}
@@ -66,11 +66,11 @@ class Names:
         self._forgotten = -1
 
     def settle(self) -> None:
-        """End a transaction: from now on others may note names, or forget some, too."""
+        """End a transaction: from now on other processes may add or delete names, too."""
         self._is_read = self._is_current = False
 
     def has(self, sort: str, name: str) -> bool:
-        """Note a name; return whether it is distinguished. Counts those that are not."""
+        """Record a name; return whether it is distinguished. Counts the refused ones."""
         self.count_forgotten()
         known = self._known[sort]
         if self._is_in(known, BOUNDS[sort], name):
@@ -85,7 +85,7 @@ class Names:
         return True
 
     def count_forgotten(self) -> int:
-        """Return how often names were deleted to make room; reads once in a transaction."""
+        """Return how often names were deleted to make room; queries once in a transaction."""
         if not self._is_current:
             times = times_forgotten(self._database)
             if times != self._forgotten:
@@ -95,7 +95,7 @@ class Names:
         return self._forgotten
 
     def of(self, sort: str, name: str | None) -> str | None:
-        """Return the name under which something is counted: its own, or `OTHER`."""
+        """Return the name under which something is counted: the given one, or `OTHER`."""
         return name if not name or name == OTHER or self.has(sort, name) else OTHER
 
     def place(self, service: str | None, workflow: str | None) -> tuple[str | None, str | None]:
@@ -110,13 +110,13 @@ class Names:
         return service, workflow
 
     def note_segments(self, segments: Mapping[str, str], named: Iterable[str]) -> None:
-        """Note which values there are of each segment.
+        """Record the values of each segment.
 
-        Of metadata one more than the bound: so it is known that it is beyond it.
+        Of metadata, one more than the bound is stored, to show that the bound is exceeded.
 
         Args:
-            segments: The parts that a request belongs to, by name.
-            named: Those that its application names.
+            segments: The request's values of segments, by name.
+            named: The segments declared by its application.
         """
         self.count_forgotten()
         for name in named:
@@ -145,13 +145,13 @@ class Names:
                 )
 
     def _is_in(self, known: set[str], most: int, name: str) -> bool:
-        """Return whether a name is known, if need be to others that write."""
+        """Return whether a name is known, also to other writers if it is new and there is room."""
         if name not in known and len(known) < most:
             self._read()
         return name in known
 
     def _read(self) -> None:
-        """Learn what others have noted; once in a transaction, as it is the only one meanwhile."""
+        """Load the names of other writers, once in a transaction, during which no one else writes."""
         if self._is_read:
             return
         self._is_read = True
@@ -166,16 +166,16 @@ class Names:
 
 
 def times_forgotten(database: Database) -> int:
-    """Return how often names were forgotten."""
+    """Return how often names were deleted."""
     row = database.execute("SELECT name FROM name WHERE sort = ?", (FORGOTTEN,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 class DistinctSegments(dict[str, frozenset[str]]):
-    """The values that are distinguished, by segment.
+    """The distinguished values, by segment.
 
     Attributes:
-        named: Segments that are ones however many values they have.
+        named: Segments that stay segments with any number of values.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class DistinctSegments(dict[str, frozenset[str]]):
         self.named = named
 
     def of(self, parts: Mapping[str, str]) -> Iterator[str]:
-        """Yield the segments of a request as they are written: ``language:zh``."""
+        """Yield the segments of a request as text: ``language:zh``."""
         for name, value in parts.items():
             known = self.get(name)
             if known is not None and value in known:
@@ -194,19 +194,19 @@ class DistinctSegments(dict[str, frozenset[str]]):
                 yield segment_text(name, OTHER)
 
     def only_named(self) -> DistinctSegments:
-        """Return those alone that are ones however many values they have."""
+        """Return only the segments that stay segments with any number of values."""
         return DistinctSegments(
             {name: some for name, some in self.items() if name in self.named}, self.named
         )
 
 
 def distinct_segments(database: Database) -> DistinctSegments:
-    """Return the segments, with the values that are distinguished."""
+    """Return the segments, with their distinguished values."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):
         values.setdefault(name, set()).add(value)
     named = {name for (name,) in database.execute("SELECT name FROM segment_name")}
-    # Metadata that an application has named since may have had too many values before.
+    # Metadata may have had too many values before an application declared it as a segment.
     bounded = {
         name: frozenset(sorted(some)[:MAX_VALUES] if name in named else some)
         for name, some in values.items()

@@ -1,7 +1,6 @@
-"""What is new since a change: versions, parts of the requests, judges and formulas that no request had before.
+"""What is new since a change: versions, segment values, judges and formulas that no earlier request had.
 
-Nothing says that it is the cause.  It is looked for in the sums that the store keeps, so it costs what an
-overview costs.
+A new value need not be the cause. The comparison uses the store's sums, so it costs as much as an overview.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from ._cells import Cells
 from ._parts import UNKNOWN_DEFINITION
 
 MOST = 5
-"""Values that are named, the commonest."""
+"""Most reported values, the most frequent."""
 SLACK_MS = 10 * 60_000
-"""When a change began is an estimate: what came so long before it is new since then, too."""
+"""The start of a change is an estimate: values seen up to this long before it count as new, too."""
 
 
 class Part(NamedTuple):
-    """What was counted in a stretch of time."""
+    """The sums of a period."""
 
     began_ms: int
     cells: Cells
@@ -41,14 +40,14 @@ def new_in(
     workflow: str,
     distinct: Mapping[str, frozenset[str]],
 ) -> tuple[NewSince, ...]:
-    """Return what is in `after` and not in `before`, the commonest first.
+    """Return the values that are in `after` and not in `before`, the most frequent first.
 
     Args:
-        before: What was counted before.
-        after: What was counted since, in order of time.
-        service: Of this service; empty: of all.
-        workflow: Of this workflow; empty: of requests without one.
-        distinct: The values of segments that are distinguished.
+        before: Sums of the time before.
+        after: Sums of the time since, in order of time.
+        service: The service to compare; empty: all.
+        workflow: The workflow to compare; empty: requests without one.
+        distinct: The distinguished values of segments.
     """
 
     def values(cells: Cells) -> Iterator[tuple[_Value, int]]:
@@ -57,7 +56,7 @@ def new_in(
     known: set[_Value] = set()
     for cells in before:
         known.update(value for value, _ in values(cells))
-    # Of what nothing was known before, nothing can be called new.
+    # Without earlier values of a name, no value of it can be called new.
     names = {value.name for value in known}
     first: dict[_Value, int] = {}
     counts: dict[_Value, int] = {}
@@ -86,7 +85,7 @@ def _values(
             continue
         name, _, value = group.segment.partition(":")
         if not name:
-            # That there was a request, whatever is known of it: a first version is new where none was.
+            # Even a request without values counts: a first version is new where there was none.
             for each in distinct:
                 yield _Value(each, ""), 0
         elif value in distinct.get(name, ()) and value not in (OTHER, UNKNOWN):
