@@ -151,7 +151,7 @@ class Names:
         return name in known
 
     def _read(self) -> None:
-        """Load the names of other writers, once in a transaction, during which no one else writes."""
+        """Load the names of other writers, once in a transaction, during which there are no others."""
         if self._is_read:
             return
         self._is_read = True
