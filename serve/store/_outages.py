@@ -1,7 +1,7 @@
-"""When the judge failed: from when to when, which models, with which errors, and of how many requests.
+"""Outages of the judge: their periods, models, errors and numbers of requests.
 
-Failures are added up by five minutes, so that a day without a judge is few rows; what lies close together is
-one outage.
+Failures are counted by five minutes, so that a day without a judge is few rows; slots close together are one
+outage.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ._rows import SLOT_MS
 from .views import Filters, JudgeOutage
 
 MOST = 50
-"""Outages that are listed, the last ones."""
+"""Most listed outages, the latest ones."""
 _APART_MS = 15 * 60_000
-"""Milliseconds without a failure after which the next one is of another time."""
+"""Milliseconds without a failure that separate two outages."""
 _STATUSES = ", ".join(f"'{status}'" for status in sorted(FAILED))
 _FAILED = (
     f"FROM request r JOIN score s ON s.request = r.id AND s.status IN ({_STATUSES}) "
@@ -30,12 +30,12 @@ _FAILED = (
 def outages(
     database: Database, filters: Filters, bounds: tuple[int, int]
 ) -> tuple[JudgeOutage, ...]:
-    """Return when judged scores failed, in order of time.
+    """Return the periods in which judged scores failed, in order of time.
 
     Args:
         database: A connection that reads.
-        filters: Which requests count.
-        bounds: The stretch of time, in milliseconds.
+        filters: The requests to count.
+        bounds: The period, in milliseconds.
     """
     where, given = where_of(filters, bounds, database.has_word)
     slot = f"r.at / {SLOT_MS}"

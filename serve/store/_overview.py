@@ -1,4 +1,4 @@
-"""From sums to what an overview shows: means with intervals, usual ranges, trends and counts."""
+"""Compute from sums what an overview shows: means with intervals, usual ranges, trends and counts."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from ._parts import UNKNOWN_DEFINITION, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
 LEAST_FOR_USUAL = 20
-"""Values below which nothing is called usual."""
+"""Fewest values for a usual range."""
 LEAST_IN_BIN = 12
-"""Values that a point of a trend stands for, at least: a quiet night makes wide stretches and no zigzag."""
+"""Fewest values of a trend's point: a quiet night makes long periods rather than a zigzag."""
 _LOW, _HIGH = 0.1, 0.9
 
 
 Known = Callable[[], Iterable[Objective]]
-"""Returns the objectives that there are."""
+"""Returns the current objectives."""
 
 
 class Mean(NamedTuple):
     """A mean and its score."""
 
     direction: str
-    """Which way is better."""
+    """The better direction."""
     estimate: Estimate
     definition: str
     """Version of the formula or prompt."""
     judge: str
-    """The model that judged; empty: none did, or it is unknown."""
+    """The judge's model; empty: none, or unknown."""
     judged: bool
-    """Whether only requests have it that were chosen to be judged."""
+    """Whether only requests that were selected for judging have the score."""
 
 
 def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | None:
-    """Return the mean with its interval, and where good begins; None where the score is no quality."""
+    """Return the mean with its interval and objective, or None if the score has no direction or range."""
     if not cell.is_quality or cell.kind is None:
         return None
     found = estimate(cell.moments)
@@ -56,7 +56,7 @@ def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | No
 
 
 def usual_of(cell: Cell | None) -> tuple[float, float] | None:
-    """Return the 10th and the 90th percentile on the score's own scale, rounded away from each other."""
+    """Return the 10th and the 90th percentile on the score's own scale, rounded outwards."""
     if cell is None or cell.kind is None or sum(cell.bins) < LEAST_FOR_USUAL:
         return None
     return (
@@ -81,12 +81,12 @@ def _on_scale(kind: Kind, place: float) -> float:
 
 
 class Selection:
-    """The sums that filters leave.
+    """The sums that match the filters.
 
     Args:
-        cells: All of them.
-        filters: Which requests count.
-        objectives: Where good begins.
+        cells: All sums.
+        filters: The requests to count.
+        objectives: The thresholds of good values.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Selection:
         self._objectives = objectives or Objectives()
 
     def counts(self) -> Counter[str]:
-        """Return how many requests there were, and how many of each kind."""
+        """Return the number of requests, in total and by status, verdict and the like."""
         whole: Counter[str] = Counter()
         for key, counts in self._cells.groups.items():
             if self._is_chosen(key):
@@ -105,7 +105,7 @@ class Selection:
         return whole
 
     def scores(self) -> dict[MeasuredScore, Cell]:
-        """Return the scores of the service that is asked for, by name and measurement."""
+        """Return the scores of the requested service, by name and measurement."""
         return self.by_service().get(self._filters.service or "", {})
 
     def by_service(self) -> dict[str, dict[MeasuredScore, Cell]]:
@@ -124,11 +124,11 @@ class Selection:
         distinct: Mapping[str, object],
         order: Mapping[str, Mapping[str, Sequence[str]]],
     ) -> tuple[Group, ...]:
-        """Return workflows and their segments, whatever segment is chosen.
+        """Return workflows and their segments, irrespective of the selected segment.
 
         Args:
-            distinct: The segments that are distinguished.
-            order: Of the measurements of a service's score, which comes first.
+            distinct: The distinguished segments.
+            order: The order of the measurements of each service's scores.
         """
         requests = {
             key: counts["requests"]
@@ -184,7 +184,7 @@ class Selection:
         )
 
     def estimates(self, distinct: Mapping[str, object]) -> dict[CellKey, Mean]:
-        """Return the means: of whole workflows first, of the largest first."""
+        """Return the means: whole workflows first, and the largest first."""
         found: dict[CellKey, Mean] = {}
         for key, cell in settle(self._cells.scores.items()):
             if not _is_distinct(key.segment, distinct):
@@ -203,7 +203,7 @@ class Selection:
         return {key: found[key] for key in order}
 
     def by_name(self, name: str) -> dict[str, int]:
-        """Return requests by service or workflow."""
+        """Return the number of requests by service or workflow."""
         found: Counter[str] = Counter()
         for key, counts in self._cells.groups.items():
             if self._is_chosen(key):
@@ -211,7 +211,7 @@ class Selection:
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def segments(self, distinct: Mapping[str, object]) -> dict[str, dict[str, int]]:
-        """Return requests by segment, whatever segment is chosen."""
+        """Return the number of requests by segment, irrespective of the selected segment."""
         found: dict[str, Counter[str]] = {}
         for key, counts in self._cells.groups.items():
             if key.segment and self._is_of_workflow(key) and _is_distinct(key.segment, distinct):
@@ -228,13 +228,13 @@ class Selection:
 
 
 def _join_unnamed(found: dict[MeasuredScore, Cell]) -> dict[MeasuredScore, Cell]:
-    """Return cells; those without a measurement in one workflow join those with one in another."""
+    """Return cells, in which those without a measurement join those of another workflow with one."""
     keys = {CellKey("", "", "", *place): cell for place, cell in found.items()}
     return {MeasuredScore(key.score, key.measurement): cell for key, cell in settle(keys.items())}
 
 
 def _is_distinct(segment: str, distinct: Mapping[str, object]) -> bool:
-    # Metadata that turned out to have too many values is no segment any more.
+    # Metadata that now has too many values is no segment any more.
     return not segment or segment.partition(":")[0] in distinct
 
 
@@ -245,14 +245,14 @@ def summaries(
     order: Mapping[str, Mapping[str, Sequence[str]]],
     objective: Callable[[str], Objective | None],
 ) -> Iterator[ScoreSummary]:
-    """Yield each score of each service; of its measurements the one to look at first is first.
+    """Yield each score of each service, of its measurements the one to show first.
 
     Args:
-        scores: What counts, by service.
-        before: What was before.
-        parts: What counts, by stretches of time.
-        order: Of the measurements of a service's score, which comes first.
-        objective: Returns where good begins.
+        scores: The cells, by service.
+        before: The cells of the time before, by service.
+        parts: The cells of successive periods, each with its beginning and end.
+        order: The order of the measurements of each service's scores.
+        objective: Returns the objective of a score.
     """
     for service, cells in scores.items():
         lines = trends((began, ended, all_.get(service, {})) for began, ended, all_ in parts)
@@ -293,7 +293,7 @@ def _summary(
 def trends(
     parts: Iterable[tuple[int, int, Mapping[MeasuredScore, Cell]]],
 ) -> dict[MeasuredScore, list[TrendPoint]]:
-    """Return how scores went; neighbouring stretches are joined until each has enough values."""
+    """Return the course of scores; neighbouring periods are joined until each has enough values."""
     found: dict[MeasuredScore, list[TrendPoint]] = {}
     open_: dict[MeasuredScore, tuple[int, int, Cell]] = {}
     listed = list(parts)
@@ -301,7 +301,7 @@ def trends(
     for _, _, scores in listed:
         for name in scores:
             measurements.setdefault(name.score, set()).add(name.measurement)
-    # Requests that were not measured for a while belong to the only judge there is.
+    # Requests that were not measured for a time belong to the only judge there is.
     only = {score: max(names) for score, names in measurements.items() if len(names - {""}) == 1}
     for from_ms, until_ms, scores in listed:
         for each, cell in scores.items():
@@ -343,7 +343,7 @@ def judge_use(counts: Mapping[str, int]) -> JudgeUse:
 
 
 def with_prefix(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """Return the counts whose names begin so, without that."""
+    """Return the counts whose names begin with a prefix, under the names without it."""
     return {
         name.removeprefix(prefix): count
         for name, count in sorted(counts.items())

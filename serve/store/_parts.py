@@ -1,9 +1,8 @@
-"""What one piece of telemetry reports of a request, and how several pieces merge.
+"""The part of a request that one span or event reports, and how several parts merge.
 
-Spans and events of a request come in any order, some of them twice, and later ones know better.  `merge` is
-therefore the same in every order and however often a piece is given to it: of what is reported once that is
-taken, of what changes the latest, and where two pieces differ at the same time the
-greater, so that there is never a choice.
+Spans and events of a request arrive in any order, some of them twice, and later ones know better. `merge` is
+therefore the same in every order and for any number of repetitions: a value that is reported once is taken as
+it is; of a value that changes, the latest counts; of two different values of the same time, the greater.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ UNKNOWN_DEFINITION = "?"
 
 
 class Kind(NamedTuple):
-    """What a score is: the same for all requests."""
+    """The properties of a score that are the same for all requests."""
 
     name: str
     method: str
@@ -35,37 +34,37 @@ class Kind(NamedTuple):
     highest: float | None
     judged: bool
     judge: str = ""
-    """The model that judged; empty: none did, or it is unknown."""
+    """The judge's model; empty: none, or unknown."""
     endpoint: str = ""
-    """What kind of endpoint that was asked at, as ``ragmeter.evaluation.judge.endpoint``."""
+    """The judge's kind of endpoint, as in ``ragmeter.evaluation.judge.endpoint``."""
 
     @property
     def measurement(self) -> str:
         """Identifies formula and judge: values of different measurements have no common mean. Empty: unknown.
 
-        The endpoint is no part of it: the model is the same wherever it is asked.
+        The endpoint is not included: a model is the same at any endpoint.
         """
         if self.definition == UNKNOWN_DEFINITION:
             return ""
         return measurement_of(self.name, self.definition, self.judge)
 
     def unmeasured(self) -> Kind:
-        """Return the kind of a score of which only the name was reported: it was not measured."""
+        """Return the kind of a score of which only the name was reported, as it was not measured."""
         return self._replace(definition=UNKNOWN_DEFINITION, judge="", endpoint="")
 
     def among_others(self) -> Kind:
-        """Return the kind of a score that is measured in more ways than are distinguished: no quality."""
+        """Return the kind for all measurements of a score beyond the bound: without direction or range."""
         return Kind(self.name, OTHER, OTHER, OTHER, "none", None, None, False, OTHER, OTHER)
 
     def turned(self, value: float | None) -> float | None:
-        """Return where a value lies between the worst possible, 0, and the best, 1; None: it is no quality."""
+        """Return a value scaled to 0 (worst possible) … 1 (best), or None without a direction or range."""
         place = self.place(value)
         if place is None or self.direction == "none":
             return None
         return 1.0 - place if self.direction == "lower" else place
 
     def place(self, value: float | None) -> float | None:
-        """Return where a value lies between the smallest possible, 0, and the largest, 1; None: nowhere."""
+        """Return a value scaled to 0 (smallest possible) … 1 (largest), or None without a range."""
         lowest, highest = self.lowest, self.highest
         if value is None or lowest is None or highest is None or lowest >= highest:
             return None
@@ -73,7 +72,7 @@ class Kind(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of a score, and when it was reported."""
+    """The value of a score, with the time of the report."""
 
     at_ns: int
     value: float | None
@@ -82,7 +81,7 @@ class Value(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Details of a score beside its value, and when they were reported."""
+    """Details of a score beside its value, with the time of the report."""
 
     at_ns: int
     kind: Kind
@@ -98,13 +97,13 @@ class Details(NamedTuple):
     output_tokens: int = 0
     cache_hits: int = 0
     cost: float | None = None
-    """What asking cost, in the currency of the judge's prices; None: not known."""
+    """Cost of the judge's calls, in the currency of its prices; None: unknown."""
     asked_with: float | None = None
-    """Probability that a cascade asked for it with, 0.0 where it spared it; None: there is no cascade."""
+    """Probability with which a cascade asked for the score, 0.0 if it spared it; None: no cascade."""
 
 
-# Nothing of the two changes once it is made; they are not frozen as that makes them slow to make, and
-# each event of each request is one of both.
+# Instances of the two are never changed. They are not frozen, as frozen ones are slow to make, and each event
+# of each request makes one of each.
 @dataclass(slots=True, kw_only=True)
 class ScorePart:
     """One score of a request."""
@@ -113,7 +112,7 @@ class ScorePart:
     details: Details | None = None
 
     def merge(self, other: ScorePart) -> ScorePart:
-        """Return both together."""
+        """Return both parts merged."""
         return ScorePart(
             reported=_later(self.reported, other.reported),
             details=_later(self.details, other.details),
@@ -121,7 +120,7 @@ class ScorePart:
 
 
 class VerdictPart(NamedTuple):
-    """The verdict, and when it was reported."""
+    """The verdict, with the time of the report."""
 
     at_ns: int
     word: str
@@ -139,19 +138,19 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RequestPart:
-    """What was reported of one request. None or empty: nothing was.
+    """The part of a request that was reported. None or empty: not reported.
 
-    Nothing changes it; it is not frozen, since making frozen ones took a tenth of the server's time.
+    Instances are never changed; they are not frozen, as making frozen ones took a tenth of the server's time.
     """
 
     run_id: str
     trace_id: str | None = None
     place: tuple[int, str] | None = None
-    """The span of the request; then 2 where the span itself reports it, 1 where a score does."""
+    """Certainty and id of the request's span: 2 if the span itself reports it, 1 if a score does."""
     started_ns: int | None = None
     ended_ns: int | None = None
     noted_ns: int | None = None
-    """When the first of its scores was reported."""
+    """Time of the earliest report of one of its spans or scores."""
     service: str | None = None
     workflow: str | None = None
     framework: str | None = None
@@ -168,13 +167,13 @@ class RequestPart:
     judge_selection: str | None = None
     missing: str | None = None
     environment: str | None = None
-    """Where it ran, as ``deployment.environment.name``."""
+    """Environment of the process, as ``deployment.environment.name``."""
     received: bool | None = None
     """Whether ragmeter in another process scored and reported it."""
     alarms: bool | None = None
-    """Whether the process that scored it notifies of changes itself."""
+    """Whether the process that scored it sends alerts itself."""
     stages: str | None = None
-    """Its documents by stage, as `stages_text` writes them."""
+    """The documents by stage, in the format of `stages_text`."""
     segments: Mapping[str, str] = field(default_factory=dict)
     """The application's segments, by name."""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
@@ -183,12 +182,12 @@ class RequestPart:
 
     @property
     def at_ms(self) -> int:
-        """When it began, as far as is known, in milliseconds."""
+        """Start of the request, as far as known, in milliseconds."""
         known = self.noted_ns if self.started_ns is None else self.started_ns
         return (known or 0) // 1_000_000
 
     def merge(self, *others: RequestPart) -> RequestPart:
-        """Return all together; they are of the same request."""
+        """Return this part merged with others of the same request."""
         if not others:
             return self
         parts = (self, *others)
@@ -231,7 +230,7 @@ _plain_of = attrgetter(*_PLAIN)
 
 
 def _later(one: T | None, other: T | None) -> T | None:
-    """Return the later of two reports; the first field of both is the time."""
+    """Return the later of two reports, whose first field is the time."""
     if one is None or other is None:
         return other if one is None else one
     if one[0] != other[0]:  # type: ignore[index]
@@ -240,7 +239,7 @@ def _later(one: T | None, other: T | None) -> T | None:
 
 
 def _place(part: Any) -> str:
-    # None, words and numbers have an order among themselves only as text.
+    # As text, because None, strings and numbers have no common order.
     return json.dumps(part)
 
 

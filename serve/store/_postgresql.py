@@ -1,10 +1,10 @@
-"""The store on PostgreSQL, for several servers that keep their requests together.
+"""The store on PostgreSQL, which several servers can share.
 
-Each writes in a transaction of its own, one after the other: an advisory lock makes of them what a file has by
-itself.  So whatever pieces of a request come through which server, they are put together as if one had got them
-all.  What a connection loses is refused and comes again.
+Each server writes in its own transactions; an advisory lock runs them one after another, as a file does with
+its single writer. So the parts of a request are merged in the same way, whichever servers receive them. Data
+of a failed transaction is refused, and its sender repeats it.
 
-SQLAlchemy Core brings the bounded pool, and finds connections that died; the statements are the store's own.
+SQLAlchemy Core provides the bounded pool, and detects dead connections; the statements are the store's own.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from ._schema import VERSION, later_version, statements_since
 from ._text_search import patterns
 
 SCHEMA = "ragmeter"
-"""Where the tables are, away from those of others."""
+"""Schema of the tables, separate from other applications' tables."""
 _POOL = 8
-"""Connections of one process: one writes, one looks after the store, the others read."""
+"""Connections of one process: one writes, one is for upkeep, the others read."""
 _POOL_S = 5.0
-"""Seconds to wait for one of them."""
+"""Seconds to wait for a free connection."""
 _CLOSE_S = 2.0
-"""Seconds for which the end waits for those that are in use."""
+"""Seconds that `close` waits for connections in use."""
 _SETTINGS: Mapping[str, str] = {
     "search_path": SCHEMA,
     "statement_timeout": "60s",
-    # A server that waits longer for the writes of others asks its senders to come again.
+    # A server that waits longer for other writers refuses data, and its senders repeat it.
     "lock_timeout": "15s",
-    # Who has begun to write and is heard of no more keeps the others from it no longer than that.
+    # A writer that dies within a transaction blocks the others for no longer than this.
     "idle_in_transaction_session_timeout": "20s",
 }
 _DIALLING: Mapping[str, str] = {
@@ -59,15 +59,15 @@ _DIALLING: Mapping[str, str] = {
     "tcp_user_timeout": "20000",
     "application_name": "ragmeter serve",
 }
-"""As libpq calls it; what the address says of these counts."""
+"""By libpq's names; parameters in the address override these."""
 _WRITING, _UPKEEP = 0x52414750_0001, 0x52414750_0002
-"""Which locks are ours, among all advisory locks of a database."""
+"""Keys of the store's advisory locks in the database."""
 _TABLES = ("request", "score", "evidence", "text", "chunk", "loose", "rollup", "archive", "dropped")
 _SAMPLED = 1_000
-"""Pages of a table that are read for its size; of a larger one so many at random."""
+"""Pages of a table to read for its size: a random sample of a larger table."""
 _PAGE = 8_192
 _OVERHEAD = 1.45
-"""Times what the rows hold that tables and indexes take up: 1.43 when 20,000 requests had just come."""
+"""Ratio of tables and indexes to the rows' bytes: 1.43 right after 20,000 requests were stored."""
 
 _TEXT_INDEX = (
     "CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA public",
@@ -81,7 +81,7 @@ _TYPES: Sequence[tuple[str, str]] = (
     (r"\bBLOB\b", "BYTEA"),
     (r"\) WITHOUT ROWID", ")"),
     (r"\bonly\b", '"only"'),
-    # One order of words, whatever language the database was made for.
+    # The same collation, whatever the database's default.
     (r"\bTEXT\b", 'TEXT COLLATE "C"'),
 )
 
@@ -92,16 +92,16 @@ def _in_words_of_postgresql(statement: str) -> str:
 
 
 def _bind(value: Any) -> Any:
-    """Return a value as it can be kept: PostgreSQL knows no character 0, and SQLite no NaN."""
+    """Convert a parameter to a storable value: PostgreSQL has no character 0, and SQLite no NaN."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd") if "\0" in value else value
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 class _Open:
-    """Runs statements on a connection of the pool that is in a transaction."""
+    """Runs statements on a pooled connection in a transaction."""
 
-    # A character 0 among metadata is one that this cannot look into.
+    # Metadata with a character 0 cannot be searched here.
     has_word = (
         "CASE WHEN position('\\u0000' IN {column}) = 0 THEN CAST({column} AS jsonb) "
         "@> jsonb_build_object(CAST(? AS TEXT), CAST(? AS TEXT)) END"
@@ -112,7 +112,7 @@ class _Open:
         self.connection = connection
 
     def texts_with(self, word: str, /) -> tuple[str, list[Any]]:
-        """Search the texts, by their index if there is one."""
+        """Return a query for the texts with a word; the trigram index is used if it exists."""
         like = patterns(word)
         return f"SELECT id FROM text WHERE {' OR '.join('body ILIKE ?' for _ in like)}", [*like]
 
@@ -121,13 +121,13 @@ class _Open:
         return self._run(statement, tuple(map(_bind, arguments)))
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> None:
-        """Run one for each row of arguments, in one journey."""
+        """Run a statement for each row of arguments, in one round trip."""
         bound = [tuple(map(_bind, row)) for row in rows]
         if bound:
             self._run(statement, bound)
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
-        """Run one for these values."""
+        """Run a statement for these values."""
         if not values:
             return []
         found = self._run(statement, (list(map(_bind, values)),))
@@ -140,14 +140,14 @@ class _Open:
 
 
 class Server:
-    """A database on a server.
+    """A PostgreSQL database.
 
     Args:
-        address: ``postgresql://user:password@host:port/database``, with options of libpq behind a ``?``. What
-            it does not say, libpq's own variables and files do (``PGPASSWORD``, ``~/.pgpass``).
+        address: ``postgresql://user:password@host:port/database``, with options of libpq behind a ``?``.
+            Missing parts come from libpq's variables and files (``PGPASSWORD``, ``~/.pgpass``).
 
     Raises:
-        ConfigurationError: It cannot be reached or used.
+        ConfigurationError: The database cannot be reached or used.
     """
 
     refusals = (DataError, IntegrityError, UnicodeError)
@@ -190,7 +190,7 @@ class Server:
 
     @contextmanager
     def transaction(self) -> Iterator[Database]:
-        """Write, when the others have written."""
+        """Write in a transaction, after waiting for other writers."""
         with self._writing, self._borrowed_connection() as connection, connection.begin():
             self.writer.connection = connection
             try:
@@ -201,16 +201,16 @@ class Server:
 
     @contextmanager
     def moment(self) -> Iterator[Database]:
-        """Read what there is when this begins."""
+        """Read from one snapshot, taken when the block begins."""
         with self._borrowed_connection() as connection:
             connection.execution_options(isolation_level="REPEATABLE READ")
             yield _Open(connection)
-            # And so what was put together for this moment was never there.
+            # Drops the temporary tables of this block, too.
             connection.rollback()
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Say whether no other server looks after the store just now."""
+        """Yield whether no other server does the upkeep at the moment."""
         with self._borrowed_connection() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
             (mine,) = connection.exec_driver_sql(
@@ -220,13 +220,13 @@ class Server:
                 yield bool(mine)
             finally:
                 if mine:
-                    with suppress(*self.errors):  # with the connection the lock is gone, too
+                    with suppress(*self.errors):  # closing the connection releases the lock, too
                         connection.exec_driver_sql("SELECT pg_advisory_unlock(%s)", (_UPKEEP,))
 
     def size(self, database: Database) -> int:
-        """Return the bytes that the rows take up, estimated from some of their pages.
+        """Return the bytes of the rows, estimated from a sample of pages.
 
-        Files do not become smaller when rows are deleted: their room is used again.
+        Files do not shrink when rows are deleted: their space is reused.
         """
         total = 0.0
         for table in _TABLES:
@@ -239,21 +239,21 @@ class Server:
         return int(total * _OVERHEAD)
 
     def index_texts(self, database: Database) -> int:
-        """Do nothing: the database does it."""
+        """Do nothing: the database maintains its index."""
         del database
         return 0
 
     def give_back(self) -> None:
-        """Do nothing: the database's own cleaning does it."""
+        """Do nothing: the database's autovacuum reuses the space."""
 
     def why(self, error: Exception) -> str:
-        """Return the kind of error: the database's own message may quote values."""
+        """Return the class and code of an error: the database's message may quote values."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         state = getattr(cause, "sqlstate", None)
         return f"{type(cause).__name__} {state}" if state else type(cause).__name__
 
     def close(self) -> None:
-        """Let go of all connections; those in use are waited for, and then close by themselves."""
+        """Close the connections, after waiting for those in use; later ones close once they are returned."""
         with self._used:
             self._closed = True
             self._used.wait_for(lambda: not self._in_use, _CLOSE_S)
@@ -278,14 +278,14 @@ class Server:
                 self._used.notify_all()
 
     def _error_words(self, error: Exception) -> str:
-        """Return what the database says of a connection, which is not about requests, without the password."""
+        """Return the database's message about a connection, without the password; it quotes no request."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = " ".join(str(cause).split())[:300]
         return said.replace(self._secret, "***") if self._secret else said
 
     def _migrate(self) -> None:
         with self._engine.begin() as connection:
-            # Servers that are started together do this one after the other.
+            # Servers that start at the same time migrate one after another.
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
             (encoding,) = connection.exec_driver_sql("SHOW server_encoding").one()
             if encoding != "UTF8":
@@ -303,7 +303,7 @@ class Server:
             for statement in statements_since(version):
                 connection.exec_driver_sql(_in_types_of_postgresql(statement))
             connection.exec_driver_sql("UPDATE store_version SET version = %s", (VERSION,))
-            with suppress(*self.errors), connection.begin_nested():  # without it search is slower
+            with suppress(*self.errors), connection.begin_nested():  # only speeds up search
                 for statement in _TEXT_INDEX:
                     connection.exec_driver_sql(statement)
 
@@ -319,7 +319,7 @@ class Server:
         (there,) = connection.exec_driver_sql(
             f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL"
         ).one()
-        if not there:  # one that an administrator made needs no further right
+        if not there:  # a schema made by an administrator needs no CREATE right
             connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
         connection.exec_driver_sql("CREATE TABLE store_version (version BIGINT NOT NULL)")
         connection.exec_driver_sql("INSERT INTO store_version VALUES (0)")
@@ -337,7 +337,7 @@ def _read(address: str) -> URL:
     except (ArgumentError, ValueError):
         url = None
     if url is None or url.drivername not in ("postgresql", "postgres") or not url.database:
-        # Without the address: it may hold a password.
+        # The message omits the address, which may contain a password.
         raise ConfigurationError(
             "the address of the store is none: write postgresql://user:password@host:5432/database"
         ) from None
