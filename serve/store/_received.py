@@ -1,7 +1,7 @@
-"""Read the spans and events of ragmeter in other processes: scored requests, and what was dropped.
+"""Parse the spans and events of ragmeter in other processes: scored requests, and counts of dropped ones.
 
-Every other scope is ignored here: spans of others are put together to requests and scored, and
-come to the store from there.
+Every other scope is ignored here: spans of other scopes are assembled into requests and scored, and reach the
+store from there.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, Verdict
 T = TypeVar("T")
 
 CARRIED = b"carried\0".hex()
-"""In place of the span of a retrieval: what only stands in the prompt."""
+"""In place of a retrieval's span id: marks chunks that were only in the prompt."""
 MAX_NAME = 256
-"""Characters of what is looked up by: no index of PostgreSQL takes more than 2,704 bytes."""
+"""Most characters of indexed names: no index of PostgreSQL takes more than 2,704 bytes."""
 MAX_SCORES = 500
-"""Scores that are read of one span."""
+"""Most scores to read of one span."""
 _LATEST_NS = 2**63 - 1
 _ALWAYS_KEPT = ("service.version", "index_version", "prompt_version", "model")
-"""Metadata that says what ran, and all that begins with `_DEPLOYMENT`: kept whatever is a segment."""
+"""Metadata about the running version, as is all that begins with `_DEPLOYMENT`: kept even if it is no
+segment."""
 _DEPLOYMENT = "deployment."
 _LEAST_RATE = 1e-6
-"""One request with a weight beyond that would be all that a mean is of."""
+"""Lowest accepted probability: a request with a greater weight would alone determine a mean."""
 _DOCUMENT = re.compile(
     rf"(?:{semconv.RETRIEVAL_DOCUMENTS}|{semconv.CARRIED_DOCUMENTS})\.(\d{{1,4}})\.(document\..+)"
 )
 _WITH_DOCUMENTS = (semconv.OPERATION_RETRIEVAL, semconv.OPERATION_INVOKE_WORKFLOW)
 _CUMULATIVE = 2
 _GREATEST = 1e100
-"""Beyond it a number is none of anything that is measured, and sums of such are no numbers any more."""
+"""Largest accepted number: no measurement exceeds it, and sums of such numbers may overflow."""
 _MOST_MONEY = 1e12
 _DIRECTIONS = ("higher", "lower", "none")
 _VERDICTS = ("good", "suspect", "bad")
@@ -60,44 +61,44 @@ _OF_KIND = (
     semconv.SCORE_MIN, semconv.SCORE_MAX, semconv.SELECTION, semconv.SCORE_JUDGE_MODEL,
     semconv.SCORE_JUDGE_ENDPOINT,
 )  # fmt: skip
-"""What a score's kind is read from."""
+"""The attributes that determine a score's kind."""
 _Kinds: TypeAlias = dict[tuple[Any, ...], Kind]
 
 
 def home_of(run_id: str) -> tuple[str, str]:
-    """Return the key of chunks that came with their request, not with a span of their own."""
+    """Return the key of chunks that arrived with their request, without a retrieval span."""
     digest = blake2b(run_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
     return digest, digest[:16]
 
 
 class StoredRetrieval(NamedTuple):
-    """What one retrieval found, under the span of its request."""
+    """The chunks of one retrieval, under the span of its request."""
 
     trace_id: str
     owner: str
-    """The request's span."""
+    """Span id of the request."""
     span_id: str
-    """The retrieval's own."""
+    """Span id of the retrieval."""
     at_ms: int
     chunks: tuple[Chunk, ...] = ()
     retriever: str | None = None
-    """What was searched, where its span does not say to which request it belongs."""
+    """Name of the searched source, if the span does not name its request."""
     scores: Mapping[str, Value] = {}
-    """Its scores, likewise."""
+    """Scores of the retrieval, likewise."""
 
 
 class Batch(NamedTuple):
-    """What was read in an export request."""
+    """The parsed content of an export request."""
 
     requests: tuple[RequestPart, ...] = ()
     retrieved: tuple[StoredRetrieval, ...] = ()
 
 
 class DroppedCount(NamedTuple):
-    """How many requests one meter had dropped at some time, for one reason."""
+    """Number of requests that one meter had dropped at some time, for one reason."""
 
     series: bytes
-    """Names the meter, by everything that distinguishes it."""
+    """Identifies the meter, by a hash of everything that distinguishes it."""
     service: str
     reason: str
     began_ms: int
@@ -106,11 +107,11 @@ class DroppedCount(NamedTuple):
 
 
 def from_export_request(request: ExportRequest, received: ExportedRecords) -> Batch:
-    """Read the spans and events of scope ``ragmeter`` in an export request.
+    """Parse the spans and events of scope ``ragmeter`` in an export request.
 
     Args:
-        request: It.
-        received: What `received_in` finds in it: attributes are not read twice.
+        request: The export request.
+        received: The result of `received_in` for it, so that attributes are not parsed twice.
     """
     parts: list[RequestPart] = []
     retrieved: list[StoredRetrieval] = []
@@ -122,7 +123,7 @@ def from_export_request(request: ExportRequest, received: ExportedRecords) -> Ba
                 if scoped.scope.name == semconv.SCOPE:
                     ran = _origin(group.resource)
                     for span, known in _with_known(scoped.spans, spans):
-                        if known is not None:  # without its ids it says nothing
+                        if known is not None:  # a span without ids is unusable
                             parts += _of_span(span, known.attributes, ran, kinds)
                             retrieved += _retrievals_of(span, known.attributes)
                 else:
@@ -142,7 +143,7 @@ def from_export_request(request: ExportRequest, received: ExportedRecords) -> Ba
 
 
 def _with_known(carriers: Iterable[Any], known: Iterator[T]) -> Iterator[tuple[Any, T | None]]:
-    """Yield each with what `received_in` made of it; None: nothing, for want of ids."""
+    """Yield each span or record with its result of `received_in`, or None if it lacks ids."""
     for carrier in carriers:
         yield carrier, next(known) if has_ids(carrier) else None
 
@@ -156,7 +157,7 @@ def _pass_over(carriers: Iterable[Any], known: Iterator[object]) -> None:
 def points_of(
     request: ExportMetricsServiceRequest, names: Container[str]
 ) -> Iterator[tuple[Any, str, Any, float]]:
-    """Yield our points of these metrics, cumulative sums and gauges: resource, name, point and value."""
+    """Yield ragmeter's points of these metrics, cumulative sums and gauges: resource, name, point and value."""
     for group in request.resource_metrics:
         for scoped in group.scope_metrics:
             for metric in scoped.metrics:
@@ -171,7 +172,7 @@ def points_of(
 
 
 def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
-    """Yield what meters say they have dropped since they began."""
+    """Yield the numbers of requests that meters have dropped since they began."""
     for resource, _, point, value in points_of(request, (semconv.DROPPED.name,)):
         reason = attributes_of(point.attributes).get(semconv.REASON)
         if not isinstance(reason, str):
@@ -190,12 +191,12 @@ def dropped_in(request: ExportMetricsServiceRequest) -> Iterator[DroppedCount]:
 
 
 class _Origin(NamedTuple):
-    """Where something was reported."""
+    """The process that reported something."""
 
     service: str | None
     environment: str | None
     version: Mapping[str, str]
-    """Its version, as `version_of` says it."""
+    """Versions of the process, as `version_of` returns them."""
 
 
 def _origin(resource: Any) -> _Origin:
@@ -206,7 +207,7 @@ def _origin(resource: Any) -> _Origin:
     }
     return _Origin(
         attributes.get("service.name"),
-        # The second is what it was called before.
+        # The second is the older name of the attribute.
         attributes.get("deployment.environment.name") or attributes.get("deployment.environment"),
         version_of(attributes),
     )
@@ -238,17 +239,17 @@ def _text(value: Any, limit: int = 1024) -> str | None:
 
 
 def _number(value: Any) -> float | None:
-    if type(value) is not float:  # most that are none are not there at all
+    if type(value) is not float:  # most values that are no float are absent
         if value is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        if abs(value) > _GREATEST:  # some whole numbers are too large to be any other
+        if abs(value) > _GREATEST:  # some integers are too large for a float
             return None
         value = float(value)
     return value if abs(value) <= _GREATEST else None
 
 
 def _rate(value: Any) -> float | None:
-    """Return a probability; nothing can have been chosen with one of 0."""
+    """Return a probability, or None below `_LEAST_RATE`: nothing is selected with probability 0."""
     number = _number(value)
     return number if number is not None and _LEAST_RATE <= number <= 1.0 else None
 
@@ -273,7 +274,7 @@ def _of_span(
     at = ended or began or 0
     place: tuple[int, str] | None = (2, span_id) if is_own else None
     if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in attributes:
-        # Of several, the verdict stands on the one beside the request's own span.
+        # If several retrieval spans have scores, the verdict is on the one beside the request's own span.
         place = (1, parent)
     word = _word(attributes)
     codes = attributes.get(semconv.VERDICT_CODES)
@@ -367,7 +368,7 @@ def _of_event(
 
 
 def _spared(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
-    """Return the scores that a cascade did not ask for: requests that their means are of, too."""
+    """Return the scores that a cascade did not ask for; these requests count in their means, too."""
     names = attributes.get(semconv.SPARED_SCORES)
     found = names[:MAX_SCORES] if isinstance(names, list) else ()
     return {
@@ -397,14 +398,14 @@ def _verdict(attributes: Mapping[str, Any], at: int) -> VerdictPart | None:
 
 
 def _kind(name: str, attributes: Mapping[str, Any], kinds: _Kinds) -> Kind:
-    """Return what a score is, made once for all requests of an export that report the same."""
+    """Return the kind of a score, cached for all requests of an export that report the same attributes."""
     said = (name, *map(attributes.get, _OF_KIND))
-    key = (said, *map(type, said))  # as True == 1, which differ here
+    key = (said, *map(type, said))  # as True == 1, which must differ here
     try:
         known = kinds.get(key)
         if known is None:
             known = kinds[key] = _kind_of(name, attributes)
-    except TypeError:  # one of them is a list
+    except TypeError:  # an attribute is a list
         return _kind_of(name, attributes)
     return known
 
@@ -417,13 +418,13 @@ def _kind_of(name: str, attributes: Mapping[str, Any]) -> Kind:
         _number(attributes.get(semconv.SCORE_MAX)),
     )
     if lowest is not None and highest is not None and lowest >= highest:
-        lowest = highest = None  # nothing lies between the two
+        lowest = highest = None  # an empty range
     return Kind(
         name=name,
         method=method,
         target=_text(attributes.get(semconv.SCORE_TARGET)) or "",
         definition=_text(attributes.get(semconv.EVALUATOR_VERSION)) or "",
-        # Another word is one of a later version: which way is better is not known then.
+        # A later version may report another word: the better direction is unknown then.
         direction=direction if direction in _DIRECTIONS else "none",
         lowest=lowest,
         highest=highest,
@@ -461,14 +462,14 @@ def _score(name: str, attributes: Mapping[str, Any], at: int, kinds: _Kinds) -> 
 
 
 def _judge_selection(attributes: Mapping[str, Any]) -> str | None:
-    """Return why a request was judged; not why a cascade asked for one of its scores."""
+    """Return the reason for judging a request, but not a cascade's reason for one of its scores."""
     return (
         None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
     )
 
 
 def _is_judged(method: str, selection: Any) -> bool:
-    # What every request gets bears none, but where it was learned late of one that is kept for being bad.
+    # Scores of all requests have no selection, except late scores of a request that was kept for being bad.
     return (
         method == "llm"
         or selection == "sampled"
@@ -477,7 +478,7 @@ def _is_judged(method: str, selection: Any) -> bool:
 
 
 def _scores(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
-    """Return the scores that stand on a span, which says little more than their values."""
+    """Return the scores in a span's attributes, which have little more than their values."""
     values: dict[str, float] = {}
     words: dict[str, str] = {}
     statuses: dict[str, str] = {}
@@ -514,7 +515,7 @@ def _alarms(attributes: Mapping[str, Any]) -> bool | None:
 
 
 def _segments(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the application's segments, as it names them."""
+    """Return the application's segments, under its own names."""
     found = {
         key.removeprefix(semconv.SPAN_SEGMENT_PREFIX): value
         for key, value in attributes.items()
@@ -530,7 +531,7 @@ def _segments(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _language(attributes: Mapping[str, Any]) -> str | None:
-    """Return the language of a request: as the application said, else as it is written."""
+    """Return the language of a request, as reported by the application, or else detected in its text."""
     said = _text(attributes.get(semconv.SPAN_METADATA_PREFIX + "language"), 64)
     text = attributes.get(semconv.INPUT_VALUE) or attributes.get(semconv.OUTPUT_VALUE)
     return said or (language_of(text) if isinstance(text, str) and text else None)
@@ -548,7 +549,7 @@ def _metadata(attributes: Mapping[str, Any]) -> dict[str, str | float]:
 
 
 def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredRetrieval]:
-    """Yield what one of our own spans says was retrieved, or only stood in the prompt."""
+    """Yield the retrieved chunks of one of ragmeter's spans, and those that were only in the prompt."""
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     operation = attributes.get(semconv.GEN_AI_OPERATION_NAME)
     if trace_id is None or span_id is None or operation not in _WITH_DOCUMENTS:
@@ -566,11 +567,11 @@ def _retrievals_of(span: Any, attributes: Mapping[str, Any]) -> Iterator[StoredR
         for _, one in sorted(documents.items())
     )
     if operation == semconv.OPERATION_INVOKE_WORKFLOW:
-        if chunks:  # after what was searched for
+        if chunks:  # sorts after the retrieved chunks
             at_ms = (_time(span.end_time_unix_nano) or 0) // 1_000_000
             yield StoredRetrieval(trace_id, span_id, CARRIED, at_ms, chunks)
         return
-    # A retrieval that says how the request ended is the whole request itself.
+    # A retrieval span with a request status is itself the whole request.
     owner = span_id if semconv.REQUEST_STATUS in attributes else _id(span.parent_span_id, 8)
     is_whole = semconv.RUN_ID in attributes
     at = _time(span.end_time_unix_nano) or _time(span.start_time_unix_nano) or 0

@@ -1,4 +1,4 @@
-"""One request, with everything the store knows about it."""
+"""One request, with everything the store has about it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _TRACE_ID = 32
 _SLOT_MS = 300_000
 MAX_SIBLINGS = 50
 _MOST_SAME = 5_000
-"""Requests with the same question that are counted, the newest."""
+"""Most requests with the same question to count, the newest."""
 _WIDEST_USUAL = 0.6
-"""Share of a score's range beyond which what is usual says nothing."""
+"""Share of a score's range; a wider usual range says nothing."""
 
 
 def one_request(
@@ -48,13 +48,13 @@ def one_request(
     span_id: str | None,
     gap_of: Callable[[str], GapView | None],
 ) -> RequestView | None:
-    """Return a request by its trace's id, or by its own; see `Reader.request`.
+    """Return a request by its trace id or its own id; see `Reader.request`.
 
     Args:
         database: A connection that reads.
-        sums: What was added up.
+        sums: The sums over periods.
         key: Its trace id, or its own id.
-        span_id: Which one of a trace.
+        span_id: Span id of the request, if a trace has several.
         gap_of: Returns the knowledge gap that a request belongs to, by its id.
     """
     numbers = _numbers(database, key, span_id)
@@ -122,7 +122,7 @@ def one_request(
 
 
 def _last_deployment(database: Database, row: RequestRow) -> tuple[str, int] | None:
-    """Return what came last to the service before a request, and when; None: nothing is known to have."""
+    """Return value and time of the service's last deployment before a request, or None if none is known."""
     found: tuple[str, int] | None = None
     for one in deployments_in(database):
         versions = [step.value for step in one.values if step.name != "tenant"]
@@ -138,20 +138,20 @@ def _marked(
     nothing_found: bool,
     refused: bool,
 ) -> Evidence | None:
-    """Return the marks in a request's texts; None: none was captured."""
+    """Return the marks of a request's texts, or None if no text was captured."""
     if answer is None and all(one.text is None for one in contexts):
         return None
     if not nothing_found and all(one.text is None for one in contexts):
-        # Of chunks without texts nothing is known, which is not that the answer rests on nothing.
+        # Chunks without texts are unknown, which does not mean that the answer rests on nothing.
         return Evidence(answer=unknown_sentences(answer or ""))
-    # Chunks without a text keep their place: marks name chunks by rank.
+    # Chunks without a text keep their position, as marks refer to chunks by rank.
     return evidence(question, answer, [one.text or "" for one in contexts], declines=refused)
 
 
 def _usual(
     database: Database, sums: Sums, row: RequestRow, deployed: tuple[str, int] | None
 ) -> Mapping[MeasuredScore, Cell]:
-    """Return the sums that say what is usual: of the day before the last deployment, else before it."""
+    """Return the sums of usual values: of the day before the last deployment, else before the request."""
     filters = Filters(service=row.service, workflow=row.workflow)
     before: dict[MeasuredScore, Cell] = {}
     if deployed is not None:
@@ -183,7 +183,7 @@ def _same_question(
 
 
 def _numbers(database: Database, key: str, span_id: str | None) -> list[int]:
-    """Return the numbers of the request that is asked for, and of the others of its trace."""
+    """Return the ids of the requested request's row, and of the others of its trace."""
     trace: bytes | None = None
     if len(key) == _TRACE_ID:
         try:
@@ -241,7 +241,7 @@ _SCORE = {
     **{name: f"nullif(k.{name}, '')" for name in ("judge", "endpoint")},
     **{name: f"e.{name}" for name in ("summary", "explanation")},
 }
-"""The fields of a `ScoreView` that are read as they are."""
+"""Fields of a `ScoreView` that are copied unchanged."""
 _SCORES = (
     f"SELECT e.items, k.lowest, k.highest, {', '.join(_SCORE.values())} FROM score s "
     "LEFT JOIN kind k ON k.id = s.kind LEFT JOIN evidence e ON e.request = s.request AND e.name = s.name "
@@ -275,7 +275,7 @@ def _narrow(
 
 
 def _items(text: str | None) -> tuple[tuple[ItemView, ...], int]:
-    """Return the items of a score; what an application sent in another form says nothing."""
+    """Return the items of a score, ignoring values in any other form."""
     try:
         said = json.loads(text or "{}")
         return (

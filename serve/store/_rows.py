@@ -19,12 +19,12 @@ from ._parts import Details, Kind, RequestPart, ScorePart, Value, VerdictPart
 from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval, home_of
 
 SLOT_MS = 300_000
-"""Milliseconds that share a generation: sums over a slot hold as long as nothing in it has changed."""
+"""Length of a slot in milliseconds. A slot has a generation: sums over it are valid while that is unchanged."""
 NEXT_GENERATION = (
     "INSERT INTO slot (slot, generation) VALUES (?, 1) "
     "ON CONFLICT (slot) DO UPDATE SET generation = slot.generation + 1"
 )
-"""Says that something in a slot has changed."""
+"""Increments the generation of a slot."""
 
 _REQUEST = (
     "trace_id", "span_id", "span_rank", "started_ns", "ended_ns", "noted_ns", "service", "workflow",
@@ -45,9 +45,9 @@ _PUT_REQUEST = (
 _SAME = tuple(name for name in _REQUEST if name in {one.name for one in fields(RequestPart)} - {
     "trace_id", "verdict", "question", "answer", "received", "alarms", "segments", "metadata",
 })  # fmt: skip
-"""Columns that are fields of a `RequestPart` as they are."""
+"""Columns that are fields of a `RequestPart`, unchanged."""
 _NAMED = ("framework", "status", "environment")
-"""Those of them of which only so many values are kept."""
+"""Those whose number of distinct values is bounded."""
 _EVIDENCE = ("summary", "explanation", "items")
 _DETAILS = tuple(name for name in Details._fields if name not in ("at_ns", "kind", *_EVIDENCE))
 _SCORE = ("value", "status", "label", "told_ns", "kind", "turned", "details_ns", *_DETAILS)
@@ -75,7 +75,7 @@ _KIND = (
 
 
 class _StoredRequest(NamedTuple):
-    """What is kept of a request."""
+    """The stored state of a request."""
 
     number: int
     stored: int
@@ -95,12 +95,12 @@ def segments_of(
     metadata: Mapping[str, Any],
     distinct: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the parts that a request belongs to, by name.
+    """Return the segments that a request belongs to, by name.
 
     Args:
-        language: Of its question.
-        retriever: What was searched.
-        metadata: What was said of it: short texts name parts.
+        language: Language of its question.
+        retriever: Name of the searched source.
+        metadata: Its metadata; short strings are segments.
         distinct: The application's segments.
     """
     found = {
@@ -121,7 +121,7 @@ def segments_of(
 
 
 def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
-    """Return what the scores are, by the numbers of their rows, which are greater than `after`."""
+    """Return the kinds of scores by id, of ids greater than `after`."""
     return {
         int(number): Kind._make([*row[:7], bool(row[7]), *row[8:]])
         for number, *row in database.execute(
@@ -134,8 +134,8 @@ class Rows:
     """Writes batches of requests. For the one writer, within its transaction.
 
     Args:
-        database: What is written with.
-        names: Which names are kept.
+        database: The writer's connection.
+        names: The bounds on distinct names.
     """
 
     def __init__(self, database: Database, names: Names) -> None:
@@ -158,11 +158,11 @@ class Rows:
         """Store a batch.
 
         Args:
-            batch: What was received.
-            now_ms: When that is, for its age.
+            batch: The received parts.
+            now_ms: The current time, from which the age of requests counts.
         """
         forgotten = self._names.count_forgotten()
-        if forgotten != self._forgotten:  # numbers of kinds may be those of others by now
+        if forgotten != self._forgotten:  # ids of kinds may have been reassigned
             self.forget()
             self._forgotten = forgotten
         together: dict[str, list[RequestPart]] = {}
@@ -183,7 +183,7 @@ class Rows:
             self._put_requests(changes, texts, now_ms)
 
     def count_dropped(self, counts: Iterable[DroppedCount]) -> None:
-        """Keep how many requests meters have dropped; of one slot the greatest count."""
+        """Store the numbers of requests that meters have dropped; the greatest count of each slot."""
         self._database.executemany(
             "INSERT INTO dropped VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (series, slot) DO UPDATE SET value = excluded.value "
@@ -202,7 +202,7 @@ class Rows:
         )
 
     def finish(self) -> None:
-        """Record what has changed; called last in a transaction."""
+        """Record the changed slots; called last in a transaction."""
         touched, self._touched = self._touched, set()
         self._database.executemany(NEXT_GENERATION, [(slot,) for slot in touched])
         self._database.execute("UPDATE revision SET number = number + 1")
@@ -327,10 +327,10 @@ class Rows:
         return tuple(row.values())
 
     def _put_loose(self, loose: Sequence[StoredRetrieval], now_ms: int) -> list[RequestPart]:
-        """Keep what retrievals report of requests that they know by their spans alone.
+        """Store scores and sources of retrievals that know their request by its span only.
 
         Returns:
-            For each of these requests that has come before, a piece that says where it is.
+            For each of these requests that is already stored, a part with its span.
         """
         if not loose:
             return []
@@ -353,7 +353,7 @@ class Rows:
             [bytes.fromhex(trace_id) for trace_id in {trace_id for trace_id, _ in owners}],
         )
         return [
-            # How sure that is is known already.
+            # 0: the stored certainty of the span is at least as high.
             RequestPart(run_id=run_id, trace_id=trace_id.hex(), place=(0, span_id.hex()))
             for run_id, trace_id, span_id in rows
             if span_id is not None and (trace_id.hex(), span_id.hex()) in owners
@@ -362,7 +362,7 @@ class Rows:
     def _loose(
         self, trace_ids: Iterable[str | None]
     ) -> dict[tuple[bytes, bytes], list[RequestPart]]:
-        """Return what retrievals of these traces reported before their requests came, by trace and span."""
+        """Return earlier retrievals' reports about requests of these traces, by trace and span."""
         rows = self._database.among(
             "SELECT trace_id, owner, retriever, scores FROM loose WHERE trace_id IN (these)",
             [bytes.fromhex(one) for one in dict.fromkeys(trace_ids) if one is not None],
@@ -409,7 +409,7 @@ class Rows:
         return ScorePart(reported=reported, details=details)
 
     def _kind(self, kind: Kind) -> tuple[int, Kind]:
-        """Return the number of a kind of score, and the kind as stored."""
+        """Return the id of a kind of score, and the kind as stored."""
         number = self._kinds.get(kind)
         if number is None and not self._knows_kinds:
             self._read_kinds()
@@ -431,7 +431,7 @@ class Rows:
         return number, kind
 
     def _read_kinds(self) -> None:
-        """Learn what others have noted, and under which number."""
+        """Load the kinds stored by other writers, with their ids."""
         self._knows_kinds = True
         newest = max(self._kinds.values(), default=0)
         for number, kind in kinds_of(self._database, newest).items():
@@ -449,7 +449,7 @@ class Rows:
         return kind
 
     def _texts(self, texts: Iterable[str | None]) -> dict[str, int]:
-        """Return the numbers of texts, each stored once however often it comes."""
+        """Return the ids of texts; each distinct text is stored once."""
         digests = {
             blake2b(text.encode("utf-8", "replace"), digest_size=16).digest(): text
             for text in dict.fromkeys(texts)
