@@ -1,7 +1,7 @@
-"""The store's tables, and how a store comes to have them.
+"""The store's tables, and migrations between versions.
 
-Each step of ``schema.sql`` takes a store from one version to the next, in one transaction; a new version adds a
-step and changes none.  The types are SQLite's: INTEGER, REAL, TEXT and BLOB.
+Each step of ``schema.sql`` migrates a store from one version to the next, in one transaction; a new version
+adds a step and changes none. The types are SQLite's: INTEGER, REAL, TEXT and BLOB.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _STEPS = re.split(
     r"-- version \d+\n", files("ragmeter.serve.store").joinpath("schema.sql").read_text("utf-8")
 )[1:]
 VERSION = len(_STEPS)
-"""The version that this program writes."""
+"""The store version that this program writes."""
 
 
 def statements_since(version: int) -> Iterator[str]:
-    """Yield what makes a store of the present version of one of this version; 0: of an empty one."""
+    """Yield the statements that migrate a store from a version to the current one; 0: an empty store."""
     for step in _STEPS[version:]:
         statements = re.sub(r"^--.*\n", "", step, flags=re.MULTILINE).split(";\n")
         yield from (statement for each in statements if (statement := each.strip()))
 
 
 def later_version(shown: str, version: int) -> ConfigurationError:
-    """Return the error for a store that a later program has written."""
+    """Return the error for a store written by a later version of ragmeter."""
     return ConfigurationError(
         f"{shown} was written by a later version of ragmeter (format {version}, this one knows up to "
         f"{VERSION}); install that one, or give another store"

@@ -1,4 +1,4 @@
-"""Converts a request that this server scored into the store's form."""
+"""Convert a request that this server scored into the store's form."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._stages import stages_text
 
 _SEGMENTS = Segments(("language", "retriever"))
 MAX_CHUNKS = 100
-"""Retrieved chunks that are kept of one request."""
+"""Most retrieved chunks to store of a request."""
 
 
 def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_ns) -> Batch:
-    """Return what the store keeps of a scored request, with its texts."""
+    """Return a scored request as parts for the store, with its texts."""
     run, sample = scored.run, scored.sample
     now = clock_ns()
     trace_id = None if run.trace_id is None else f"{run.trace_id:032x}"

@@ -1,7 +1,7 @@
-"""Count the requests of a segment that has too many values to be distinguished, when it is asked for.
+"""Count the requests of a segment that has too many values to be in the sums, on demand.
 
-Metadata of more values than people can look at is in no sums (`_names.py`), nor is a part by its short name,
-but its requests can be found all the same: their sums are computed then, of these alone.
+Metadata with more values than people can read is in no sums (`_names.py`), nor is a segment under its short
+name. Its requests can still be found, and the sums of these alone are computed on demand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._names import DistinctSegments
 from .views import Filters
 
 Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
-"""Stretches of time with their sums, as `Sums.parts`."""
+"""Periods with their sums, as `Sums.parts` yields them."""
 
 
 def with_part(
@@ -28,10 +28,10 @@ def with_part(
 
     Args:
         database: A connection that reads.
-        whole: Of all the time.
-        parts: Of stretches of it.
-        wanted: What is asked for.
-        distinct: The parts that are in both.
+        whole: The sums of the whole time.
+        parts: The sums of its periods.
+        wanted: The filters.
+        distinct: The segments in these sums.
     """
     segment = wanted.segment
     if not segment or not parts or _is_in(segment, distinct):
@@ -40,7 +40,7 @@ def with_part(
     found = database.execute(
         f"SELECT r.at, r.id FROM request r WHERE {condition} ORDER BY r.at", tuple(given)
     ).fetchall()
-    # Those of memory are everybody's; what they have of the part is from a time when it was counted separately.
+    # Cached sums are shared, so copy; their cells of the segment are from when it was still counted.
     together = Cells()
     together.groups = {key: one for key, one in whole.groups.items() if key.segment != segment}
     together.scores = {key: one for key, one in whole.scores.items() if key.segment != segment}

@@ -1,7 +1,7 @@
-"""How services are: lanes over time, deployments and what they did, the questions that go badly.
+"""The health of services: lanes over time, effects of deployments, and the questions that go badly.
 
-Counts come from the requests themselves, so that each equals the list behind its link; means from the sums that
-the overview has made.
+Counts come from the requests themselves, so that each equals the list behind its link; means come from the
+overview's sums.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ SIGNALS = (
 )
 _SHOWN = frozenset(score for _, scores in SIGNALS for score in scores)
 NEGLIGIBLE = 0.005
-"""A share below it, now and before, is no signal."""
+"""A share below this, now and before, is not shown as a signal."""
 MOST_BINS = 48
 MOST_COMPARISONS = 12
-"""Deployments of a stretch of time that are compared, the newest."""
+"""Most deployments of a period to compare, the newest."""
 MOST_QUESTIONS = 8
 _STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 
 
 class ServiceHealth:
-    """Reads it. Thread-safe.
+    """Computes the health of services. Thread-safe.
 
     Args:
-        sums: What was added up.
-        tallies: What was counted.
+        sums: The sums over periods.
+        tallies: The counts of requests.
         clock: Seconds since the epoch.
     """
 
@@ -77,13 +77,13 @@ class ServiceHealth:
     def read(
         self, database: Database, filters: Filters, bounds: tuple[int, int], by: str = ""
     ) -> HealthView:
-        """Return it.
+        """Return the health of services in a period.
 
         Args:
             database: A connection that reads.
-            filters: Which requests count.
-            bounds: When that is.
-            by: What lanes are of; empty: services, and of one service its workflows.
+            filters: The requests to count.
+            bounds: The period, in milliseconds.
+            by: The kind of lanes; empty: services, or the workflows of a single service.
 
         Raises:
             ValueError: There is no such segment.
@@ -267,7 +267,7 @@ class ServiceHealth:
 def _counts(
     alike: Iterable[tuple[Alike, Counter[int]]], by: str, n_bins: int
 ) -> dict[tuple[str, str], list[tuple[int, int, int, int]]]:
-    """Return requests by verdict in each bin, by service and lane."""
+    """Return the number of requests by verdict in each bin, by service and lane."""
     found: dict[tuple[str, str], list[list[int]]] = {}
     for one, over_time in alike:
         place = one.service, one.value(by)
@@ -281,7 +281,7 @@ def _counts(
 def _questions(
     database: Database, filters: Filters, bounds: tuple[int, int]
 ) -> Iterable[QuestionView]:
-    """Yield the questions that go badly."""
+    """Yield the questions that go badly, the surest and most frequent first."""
     where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
     rows = database.execute(
         "SELECT r.question, sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) AS bad, count(*), "

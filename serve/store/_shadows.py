@@ -1,4 +1,4 @@
-"""How other retrievers do on the same requests, as the meters of applications export it: the latest of each.
+"""Comparisons with other retrievers on the same requests, the latest of each that applications export.
 
 Held in memory: a meter exports its gauges every minute, so a new server soon has them again.
 """
@@ -20,7 +20,7 @@ from ragmeter.quality.retriever_comparison import Word, word_of
 from ._received import MAX_NAME, points_of
 
 MOST_SHADOWS = 100
-"""Results that are held; the one that was reported longest ago goes first."""
+"""Most results to hold; the one with the oldest report is dropped first."""
 _FIELDS = {
     str(one.name): field
     for one, field in zip(semconv.SHADOW_INSTRUMENTS, ("difference", "lower", "upper"), strict=True)
@@ -29,37 +29,37 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowView:
-    """How another retriever does on the same requests, by the latest report of one process."""
+    """Another retriever compared on the same requests, by the latest report of one process."""
 
     service: str
-    """That asks it; empty: unknown."""
+    """The service that runs both; empty: unknown."""
     instance: str
     """The process, by its ``service.instance.id``; empty: unknown."""
     name: str
-    """The other retriever's."""
+    """Name of the other retriever."""
     score: str
-    """What was compared: ``lexical_context_relevance``, or with a judge ``judged_ndcg``."""
+    """The compared score: ``lexical_context_relevance``, or with a judge ``judged_ndcg``."""
     difference: float
-    """Mean of the other's score less that of the one in use."""
+    """Mean of the other retriever's score minus that of the one in use."""
     lower: float
-    """Lower end of its interval: 95 %, however often one looks."""
+    """Lower end of its 95 % interval, which is valid for any number of looks."""
     upper: float
-    """Upper end."""
+    """Upper end of that interval."""
     word: Word
     """``worse`` or ``nothing seen``; ``better`` takes a judge."""
     at_ms: int
-    """When it was reported, milliseconds since the epoch."""
+    """Time of the report, milliseconds since the epoch."""
 
 
 class ShadowBoard:
-    """The latest results. Thread-safe; never more than `MOST_SHADOWS`."""
+    """The latest results, at most `MOST_SHADOWS`. Thread-safe."""
 
     def __init__(self) -> None:
         self._latest: dict[tuple[str, ...], ShadowView] = {}
         self._lock = fork.lock()
 
     def take(self, request: ExportMetricsServiceRequest) -> None:
-        """Hold the results of an export; what lacks a mean or an end of the interval is none."""
+        """Store the results of an export; incomplete ones, without mean or interval, are ignored."""
         found: defaultdict[tuple[str, ...], dict[str, Any]] = defaultdict(dict)
         for resource, metric, point, value in points_of(request, _FIELDS):
             process, named = attributes_of(resource.attributes), attributes_of(point.attributes)

@@ -1,8 +1,8 @@
-"""What ragmeter elsewhere scored, as sums of five minutes: what the detectors of changes are fed.
+"""Requests scored by ragmeter elsewhere, as sums of five minutes: the input of the change detectors.
 
-A request counts in the five minutes in which the first was heard of it, so that none is missed, however late
-it comes, and none counts twice: these times only go on.  What is asked for must be over for long enough that
-the rest of its requests has come, too.
+A request counts in the five minutes of its first arrival, so that none is missed, however late it arrives,
+and none counts twice: arrival times only increase. A slot is read only some time after its end, when the rest
+of its requests has arrived, too.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from ._rows import SLOT_MS, kinds_of
 
 
 class ReceivedSlot(NamedTuple):
-    """What came in five minutes."""
+    """The requests that arrived in five minutes."""
 
     at: float
-    """When they began, unix seconds."""
+    """Start of the slot, unix seconds."""
     sums: tuple[SlotSums, ...]
-    """What was counted in them, by service, workflow, score and segment."""
+    """The sums of its requests, by service, workflow, score and segment."""
     self_reporting: tuple[tuple[str, str], ...]
-    """Service and environment of applications that notify of changes themselves."""
+    """Service and environment of applications that send alerts themselves."""
 
 
 def next_slot(database: Database, since: float, until: float) -> ReceivedSlot | None:
-    """Return the first five minutes in which something came; None: there are none.
+    """Return the first five minutes with arrivals, or None if there are none.
 
     Args:
         database: A connection that reads.
-        since: Of those that began then or later, unix seconds.
-        until: Of those that were over by then.
+        since: Earliest start of the slot, unix seconds.
+        until: Latest end of the slot, unix seconds.
     """
     at = -(-int(since * 1000) // SLOT_MS) * SLOT_MS
     (first,) = database.execute(
@@ -88,13 +88,13 @@ def _all_sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterat
 
 
 def resource_of(service: str, environment: str) -> dict[str, str]:
-    """Return what names a service."""
+    """Return the resource attributes that identify a service."""
     found = {"service.name": service, "deployment.environment.name": environment}
     return {name: value for name, value in found.items() if value}
 
 
 def _only(kinds: Iterable[Kind]) -> dict[str, str]:
-    """Return the measurement of each score that was never measured in another way."""
+    """Return the measurement of each score that has only one."""
     found: dict[str, set[str]] = {}
     for kind in kinds:
         found.setdefault(kind.name, set()).add(kind.measurement)
@@ -102,7 +102,7 @@ def _only(kinds: Iterable[Kind]) -> dict[str, str]:
 
 
 def _verdicts(cells: Cells, environment: str) -> Iterator[QualitySums]:
-    """Yield the shares of requests that are *bad*, and that are not *good*, as a meter counts its own."""
+    """Yield the shares of *bad* requests and of those that are not *good*, counted as a meter does."""
     for group, counts in sorted(cells.groups.items()):
         words = {word: counts[f"verdict:{word}"] for word in ("good", "suspect", "bad")}
         known = sum(words.values())
@@ -126,7 +126,7 @@ def _verdicts(cells: Cells, environment: str) -> Iterator[QualitySums]:
 
 
 def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
-    """Yield the sums of each measurement, with requests without a measurement where their judge is known."""
+    """Yield the sums of each measurement; unmeasured requests count if their judge is known."""
     for key, cell in sorted(settle(cells.scores.items()), key=itemgetter(0)):
         kind = cell.kind
         measurement = key.measurement or only.get(key.score, "")
@@ -140,7 +140,7 @@ def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[Q
             measurement=measurement,
             direction=cast("ScoreDirection", kind.direction),
             resource=resource_of(key.service, environment),
-            # What is on the bad side of an objective is counted where the objective is known.
+            # The count beyond an objective is computed where the objective is known.
             sums={
                 name: value
                 for name, value in zip(cell.moments.names, cell.moments.values(), strict=True)

@@ -1,4 +1,4 @@
-"""The store in a file: SQLite in WAL mode, for one process that writes and any number that read."""
+"""The store in a file: SQLite in WAL mode, for one writing process and any number of readers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from ._schema import VERSION, later_version, statements_since
 from ._text_search import index_query, index_words, patterns
 
 APPLICATION = 0x52414750
-"""What says of the file whose it is."""
+"""The application id in the file's header."""
 _CEILING = 1.25
-"""Times the size that is allowed, where SQLite itself refuses more."""
+"""Ratio to the allowed size at which SQLite itself refuses to grow."""
 _PAGES = 2_000
-"""Unused pages that are given back to the disk at a time, 8 MB."""
+"""Unused pages to return to the disk at a time, 8 MB."""
 _INDEXED_AT_ONCE = 500
 _LIKE = "t.body LIKE ? ESCAPE '\\'"
 _INDEX = (
     "CREATE VIRTUAL TABLE text_words USING fts5 (words, content='', detail='none')",
     "CREATE TABLE text_indexed (only INTEGER PRIMARY KEY CHECK (only = 1), id INTEGER NOT NULL)",
     "INSERT INTO text_indexed VALUES (1, 0)",
-    # Words go with their text; a number that is free may be the next text's.
+    # Words are deleted with their text, as its id may be reused for the next text.
     """
 CREATE TRIGGER text_words_gone AFTER DELETE ON text WHEN old.id <= (SELECT id FROM text_indexed) BEGIN
     INSERT INTO text_words (text_words, rowid, words) VALUES ('delete', old.id, index_words(old.body));
     UPDATE text_indexed SET id = min(id, (SELECT coalesce(max(id), 0) FROM text));
 END""",
 )
-"""The index of words: without the texts themselves, and without where in them a word stands."""
+"""The index of words, without the texts and without positions."""
 _AT_ONCE = 256
-"""Values of one statement; SQLite knew no more than 999 for long."""
+"""Parameters of one statement; older versions of SQLite allow at most 999."""
 _PASSING = re.compile(r"\b(full|locked|space|quota|i/o)\b")
-"""In what SQLite or the system says of a file that can be used later, as it is."""
+"""Matches errors of SQLite or the system after which the file can be used again, unchanged."""
 
 
 class UnavailableFileError(ConfigurationError):
@@ -51,13 +51,13 @@ class UnavailableFileError(ConfigurationError):
 
 
 class _StoreConnection(sqlite3.Connection):
-    """A connection."""
+    """A connection to the file."""
 
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
     as_json = "json_array({columns})"
 
     def texts_with(self, word: str, /) -> tuple[str, list[Any]]:
-        """Look into the index, and through the texts that it does not hold yet."""
+        """Return a query for the texts with a word, in the index and among texts not indexed yet."""
         like = patterns(word)
         stands = f"({' OR '.join(_LIKE for _ in like)})"
         wanted, look = index_query(word)
@@ -76,7 +76,7 @@ class _StoreConnection(sqlite3.Connection):
         return found.fetchone() is not None
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
-        """Run it for so many values at a time as SQLite takes."""
+        """Run a statement for these values, in as many steps as SQLite's limit requires."""
         found: list[Any] = []
         chosen = list(values)
         for start in range(0, len(chosen), _AT_ONCE):
@@ -88,11 +88,11 @@ class _StoreConnection(sqlite3.Connection):
 
 
 class File:
-    """A file.
+    """A SQLite file.
 
     Args:
-        path: Where; None: a private one that is gone when this is closed.
-        max_bytes: How large it may become, before the oldest make room.
+        path: Path of the file; None: a temporary file, deleted when it is closed.
+        max_bytes: Most bytes, beyond which the oldest requests are deleted.
 
     Raises:
         UnavailableFileError: It cannot be used now.
@@ -138,19 +138,19 @@ class File:
 
     @contextmanager
     def transaction(self) -> Iterator[_StoreConnection]:
-        """Write."""
+        """Write in a transaction."""
         self.writer.execute("BEGIN IMMEDIATE")
         try:
             yield self.writer
             self.writer.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # it may have happened by itself
+            with suppress(sqlite3.Error):  # SQLite may already have rolled back
                 self.writer.execute("ROLLBACK")
             raise
 
     @contextmanager
     def moment(self) -> Iterator[_StoreConnection]:
-        """Read, with a connection of its own that can do nothing else."""
+        """Read from one snapshot, on a separate read-only connection."""
         try:
             database = self._idle.get_nowait()
         except queue.Empty:
@@ -159,7 +159,7 @@ class File:
             database.execute("BEGIN")
             yield database
         finally:
-            database.execute("ROLLBACK")  # and what was put together for this moment is gone
+            database.execute("ROLLBACK")  # drops the temporary tables, too
             with self._lock:
                 closed = self._closed
                 if not closed:
@@ -169,17 +169,17 @@ class File:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """No other process writes."""
+        """Yield True: no other process writes."""
         yield True
 
     def size(self, database: Database) -> int:
-        """Return the bytes of the pages that are in use."""
+        """Return the bytes of the pages in use."""
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         (unused,) = database.execute("PRAGMA freelist_count").fetchone()
         return (int(pages) - int(unused)) * self._page
 
     def index_texts(self, database: Database) -> int:
-        """Index the next texts."""
+        """Index the next texts; return their number."""
         if not self._indexes:
             return 0
         rows = database.execute(
@@ -195,17 +195,17 @@ class File:
         return len(rows)
 
     def give_back(self) -> None:
-        """Make the file smaller."""
+        """Return some unused pages to the disk."""
         self.writer.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
 
     def why(self, error: Exception) -> str:
-        """Return what SQLite or the system says, which is never about what is kept."""
+        """Return the message of SQLite or the system, which never quotes stored data."""
         if isinstance(error, (OverflowError, UnicodeError)):
             return type(error).__name__
         return str(getattr(error, "strerror", None) or error).lower()
 
     def close(self) -> None:
-        """Let go of the file. A private one is deleted."""
+        """Close the file. A private one is deleted."""
         with self._lock:
             self._closed = True
         while not self._idle.empty():
@@ -221,11 +221,11 @@ class File:
 
 
 def back_up(path: Path, to: Path) -> None:
-    """Copy a store as it is at one moment, while its server runs; for this user alone.
+    """Copy a store as of one moment, while its server runs; readable by this user only.
 
     Args:
         path: The store's file.
-        to: Where the copy goes; nothing may be there.
+        to: Path of the copy; it must not exist.
 
     Raises:
         ConfigurationError: There is no store, or the copy cannot be written.
@@ -256,20 +256,20 @@ def _copy(path: Path, to: Path) -> None:
     with closing(_open_for_reading(path)) as store, closing(sqlite3.connect(to)) as copy:
         if store.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
             raise ConfigurationError(f"{path} is no store of ragmeter; give another file")
-        store.backup(copy)  # in one step: those who write meanwhile are not waited for
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()  # all of it in one file
+        store.backup(copy)  # in one step, without waiting for writers
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()  # moves the WAL into the file
 
 
 def _open_for_writing(path: Path) -> _StoreConnection:
-    """Open a store, made or brought up to date where that is needed. For this user alone."""
+    """Open a store, created or migrated if necessary; readable by this user only."""
     with suppress(FileExistsError):
-        # SQLite gives its other files the rights of this one.
+        # SQLite gives its other files the permissions of this one.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(
         path, timeout=30.0, isolation_level=None, check_same_thread=False, factory=_StoreConnection
     )
     try:
-        # The first must come before the first table.
+        # auto_vacuum must be set before the first table exists.
         for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
             database.execute(f"PRAGMA {pragma}").fetchall()
         database.execute("BEGIN IMMEDIATE")
@@ -282,7 +282,7 @@ def _open_for_writing(path: Path) -> _StoreConnection:
 
 
 def _make_index(database: sqlite3.Connection) -> bool:
-    """Make the index of words where there is none; return whether there is one: not every SQLite knows FTS5."""
+    """Create the index of words if missing; return whether it exists, as not every SQLite has FTS5."""
     database.create_function("index_words", 1, index_words, deterministic=True)
     try:
         (known,) = database.execute(
@@ -293,7 +293,7 @@ def _make_index(database: sqlite3.Connection) -> bool:
     except sqlite3.OperationalError as error:
         if "fts5" not in str(error):
             raise
-        # Written to by an SQLite that knows it: texts come and go without it from now on.
+        # Written by an SQLite with FTS5: from now on, texts are added and deleted without the index.
         database.execute("DROP TRIGGER IF EXISTS text_words_gone")
         return False
     return True
@@ -327,7 +327,7 @@ def _migrate(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock_beside(path: Path) -> sqlite3.Connection:
-    """Hold a lock beside the store, which goes with the process however that ends."""
+    """Lock a file beside the store; the lock ends with the process, even if that is killed."""
     beside = path.with_name(f"{path.name}-lock")
     lock = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:

@@ -1,6 +1,6 @@
-"""The documents of a request on their way: from the retrieval through each stage to the prompt, by rank.
+"""The documents of a request on their way from the retrieval through each stage to the prompt, by rank.
 
-Ids and ranks alone are kept, never a text: a document without an id is one of its request, and has no name.
+Only ids and ranks are stored, no texts: a document without an id exists within its request only.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ _CHOOSES = ("postprocessor", "function", "unknown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageView:
-    """A stage on the documents' way, in the order in which they passed it; the last is the prompt."""
+    """A stage of the documents' way, in the order they passed it; the last is the prompt."""
 
     kind: str
-    """As `RetrievalStage.kind`; ``prompt``: what the model was given."""
+    """As `RetrievalStage.kind`; ``prompt``: the documents given to the model."""
     name: str
-    """Its name in the framework or the application; empty: the prompt."""
+    """Name of the stage in the framework or the application; empty: the prompt."""
     documents: int | None
-    """How many left it; None: not known."""
+    """Number of documents after the stage; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
-    """A document and the ranks that it had, from 1; None: it was not there, or that is not known."""
+    """A document with its ranks, from 1; None: absent, or unknown."""
 
     id: str | None
-    """Its id; None: it has none."""
+    """Id of the document; None: it has none."""
     ranks: tuple[int | None, ...]
-    """By stage."""
+    """Ranks by stage."""
     retrieved: int | None
-    """Where the retrieval found it: its rank in the fused list, else the best of a retriever's."""
+    """Rank after the retrieval: in the fused list, else the best of any retriever's."""
     reranked: int | None
-    """Its rank after the last reranker or filter."""
+    """Rank after the last reranker or filter."""
     prompt: int | None
-    """Which chunk of the prompt it is."""
+    """Rank in the prompt."""
     in_answer: bool | None
-    """Whether a sentence of the answer rests on it; None: no texts are known, or the answer refuses."""
+    """Whether a sentence of the answer rests on it; None: no texts are stored, or the answer refuses."""
 
 
 def stages_text(sample: RagSample) -> str | None:
-    """Return what is kept of the stages of a request, as JSON; None: none is known."""
+    """Serialise the stages of a request as JSON, or return None if none is known."""
     if not sample.stages:
         return None
     documents: list[RetrievedContext] = []
@@ -62,7 +62,7 @@ def stages_text(sample: RagSample) -> str | None:
 
     def place(one: RetrievedContext) -> int | None:
         found = exact.get((one.id, one.text))
-        # Rewritten on its way, it is known by its id, unless several documents share that.
+        # A document rewritten on its way is recognised by its id, unless several share that.
         alike = by_id.get(one.id, []) if found is None and one.id else []
         if found is None and len(alike) == 1:
             found = alike[0]
@@ -91,7 +91,7 @@ def stages_text(sample: RagSample) -> str | None:
 
 
 def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentView, ...]]:
-    """Return the stages and the documents of what `stages_text` made."""
+    """Parse the stages and documents written by `stages_text`."""
     if not text:
         return (), ()
     ids, stages = json.loads(text)
@@ -135,7 +135,7 @@ def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentVi
 def documents_of(
     documents: Iterable[DocumentView], marked: Evidence | None
 ) -> tuple[DocumentView, ...]:
-    """Return the documents with whether the answer rests on each."""
+    """Return the documents with `in_answer` filled in."""
     if (
         marked is None
         or not marked.answer

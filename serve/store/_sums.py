@@ -1,8 +1,8 @@
 """The sums over any period, assembled from stored sums and rows not yet summed.
 
-Whole hours come from the rollups and, of requests that were deleted, from the archive; whole slots and hours
-that have not changed since they were last read from memory, and the day before a page's time as one; the
-rest is counted.  So looking again at the last hour costs what came since.
+Whole hours come from the rollups and, for deleted requests, from the archive. Slots and hours that have not
+changed since they were last read come from memory, as does the day before a page's period, as one entry; the
+rest is counted. So reloading the last hour costs only what has arrived since.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ._names import distinct_segments
 from ._rows import SLOT_MS
 
 _REMEMBERED = 400
-"""Slots, hours and days whose sums are remembered."""
+"""Most cached slots, hours and days."""
 _MOST_CELLS = 40_000
-"""Scores of groups in all of them together, 1 KB each."""
+"""Most cells in all cached entries together, 1 KB each."""
 _NEAR = 6
-"""Slots, half an hour, within which those that are not in memory are counted with what lies between."""
+"""Uncached slots at most this far apart (half an hour) are counted together with those in between."""
 _TOGETHER = 3
-"""Hours from which on they are remembered as one, too."""
+"""Fewest hours that are also cached as one entry."""
 _DAY_MS = 24 * HOUR_MS
 
 
 class Sums:
-    """Adds up stretches of time. Thread-safe."""
+    """Computes sums over periods. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,15 +42,15 @@ class Sums:
         )
 
     def between(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
-        """Return the sums between two moments, the second not included.
+        """Return the sums between two moments, the second excluded.
 
-        The hours before the newest one are remembered together.
+        The hours before the newest one are cached as one entry.
 
         Args:
             database: A connection that reads.
             from_ms: The first moment.
             until_ms: The second one.
-            keep: Of which scores.
+            keep: The chosen scores.
         """
         whole = Cells()
         shared = keep.shared
@@ -82,7 +82,7 @@ class Sums:
     def settled_hours(
         self, database: Database, from_ms: int, until_ms: int
     ) -> tuple[int, int] | None:
-        """Return where the whole hours before the newest one begin and end; None: there are but few."""
+        """Return beginning and end of the whole hours before the newest one, or None if they are few."""
         (newest,) = database.execute(
             "SELECT max(slot) FROM slot WHERE slot < ?", (-(-until_ms // SLOT_MS),)
         ).fetchone()
@@ -90,7 +90,7 @@ class Sums:
         return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
     def day_before(self, database: Database, at_ms: int, keep: Keep = ALL) -> Cells:
-        """Return the sums of the day before a moment, of whole hours; of a store's first hour, of its slots."""
+        """Return the sums of the day before a moment, in whole hours; in a store's first hour, in slots."""
         since, until = at_ms // HOUR_MS * HOUR_MS - _DAY_MS, at_ms // SLOT_MS * SLOT_MS
         first, generation = database.execute(
             "SELECT min(slot), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
@@ -107,7 +107,7 @@ class Sums:
     def parts(
         self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL
     ) -> Iterator[tuple[int, int, Cells]]:
-        """Yield the same in parts of at most an hour, in order of time, each with where it begins and ends."""
+        """Yield the sums in parts of at most an hour, in order of time, each with its beginning and end."""
         keep = keep.shared
         names = known_names(database)
         generations, archived = self._states(database, from_ms, until_ms)
@@ -130,7 +130,7 @@ class Sums:
     def _states(
         self, database: Database, from_ms: int, until_ms: int
     ) -> tuple[dict[int, int], frozenset[int]]:
-        """Return how often hours with requests were written to, and of which hours some were deleted."""
+        """Return the generations of hours with requests, and the hours of which requests were deleted."""
         first, end = from_ms // HOUR_MS, -(-until_ms // HOUR_MS)
         written = database.execute(
             f"SELECT slot / {SLOTS}, CAST(sum(generation) AS BIGINT) FROM slot "
@@ -151,7 +151,7 @@ class Sums:
         is_archived: bool,
         keep: Keep,
     ) -> Cells | None:
-        """Return the sums of an hour that was added up, or in which nothing happened; None: of another one."""
+        """Return the sums of a summed or empty hour, or None for any other hour."""
         if generation is None and not is_archived:
             return Cells()
         return self._cached(
@@ -175,7 +175,7 @@ class Sums:
         if summed is None:
             if archived is None:
                 return None
-            # What was deleted is in no slot.
+            # Deleted requests are in no slot.
             cells = _together(self._slots(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep))
         else:
             cells = Cells.unpack(summed[0], keep)
@@ -186,9 +186,9 @@ class Sums:
     def _slots(
         self, database: Database, from_ms: int, until_ms: int, keep: Keep
     ) -> Iterator[tuple[int, int, Cells]]:
-        """Yield the sums of slots, and of parts of one at both ends.
+        """Yield the sums of slots, and of partial slots at both ends.
 
-        Neighbours that are not in memory are counted together: each is read with the half hour before it.
+        Neighbours that are not cached are counted together, as each count reads the half hour before it, too.
         """
         first, last = from_ms // SLOT_MS, -(-until_ms // SLOT_MS)
         written = dict(
@@ -204,7 +204,7 @@ class Sums:
         found = [
             Cells()
             if state == (None,)
-            # What was counted of everything serves who asks for less.
+            # Sums of everything serve any narrower choice, too.
             else self._recall(key, state) or self._recall((*key[:3], ALL), state)
             for key, state, _, _ in spans
         ]
@@ -238,9 +238,9 @@ class Sums:
     def _cached(
         self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
     ) -> Cells | None:
-        """Return sums from memory if their data is unchanged, else count and remember them.
+        """Return sums from the cache if their data is unchanged, else count and cache them.
 
-        They must not be added to.
+        The result must not be modified.
         """
         cells = self._recall(key, state)
         if cells is None and (cells := count()) is not None:

@@ -1,4 +1,4 @@
-"""Requests counted by all that a list can be narrowed to, in one pass over a stretch of time."""
+"""Counts of requests by everything a list can be filtered by, in one pass over a period."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ._database import Database
 from ._rows import SLOT_MS, segments_of
 
 _MOST_SLOTS = 2_100
-"""Slots, a week, whose counts are remembered."""
+"""Most cached slots, a week."""
 _MOST_COUNTS = 20_000
-"""Different requests in all of them together, 200 bytes each."""
+"""Most distinct kinds of requests in all cached slots together, 200 bytes each."""
 _COLUMNS = (
     "r.codes, r.segments, r.metadata, r.verdict, r.language, r.service, r.workflow, r.retriever"
 )
 
 
 class Alike(NamedTuple):
-    """What some requests have in common."""
+    """The common properties of some requests."""
 
     verdict: str
-    """Empty: none."""
+    """Empty: no verdict."""
     codes: Sequence[str]
     service: str
     workflow: str
@@ -35,7 +35,7 @@ class Alike(NamedTuple):
     """Values of the segments, by name."""
 
     def value(self, name: str) -> str:
-        """Return what they have of a segment, under its name or its short one, a service or a workflow."""
+        """Return the requests' service, workflow, or value of a segment, by its full or short name."""
         if name in ("service", "workflow"):
             return self.service if name == "service" else self.workflow
         short = name.removeprefix("metadata.")
@@ -43,13 +43,13 @@ class Alike(NamedTuple):
         return parts.get(name) or parts.get(short) or parts.get(f"metadata.{short}") or ""
 
     def all_parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the parts that they belong to."""
+        """Yield the requests' workflow and segments."""
         yield "workflow", self.workflow
         yield from self.parts.items()
 
 
 class Tallies:
-    """Counts requests. Thread-safe: what slots had is remembered while nothing in them changes."""
+    """Counts requests. Thread-safe: the counts of a slot are cached while nothing in it changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,14 +60,14 @@ class Tallies:
     def read(
         self, database: Database, where: str, given: Sequence[Any], from_ms: int, step_ms: int
     ) -> Iterator[tuple[Alike, Counter[int]]]:
-        """Yield how many requests ``r`` are alike in each stretch of time, by its place.
+        """Yield groups of requests ``r`` that are alike, with their number in each bin, by the bin's index.
 
         Args:
             database: A connection that reads.
-            where: The condition on them, a stretch of time and more.
-            given: Its arguments, the two ends first.
-            from_ms: When the first stretch begins.
-            step_ms: How long each is.
+            where: The SQL condition on requests, a period and more.
+            given: Its arguments, the ends of the period first.
+            from_ms: Start of the first bin.
+            step_ms: Length of each bin.
         """
         since, until = given[:2]
         found: dict[str, Counter[int]] = {}
@@ -84,7 +84,7 @@ class Tallies:
     def _slots(
         self, database: Database, where: str, since: int, until: int
     ) -> dict[int, Counter[str]]:
-        """Return the counts of each slot; those that are not in memory are read together."""
+        """Return the counts of each slot; uncached ones are read together."""
         written = dict(
             database.execute(
                 "SELECT slot, generation FROM slot WHERE slot >= ? AND slot < ?",
@@ -116,7 +116,7 @@ class Tallies:
 def _slot_counts(
     database: Database, where: str, given: Sequence[Any], from_ms: int, step_ms: int
 ) -> Iterable[tuple[int, str, int]]:
-    # Two values to group by take half as long as nine.
+    # Grouping by two values takes half as long as by nine.
     return database.execute(
         f"SELECT (r.at - {from_ms}) / {step_ms}, {database.as_json.format(columns=_COLUMNS)}, count(*) "
         f"FROM request r WHERE {where} GROUP BY 1, 2",

@@ -1,8 +1,8 @@
-"""Search in questions, answers and chunks: what is typed becomes conditions, texts become an index's words.
+"""Search in questions, answers and chunks: build SQL conditions from a query, and index tokens from texts.
 
 A file has an index (FTS5) of whole words and of pairs of Han characters, filled by upkeep and not while
-telemetry is acknowledged; what it does not hold yet is read through.  PostgreSQL reads through its own
-(`pg_trgm`), where it has that.
+telemetry is acknowledged; texts not indexed yet are scanned. PostgreSQL uses its own index (`pg_trgm`), where
+it has that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WILD, _ESCAPED = re.compile(r"([%_\\])"), r"\\\1"
 _WORD = re.compile(r"[^\W_]+")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u3041-\u30ff]+")
 _MANY = 20_000
-"""Chunks with a word from which on requests are looked through, the newest first."""
+"""Chunks with a word from which on the requests are scanned instead, the newest first."""
 _HOLDS = (
     "r.id IN (SELECT id FROM request WHERE question IN ({held}) "
     "UNION SELECT id FROM request WHERE answer IN ({held}) "
@@ -35,11 +35,11 @@ _EACH_HOLDS = (
 
 
 def holding(database: Database, typed: str) -> Iterator[str]:
-    """Yield the conditions on requests ``r`` that each word is in a question, an answer or a chunk of theirs.
+    """Yield SQL conditions that each word is in a question, an answer or a chunk of request ``r``.
 
     Args:
-        database: What is asked; the texts with each word are put into a table for this moment.
-        typed: Words, or phrases between quotation marks.
+        database: A connection that reads; gets a temporary table of the texts with each word.
+        typed: The query: words, or phrases between quotation marks.
     """
     words = [quoted or word for quoted, word in _TYPED.findall(typed[:MOST_CHARACTERS])]
     for place, word in enumerate(dict.fromkeys(words[:_MOST_WORDS])):
@@ -56,7 +56,7 @@ def holding(database: Database, typed: str) -> Iterator[str]:
 
 
 def index_words(text: str | None) -> str:
-    """Return a text as the index has it: its words, and Han characters by overlapping pairs."""
+    """Return the index tokens of a text: its words, and Han characters as overlapping pairs."""
     return " ".join(_tokens((text or "").lower()))
 
 
@@ -67,27 +67,27 @@ def _tokens(text: str) -> Iterator[str]:
             if run.start() > at:
                 yield word[at : run.start()]
             at = run.end()
-            # The last alone, so that what ends with a character is found by it.
+            # The last character alone is a token, too, so that a search for it matches.
             yield from (run[0][place : place + 2] for place in range(len(run[0])))
         if at < len(word):
             yield word[at:]
 
 
 def index_query(word: str) -> tuple[str, bool]:
-    """Return the index's query for a word, and whether the texts must be compared.
+    """Return the FTS5 query for a word, and whether matches must also be compared with the text.
 
-    Several tokens may stand apart in a text. Empty: the index does not know such words.
+    Several tokens may be apart in a text. An empty query: the index has no such words.
     """
     tokens = list(_tokens(word.lower()))
     if len(tokens) > 1 and len(tokens[-1]) == 1 and _HAN.fullmatch(tokens[-1]):
-        tokens.pop()  # the pair before has it
+        tokens.pop()  # the previous pair contains it
     return " AND ".join(f'"{token}" *' for token in dict.fromkeys(tokens)), len(tokens) > 1
 
 
 def patterns(word: str) -> Sequence[str]:
-    """Return patterns of LIKE, with a backslash to escape, for a word however its letters are written.
+    """Return LIKE patterns, with a backslash as escape, for a word in any letter case.
 
-    Databases fold the case of ASCII alone.
+    Databases fold the case of ASCII only.
     """
     forms = dict.fromkeys(
         (word,) if word.isascii() else (word, word.lower(), word.upper(), word.capitalize())

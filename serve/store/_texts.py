@@ -1,7 +1,7 @@
 """Remove texts from telemetry before it is stored.
 
-What stays are names, ids, numbers and words of ragmeter's own.  The application's metadata stays, too:
-it is there to distinguish requests, and the application chose it for that.
+Names, ids, numbers and ragmeter's own words remain. The application's metadata remains, too: it exists to
+distinguish requests, and the application chose it for that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ._received import Batch
 
 
 def without_texts(batch: Batch) -> Batch:
-    """Return the same without questions, answers, chunks, and explanations that may quote them."""
+    """Return a batch without questions, answers, chunks, and explanations that may quote them."""
     return Batch(
         tuple(map(_request, batch.requests)),
         tuple(
