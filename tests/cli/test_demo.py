@@ -18,7 +18,7 @@ from ragmeter.cli.app import app
 from ragmeter.cli.demo._responders import split_sentences
 from ragmeter.cli.demo.corpus import load_questions
 from ragmeter.cli.demo.run import DemoOutcome, DemoQuestion
-from ragmeter.metrics import ConfigurationError, Score
+from ragmeter.metrics import Score
 from ragmeter.metrics.errors import install_command
 
 FRAMEWORKS = ["langchain", "llama-index"]
@@ -279,12 +279,6 @@ def test_protocol_follows_the_port_unless_told(url, protocol, expected):
     assert choose_protocol(url, protocol) == expected
 
 
-@pytest.mark.parametrize("url", ["localhost:4318", "", "http://", "http://host:port", "ftp://h"])
-def test_a_wrong_url_is_explained_before_anything_runs(url):
-    with pytest.raises(ConfigurationError, match="--otlp"):
-        choose_protocol(url, None)
-
-
 class _Endpoint(QuietHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -409,42 +403,26 @@ def test_version_and_help_need_no_framework():
 
 
 @pytest.mark.parametrize(
-    ("module", "command", "package", "extra"),
+    ("module", "command", "extra"),
     [
-        ("typer", ["--help"], "typer", "cli"),
-        ("rich", ["--help"], "rich", "cli"),
-        ("opentelemetry.sdk", ["demo"], "opentelemetry-sdk", "otlp"),
+        ("typer", ["--help"], "cli"),
+        ("rich", ["--help"], "cli"),
+        ("opentelemetry.sdk", ["demo"], "otlp"),
+        ("langchain_core", ["demo", "--framework", "langchain"], "langchain"),
+        ("llama_index", ["demo", "--framework", "llama-index"], "llama-index"),
     ],
 )
-def test_without_a_package_the_command_says_which_extra_brings_it(
-    module, command, package, extra, tmp_path
-):
-    data = tmp_path / "data.jsonl"
-    data.write_text('{"question": "q", "contexts": ["a"]}\n{"question": "r", "contexts": ["b"]}\n')
+def test_without_a_package_the_command_says_which_extra_brings_it(module, command, extra):
     code = f"import sys; sys.modules[{module!r}] = None; from ragmeter.cli.main import run; run()"
-    done = run_python(
-        "-Ic", code, *(str(data) if one == "DATA" else one for one in command), cwd=tmp_path
-    )
+    done = run_python("-Ic", code, *command)
     assert done.returncode == 2
-    assert f"{package!r}: {install_command(extra)}" in done.stderr
+    assert install_command(extra) in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_package_runs_as_a_module():
     done = run_python("-Im", "ragmeter", "--version", check=True)
     assert done.stdout.startswith("ragmeter 0.")
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_missing_framework_names_the_extra(framework):
-    package = {"langchain": "langchain_core", "llama-index": "llama_index"}[framework]
-    code = (
-        f"import sys; sys.modules[{package!r}] = None; "
-        "sys.argv[0] = 'ragmeter'; from ragmeter.cli.main import run; run()"
-    )
-    done = run_python("-Ic", code, "demo", "--framework", framework)
-    assert done.returncode == 2
-    assert install_command(framework) in done.stderr
 
 
 def test_otlp_over_grpc_is_accepted_by_a_real_server(short):

@@ -64,17 +64,3 @@ def test_every_report_shows_it_with_the_rows_that_have_no_partner(tmp_path):
         flat = " ".join(text.split())
         assert "theirs.jsonl: worse (lexical_context_relevance" in flat
         assert "20 not compared (no_partner); 1 not compared (only_in_other)" in flat
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "options", "why"),
-    [
-        (rows(RIGHT.format, 2), [{"question": "Who?", "answer": "I."}], (), "no row has a question and contexts"),
-        (rows(RIGHT.format, 2), rows(RIGHT.format, 2), ("--out", "folder"), "read each question"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_compared_is_refused(tmp_path, monkeypatch, mine, theirs, options, why):
-    monkeypatch.chdir(tmp_path)
-    said = evaluated(tmp_path, mine, theirs, *options)
-    assert said.exit_code == 2
-    assert why in " ".join(said.output.split())

@@ -11,16 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+from paid_metric import Paid, PaidJudge
 from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate._html_report import render_page
 from ragmeter.cli.evaluate._worst_rows import SHOWN
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
-from ragmeter.metrics import ConfigurationError, Metric, Score
+from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display import score_values
-from ragmeter.metrics.judge import CountingJudge
-from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.registry import resolve_metrics
 
 pa = pytest.importorskip("pyarrow")
@@ -54,49 +53,6 @@ def data(tmp_path):
     with path.open("a", encoding="utf-8") as file:
         file.write("no row\n\n{}\n")
     return path
-
-
-class PaidJudge(CountingJudge):
-    """A judge whose calls are noted."""
-
-    def __init__(self, model="paid"):
-        self.model = model
-        self.asked = []
-        self.stopped = False
-
-    async def ask(self, ask):
-        raise NotImplementedError
-
-    async def aclose(self):
-        """Nothing to release."""
-
-
-class Paid(Metric):
-    """A judged metric: half of the questions are good."""
-
-    name = "paid"
-    score_names = ("paid",)
-    needs = ()
-    method = "llm"
-    target = "retrieval"
-    definition = "1"
-
-    def __init__(self, failing=(), name="paid", definition="1"):
-        self.failing = set(failing)
-        self.name, self.score_names, self.definition = name, (name,), definition
-
-    async def measure(self, sample, judge):
-        judge.asked.append(sample.question)
-        judge.report(JudgeCall(self.name, judge.model, 0.01, 10, 1))
-        await asyncio.sleep(0)
-        if sample.question in self.failing:
-            raise OSError("no answer")
-        value = float(int(sample.question.split()[-1][:-1]) % 2)
-        return [
-            Score(
-                name=self.name, value=value, status="ok", method="llm", definition=self.definition
-            )
-        ]
 
 
 def evaluate(data, out, *, judge=None, metrics=(), **options):
@@ -160,25 +116,6 @@ def test_texts_are_kept_when_asked_for(data, tmp_path):
     assert any(line["explanation"] for line in lines_of(out))
 
 
-def test_a_finished_run_is_read_and_pays_nothing(tmp_path, monkeypatch):
-    data = write(tmp_path / "data.jsonl", [*range(60), 7, 7])
-    judge, out = PaidJudge(), tmp_path / "out"
-    first = evaluate(data, out, judge=judge, metrics=[Paid(), "refusal"])
-    parts = sorted(path.name for path in out.glob("part-*"))
-    read = []
-    monkeypatch.setattr(_archive, "sample_row", lambda raw: read.append(raw) or _never())
-    again = evaluate(data, out, judge=judge, metrics=[Paid(), "refusal"] )  # fmt: skip
-
-    assert len(judge.asked) == 60
-    assert sorted(path.name for path in out.glob("part-*")) == parts
-    assert shown(again) == shown(first)
-    assert (first.resumed, again.resumed) == (0, 62)
-
-
-def _never():
-    raise AssertionError("a known row was read")
-
-
 def test_a_bad_row_is_read_again_and_a_known_one_is_not(data, tmp_path, monkeypatch):
     out = tmp_path / "out"
     evaluate(data, out)
@@ -190,21 +127,6 @@ def test_a_bad_row_is_read_again_and_a_known_one_is_not(data, tmp_path, monkeypa
     evaluate(data, out)
 
     assert read == [63, 65]
-
-
-def test_another_judge_measures_that_metric_again_and_nothing_else(data, tmp_path):
-    out = tmp_path / "out"
-    evaluate(data, out, judge=PaidJudge("one"), metrics=[Paid(), "refusal"])
-    before = len(lines_of(out))
-    other = PaidJudge("two")
-    evaluate(data, out, judge=other, metrics=[Paid(), "refusal"])
-
-    assert len(other.asked) == 60
-    new = lines_of(out)[before:]
-    assert {line["measurement"] for line in new} == {"paid@1 two"}
-    back = PaidJudge("one")
-    evaluate(data, out, judge=back, metrics=[Paid(), "refusal"])
-    assert back.asked == []
 
 
 def test_a_metric_more_is_measured_alone_and_the_report_has_all(data, tmp_path):
@@ -228,18 +150,6 @@ def test_fewer_metrics_show_what_they_would_have_shown_alone(data, tmp_path):
     fewer = evaluate(data, out, metrics=["lexical_groundedness"])
 
     assert shown(fewer) == shown(evaluate(data, tmp_path / "new", metrics=["lexical_groundedness"]))
-
-
-def test_what_failed_is_tried_again_and_counts_once(data, tmp_path):
-    out, judge = tmp_path / "out", PaidJudge()
-    failing = [row(number)["question"] for number in (3, 7)]
-    first = evaluate(data, out, judge=judge, metrics=[Paid(failing=failing)])
-    assert first.failed_scores == {"judge_error": 4}  # row 7 stands there three times
-    judge.asked.clear()
-    second = evaluate(data, out, judge=judge, metrics=[Paid()])
-
-    assert sorted(judge.asked) == sorted(failing)
-    assert shown(second) == shown(evaluate(data, tmp_path / "new", judge=judge, metrics=[Paid()]))
 
 
 def test_changed_rows_are_measured_and_old_ones_do_not_count(data, tmp_path):
@@ -317,16 +227,6 @@ def test_gates_and_baseline_decide_as_without_a_folder(tmp_path):
     assert decided[0]["checks"][1]["count"] > 30
 
 
-def test_equal_rows_are_paid_once_and_count_each(tmp_path):
-    judge = PaidJudge()
-    data = write(tmp_path / "data.jsonl", [1] * 30 + [2] * 10)
-    found = evaluate(data, tmp_path / "out", judge=judge, metrics=[Paid()])
-
-    assert len(judge.asked) == 2
-    [summary] = found.summaries
-    assert (summary.count, summary.mean) == (40, 0.75)
-
-
 def test_several_files_in_several_formats_are_one_data_set(tmp_path):
     one = write(tmp_path / "one.jsonl", range(10))
     two, three = tmp_path / "two.parquet", tmp_path / "three.json"
@@ -382,31 +282,6 @@ def test_two_runs_of_one_shard_at_a_time_are_refused(data, tmp_path):
     evaluate(data, out)
 
 
-def test_a_folder_of_something_else_is_left_alone(data, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigurationError, match=r"thesis.txt"):
-        evaluate(data, out)
-    with pytest.raises(ConfigurationError, match="name a folder"):
-        evaluate(data, tmp_path / "scores.parquet")
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        evaluate(data, tmp_path / "no" / "out")
-    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
-
-
-@pytest.mark.parametrize("option", [{"shard": "0/2"}, {"merge": True}, {"with_text": True}])
-def test_options_of_a_folder_need_one(data, tmp_path, option):
-    with pytest.raises(ConfigurationError, match="--out DIR"):
-        evaluate(data, tmp_path / "a.jsonl", **option)
-
-
-@pytest.mark.parametrize("text", ["2/2", "-1/2", "1", "a/b", "0/0", "1/2/3"])
-def test_a_shard_that_is_none_is_explained(data, tmp_path, text):
-    with pytest.raises(ConfigurationError, match="i/n"):
-        evaluate(data, tmp_path / "out", shard=text)
-
-
 def test_a_full_disk_is_said_and_the_parts_stay(data, tmp_path, monkeypatch):
     monkeypatch.setattr(_archive, "PART", 20)
     out, judge = tmp_path / "out", PaidJudge()
@@ -451,10 +326,12 @@ def test_an_interrupted_run_keeps_what_has_ended(data, tmp_path):
     out, judge = tmp_path / "out", PaidJudge()
 
     class Stops(Paid):
+        stopped = False
+
         async def measure(self, sample, judge):
             if len(judge.asked) == 30:
-                if not judge.stopped:  # a second one would interrupt the writing as well
-                    judge.stopped = True
+                if not self.stopped:  # a second one would interrupt the writing as well
+                    self.stopped = True
                     os.kill(os.getpid(), signal.SIGINT)
                 await asyncio.Event().wait()
             return await super().measure(sample, judge)
@@ -472,7 +349,8 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
-from test_evaluate_folder import Paid, PaidJudge, EvaluateOptions, run_evaluation
+from paid_metric import Paid, PaidJudge
+from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 
 class Noted(Paid):
     async def measure(self, sample, judge):
@@ -491,7 +369,7 @@ def test_killed_at_any_moment_a_run_repeats_one_part_at_most(tmp_path):
     data = write(tmp_path / "data.jsonl", range(1200))
     log, out = tmp_path / "asked", tmp_path / "out"
     code = KILLED.format(
-        here=str(Path(__file__).parent), log=str(log), data=str(data), out=str(out)
+        here=str(Path(__file__).parents[1]), log=str(log), data=str(data), out=str(out)
     )
     chance = random.Random(7)
     kills = 0
@@ -570,16 +448,6 @@ def test_a_folder_is_the_files_in_it(tmp_path):
     ran = run.invoke(app, ["evaluate", str(tmp_path / "none")])
     assert ran.exit_code == 2
     assert "has no file of a data set" in " ".join(ran.output.split())
-
-
-def test_the_command_says_what_it_needs(data, tmp_path):
-    run = CliRunner()
-    assert "name a data set" in run.invoke(app, ["evaluate"]).stderr
-    twice = run.invoke(app, ["evaluate", str(data), str(tmp_path / "sub" / "data.jsonl")])
-    assert "two of the files are called" in twice.stderr
-    result = run.invoke(app, ["evaluate", str(data), "--out", str(tmp_path / "o"), "--shard", "0/2", "--json"])  # fmt: skip
-    assert result.exit_code == 1  # rows that cannot be read
-    assert 0 < json.loads(result.stdout)["rows"] < 62
 
 
 def test_a_missing_pyarrow_is_named_with_its_extra(data, tmp_path, monkeypatch):

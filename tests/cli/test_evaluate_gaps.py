@@ -75,9 +75,3 @@ def test_where_nothing_is_listed_it_says_why(tmp_path, data, why):
     shown = evaluated(tmp_path, data)
     assert "Knowledge gaps: none" in " ".join(shown.stdout.split())
     assert why in " ".join(shown.stdout.split())
-
-
-def test_what_it_cannot_read_it_refuses(tmp_path):
-    refused = evaluated(tmp_path, rows(), "--out", tmp_path / "scores")
-    assert refused.exit_code == 2
-    assert "--gaps and --compare read each question" in refused.output

@@ -245,12 +245,3 @@ def test_the_option_writes_the_file_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
     assert stat.S_IMODE(page.stat().st_mode) == 0o600  # it quotes the data set
     assert CliRunner().invoke(app, arguments).exit_code == 0, "a page of ours may be replaced"
-
-
-def test_an_unwritable_page_is_explained(tmp_path):
-    data = tmp_path / "data.jsonl"
-    data.write_text('{"question": "q", "contexts": ["a"]}\n')
-    arguments = ["evaluate", str(data), "--html", str(tmp_path / "absent" / "page.html")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "--html" in result.stderr

@@ -78,13 +78,6 @@ def test_it_is_added_to_what_other_steps_wrote(data, tmp_path):
     assert out.read_text().startswith("# Of another step\n## ragmeter evaluate\n")
 
 
-def test_a_place_that_cannot_be_written_is_said_before_anything_is_scored(data, tmp_path):
-    ran = _run(data, "--summary-markdown", tmp_path / "none" / "summary.md")
-    assert ran.exit_code == 2
-    assert "--summary-markdown" in ran.output
-    assert _run(data, "--summary-markdown", data).exit_code == 2
-
-
 @given(st.text(max_size=40))
 def test_no_text_leaves_its_cell_or_becomes_markup(text):
     shown = _escape(text)

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from ragmeter import RagMeter, RagSample
+from ragmeter import RagMeter
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate import _by_segment
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -101,14 +101,3 @@ def test_recorded_results_have_the_segments_of_their_requests(tmp_path):
     }
     assert said["recorded"]
     assert counts == {"tenant:a": 2, "tenant:b": 1}
-
-
-def test_what_cannot_be_a_segment_is_said(tmp_path):
-    assert "'two words' is no name" in _run(tmp_path, ROWS, "--segments", "two words").output
-
-
-def test_a_rows_facts_are_no_part_of_what_it_is():
-    from ragmeter.metrics._files.samples import Row
-
-    one = Row(1, RagSample(question="q"), "key", facts={"tenant": "a"})
-    assert one == Row(1, RagSample(question="q"), "key")

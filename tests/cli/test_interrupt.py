@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import signal
 import termios
 import time
@@ -40,6 +41,10 @@ run()
 """
 
 
+IN_A_CALLBACK = re.compile(r"Exception ignored in.*?\nKeyboardInterrupt: *\n", re.DOTALL)
+"""What the interpreter writes where an interrupt lands in a callback of its own, such as that of a weak reference."""
+
+
 @pytest.fixture
 def place(tmp_path):
     rows = (json.dumps({"question": f"question {n}", "contexts": ["a"]}) for n in range(ROWS))
@@ -66,7 +71,7 @@ def interrupted(warm, place):
         done = process.end(20)
         said = done.stdout + done.stderr
         assert done.returncode == 130, said
-        assert "Traceback" not in said
+        assert "Traceback" not in IN_A_CALLBACK.sub("", said)
         return said
 
     return interrupt

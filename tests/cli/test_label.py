@@ -239,13 +239,6 @@ def test_results_without_texts_say_what_to_do(tmp_path):
     assert "--data" in output
 
 
-@pytest.mark.parametrize("text", ["", "not json\n", '{"other": 1}\n'])
-def test_files_that_are_no_results(tmp_path, text):
-    (tmp_path / "results.jsonl").write_text(text)
-    output, _ = _label(tmp_path, ["5"], exit_code=2)
-    assert "has no requests" in output
-
-
 def test_labels_never_overwrite_something_else(tmp_path):
     path = _results(tmp_path / "results.jsonl")
     ran = CliRunner().invoke(app, ["label", str(path), "--out", str(path)])

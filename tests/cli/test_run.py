@@ -154,23 +154,6 @@ def test_it_ends_as_the_program_ends(in_place, folder, otlp):
     assert "no RAG request was seen" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["shop_bott.py"], "did you mean shop_bot.py?"),
-        (["--otlp", "nowhere", "shop_bot.py"], "is not a URL"),
-        (["--otlp", "http://a", "--phoenix", "http://b", "shop_bot.py"], "choose one"),
-        (["--phoenix", "nowhere", "shop_bot.py"], "--phoenix 'nowhere' is not a URL"),
-    ],
-)
-def test_what_cannot_be_run_is_said_before_anything_runs(in_place, folder, arguments, said):
-    done = in_place("run", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_page_is_started_once_and_has_the_request_with_its_texts(in_place, folder):
     first = run(folder, "shop_bot.py")

@@ -135,40 +135,6 @@ def test_the_address_of_a_database_is_no_file_and_is_shown_nowhere(tmp_path):
     assert "secret" not in repr(said)
 
 
-@pytest.mark.parametrize(
-    "address", ["mysql://me:secret@db/one", "postgresql://me:secret@db", "postgresql://[:secret"]
-)
-def test_an_address_that_is_none_is_refused_without_its_password(address):
-    result = CliRunner().invoke(
-        app, ["serve", "--http-port", "0", "--grpc-port", "0", "--store", address]
-    )
-
-    assert result.exit_code == 2
-    assert "postgresql://user:password@host" in result.stderr
-    assert "secret" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--keep", "long"),
-        ("--keep", "7"),
-        ("--keep", "-1d"),
-        ("--keep-service", "7d"),
-        ("--keep-service", "shop"),
-        ("--keep-service", "shop=long"),
-        ("--max-size", "1"),
-        ("--max-size", "nanGB"),
-    ],
-)
-def test_amounts_that_make_no_sense_are_refused_with_an_example(option, value):
-    result = CliRunner().invoke(app, ["serve", option, value])
-
-    assert result.exit_code == 2
-    assert option in result.stderr
-    assert "write for example" in result.stderr
-
-
 def test_the_last_line_says_what_became_of_everything():
     stats = {
         "exports": {"accepted": 2, "busy": 1},

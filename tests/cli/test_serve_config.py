@@ -101,9 +101,3 @@ def test_an_option_counts_more_than_a_variable_and_that_more_than_the_file(print
 )
 def test_what_a_file_cannot_say_is_named(printed, text, says):
     assert says in printed(text, status=2)
-
-
-def test_a_file_that_is_not_there_is_named():
-    done = CliRunner().invoke(app, ["serve", "--config", "nowhere.toml"])
-    assert done.exit_code == 2
-    assert "nowhere.toml cannot be read (no such file" in " ".join(done.output.split())

@@ -162,16 +162,3 @@ def test_metrics_between_them_are_passed_over(tmp_path):
     rows, result = _run(tmp_path / "all.jsonl")
 
     assert (rows, result.exit_code) == ([], 0)
-
-
-def test_a_separator_needs_a_tool():
-    _, result = _run(FULL, "--tool-separator", "x")
-
-    assert result.exit_code == 2
-
-
-def test_a_pattern_that_is_none_is_refused():
-    _, result = _run(FULL, "--retrieval-tool", "search", "--tool-separator", "(")
-
-    assert result.exit_code == 2
-    assert "no regular expression" in result.stderr

@@ -11,39 +11,6 @@ def export(sdk, *runs, **options):
     OpenTelemetryExporter(**sdk.providers, **options).export(runs)
 
 
-def test_explanations_stand_on_evaluation_spans_after_an_opt_in(sdk, make):
-    """OpenInference's explanation quotes contexts, so it needs the opt-in; the summary does not."""
-    target = make.span_context(span=0xC1)
-    for capture in ("EVENT_ONLY", "SPAN_ONLY"):
-        run = make.scored_run(target=target, run_id=capture)
-        export(sdk, run, capture_content=capture)
-    without, with_text = sdk.all_spans()
-
-    assert without.attributes["evaluations.0.evaluation.explanation"] == make.summary
-    explanation = with_text.attributes["evaluations.0.evaluation.explanation"]
-    assert explanation == make.content["explanation"]
-
-
-def test_text_that_utf8_cannot_encode_never_reaches_a_span(sdk, make):
-    """One lone surrogate would make the application's whole OTLP batch unencodable."""
-    export(
-        sdk,
-        make.scored_run(
-            sample={"question": "\ud800", "name": "bot\udfff"},
-            user_id="\ud800",
-            tags=("\ud800",),
-            metadata={"\ud800": "\ud800", "huge": 2**70, "nan": float("nan")},
-        ),
-        capture_content=True,
-    )
-
-    for span in sdk.all_spans():
-        for key, value in span.attributes.items():
-            f"{span.name}{key}{value}".encode()
-            assert not isinstance(value, int) or abs(value) < 2**63
-        assert "ragmeter.metadata.nan" not in span.attributes
-
-
 def test_long_texts_are_cut(sdk, make):
     """A 10 MB chunk must not make a 10 MB span."""
     export(sdk, make.scored_run(sample={"question": "x" * 10_000_000}), capture_content="SPAN_ONLY")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from ragmeter import Verdict
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -33,20 +34,28 @@ def verdicts(span):
     }
 
 
-def places(sdk):
-    return {span.name: verdicts(span) for span in sdk.all_spans() if verdicts(span)}
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({}, "invoke_workflow support_bot"),
+        ({"sample": {"status": "retrieval_only"}}, "retrieval handbook"),
+        (
+            {
+                "retrieval": {
+                    "target": SpanContext(0xA1, 0xD1, is_remote=False, trace_flags=TraceFlags(1))
+                }
+            },
+            "invoke_workflow support_bot",
+        ),
+    ],
+    ids=["a request", "a retriever alone", "a retrieval that others recorded"],
+)
+def test_it_stands_on_our_span_of_the_request_and_on_no_other(sdk, make, changes, place):
+    export(sdk, make.scored_run(**changes))
 
-
-def test_it_stands_on_the_requests_own_span_and_on_no_other(sdk, make):
-    export(sdk, make.scored_run())
-
-    assert places(sdk) == {"invoke_workflow support_bot": ON_SPAN}
-
-
-def test_it_stands_on_a_retriever_run_that_is_the_request(sdk, make):
-    export(sdk, make.scored_run(sample={"status": "retrieval_only"}))
-
-    assert places(sdk) == {"retrieval handbook": ON_SPAN}
+    assert {span.name: verdicts(span) for span in sdk.all_spans() if verdicts(span)} == {
+        place: ON_SPAN
+    }
 
 
 def test_it_stands_beside_a_request_that_others_recorded(sdk, make):
@@ -57,12 +66,6 @@ def test_it_stands_beside_a_request_that_others_recorded(sdk, make):
     found = [span for span in sdk.all_spans() if verdicts(span)]
     assert len(sdk.all_spans()) == 2
     assert [(verdicts(span), span.parent.span_id) for span in found] == [(ON_SPAN, 0xC1)]
-
-
-def test_where_only_the_retrieval_was_recorded_it_stands_on_our_span_of_the_request(sdk, make):
-    export(sdk, make.scored_run(retrieval={"target": make.span_context(span=0xD1)}))
-
-    assert places(sdk) == {"invoke_workflow support_bot": ON_SPAN}
 
 
 def test_a_late_verdict_stands_on_one_late_span(sdk, make):
