@@ -18,6 +18,7 @@ from ragmeter.quality.segments import OTHER
 
 from ._contexts import Read
 from ._found import FoundRequest
+from ._recent_calls import is_unanswered
 from .conventions import READERS, is_indexing, is_writing
 from .record import SpanRecord
 
@@ -89,6 +90,8 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
             if "truncated" in reasons
             else "content_off"
         )
+    elif not tools and all(is_unanswered(read.span) for read in models):
+        reason = "no_reply"
     else:
         reason = "tool_not_shown" if tools else "no_retrieval_seen"
     spans = () if tools else _steps_that_gave(reads)

@@ -1,11 +1,13 @@
-"""Calls of models that two instrumentations recorded in two traces: LangChain's, and its client's.
+"""Calls of models that were recorded in two traces: by LangChain and its client, or without and with the reply.
 
-LangChain's instrumentations make no span current, so what its model calls begins another trace.  That call,
-which is all of its trace, is no second request.
+LangChain's instrumentations make no span current, so what its model calls begins another trace; Logfire writes
+what was streamed into a trace of its own.  A call which is all of its trace, and says no more, is no second
+request.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,6 +20,8 @@ from .record import SpanRecord
 _MOST = 10_000
 _LATER_NS = 1_000_000
 """Some emitters know times to the millisecond."""
+_REPLY = re.compile(r"(?:gen_ai|llm)\.(?:output.messages|(?:content\.)?completion)|output\.value")
+"""Names of attributes with what a model replied: a text, or calls of tools."""
 
 
 class _Call(NamedTuple):
@@ -29,33 +33,59 @@ class _Call(NamedTuple):
 
 
 class RecentCalls:
-    """The latest calls of models that stand below something else, by what they said."""
+    """The latest calls of models: below something else by what they said, alone by what they were sent."""
 
     def __init__(self) -> None:
         self._calls: OrderedDict[int, _Call] = OrderedDict()
 
     def note(self, span: SpanRecord) -> None:
         """Note a span that came, if it is such a call."""
-        if span.parent_id is not None and (said := _said_in(span)):
-            self._calls[said] = _Call(
+        said = _said_in(span)
+        place = said if span.parent_id is not None or not said else _sent_in(span)
+        if place:
+            self._calls[place] = _Call(
                 span.trace_id, span.scope, _service(span), span.started_ns, span.ended_ns
             )
             if len(self._calls) > _MOST:
                 self._calls.popitem(last=False)
 
     def repeat(self, spans: Sequence[SpanRecord]) -> bool:
-        """Return whether a trace is one call that another instrumentation recorded within another trace."""
-        if len(spans) != 1 or spans[0].parent_id is not None or not (said := _said_in(spans[0])):
+        """Return whether a trace is one call of which another trace says more."""
+        if len(spans) != 1 or spans[0].parent_id is not None:
             return False
-        inner, outer = spans[0], self._calls.get(said)
+        inner, said = spans[0], _said_in(spans[0])
+        outer = self._calls.get(said or (_sent_in(inner) if is_unanswered(inner) else 0))
+        if outer is None or outer.trace_id == inner.trace_id or outer.service != _service(inner):
+            return False
+        if not said:
+            return outer.scope == inner.scope and inner.started_ns <= outer.ended_ns
         return (
-            outer is not None
-            and outer.trace_id != inner.trace_id
-            and outer.scope != inner.scope
-            and outer.service == _service(inner)
+            outer.scope != inner.scope
             and outer.started_ns - _LATER_NS <= inner.started_ns
             and inner.ended_ns <= outer.ended_ns + _LATER_NS
         )
+
+
+def is_unanswered(span: SpanRecord) -> bool:
+    """Return whether a span says what a model was sent, and nothing of a reply: a stream's may come alone."""
+    known = reading(span)
+    return (
+        known is not None
+        and known[1] == "model"
+        and not span.failed
+        and known[0].output_key not in span.attributes
+        and not any(map(_REPLY.match, span.attributes))
+        and not any(event.name == "gen_ai.choice" for event in span.events)
+        and known[0].said(span) is None
+        and bool(known[0].prompt(span))
+    )
+
+
+def _sent_in(span: SpanRecord) -> int:
+    """Return what a model was sent, as a number."""
+    known = reading(span)
+    sent = [] if known is None else known[0].prompt(span)
+    return hash(("sent", *(letters_of(text) for _, text in sent)))
 
 
 def _service(span: SpanRecord) -> str:

@@ -86,8 +86,8 @@ def join(processor: Any, provider: Any) -> None:
         kind = type(provider)
         raise ConfigurationError(
             f"{kind.__module__}.{kind.__qualname__} takes no span processors: attach after the application "
-            "has set its SDK's provider, or pass that provider; where there is none, use a callback handler "
-            "or instrument()"
+            "has set its SDK's provider, or pass that provider; where there is none, or no span comes to it, "
+            "as MLflow's, use a callback handler or instrument(), or have them sent to `ragmeter serve`"
         )
 
 

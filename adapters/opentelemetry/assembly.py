@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics._process import fork
 
-from ._recent_calls import RecentCalls
+from ._recent_calls import RecentCalls, is_unanswered
 from ._sources import names_source
 from ._tree import SpanTree
 from .conventions import holds_content, holds_messages, reading
@@ -117,10 +117,12 @@ class _Open:
     awaited: set[str] = field(default_factory=set)
     times: int = 0
     scored: ScoreMarks | None = None
+    is_unanswered: bool = False
+    """Whether it is one call of a model without the reply, which may come in a trace of its own."""
 
     @property
     def looks_complete(self) -> bool:
-        return self.rooted and not self.awaited
+        return self.rooted and not self.awaited and not self.is_unanswered
 
     def take(self, span: SpanRecord) -> None:
         self.spans.append(span)
@@ -132,6 +134,7 @@ class _Open:
             self.rooted = True  # its parent, if it has one, is another process's
         elif span.parent_id not in self.ids:
             self.awaited.add(span.parent_id)
+        self.is_unanswered = len(self.spans) == 1 and is_unanswered(span)
 
 
 class TraceAssembler:

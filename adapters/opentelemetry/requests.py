@@ -236,6 +236,8 @@ class _Finder:
         asked = RequestQuestion.of(steps, seen, models, calls)
         texts = [item.text for one in seen for item in one.documents.items]
         answer, answer_hidden = self._answer(request, models, calls, asked.question, texts)
+        if request is None and not models and not answer_hidden:
+            answer = first.reader.answer_beside(first.span)
         own = None if request is None else self._reads.get(request.span_id)
         refused = (
             refusal_was_raised(request, members) if failed else was_refused(own, models, answer)

@@ -238,6 +238,13 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         _last_question(text[span[1] : span[2]]),
     )
     beside = next((side for side in sides if side and not BLANK.search(side)), "")
+    above, _, line = beside.rpartition("\n")
+    if (
+        len(messages) == 1
+        and line.endswith(_QUESTION_MARKS)
+        and not above.endswith(_QUESTION_MARKS)
+    ):
+        beside = line  # instructions stand above it
     quoted = _QUOTED_ALONE.search(beside)
     return _short(beside if quoted is None else quoted[1])
 

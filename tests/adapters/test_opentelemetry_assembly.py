@@ -78,6 +78,45 @@ def test_a_call_that_stands_in_another_trace_is_no_request_of_its_own(more, word
     assert (unheard.reason == "repeated") is repeats
 
 
+@pytest.mark.parametrize(
+    ("more", "complete", "reason"),
+    [
+        ({}, False, "repeated"),
+        ({"scope": "openai"}, False, "no_reply"),
+        ({"llm.input_messages.0.message.content": "Where?"}, False, "no_reply"),
+        ({"failed": True}, True, "no_retrieval_seen"),
+    ],
+)
+def test_a_reply_may_come_in_a_trace_of_its_own(more, complete, reason):
+    """As Logfire writes what was streamed: the call waits for it, and is no second request."""
+    assembler, clock, traces = _assembler(grace_s=1.0, idle_s=30.0)
+    sent = {
+        "llm.input_messages.0.message.content": "Why?",
+        "llm.input_messages.0.message.role": "user",
+    }
+    reply = {"llm.output_messages.0.message.content": "Because."}
+    bare = openinference(1, None, "LLM", **sent)
+    whole = openinference(2, None, "LLM", **sent | reply)
+    bare.scope = whole.scope = "logfire"
+    for key, value in more.items():
+        if key in sent:
+            bare.attributes[key] = value
+        else:
+            setattr(bare, key, value)
+    assembler.add(_of(1, bare))
+    clock.now = 2.0
+    assembler.tick()
+    assert bool(traces) is complete
+    assembler.add(_of(2, whole))
+    clock.now = 40.0
+    assembler.tick()
+
+    first, second = sorted(traces, key=lambda one: one.trace_id)
+    assert not second.repeats
+    [unheard] = read_trace(first.spans, repeats=first.repeats).unheard
+    assert unheard.reason == reason
+
+
 def test_a_trace_whose_parents_are_missing_waits_longer():
     assembler, clock, traces = _assembler(grace_s=1.0, idle_s=30.0)
     assembler.add([span(1, None, kind="server"), openinference(3, 2, "RETRIEVER")])

@@ -430,7 +430,9 @@ def test_a_provider_without_processors_is_refused_with_the_fix(provider, monkeyp
     processor = RagMeterSpanProcessor(RagMeter(exporters=[InMemoryExporter()]))
     monkeypatch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
 
-    with pytest.raises(ConfigurationError, match="takes no span processors: attach after"):
+    with pytest.raises(
+        ConfigurationError, match=r"takes no span processors: attach after.*`ragmeter serve`"
+    ):
         processor.attach(provider)
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     assert processor.attach(provider) is processor

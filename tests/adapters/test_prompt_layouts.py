@@ -47,6 +47,7 @@ SHOWN = {
     "passages with a number in brackets": f"Be brief.\n\n--- [Snippet 1] File: a.py ---\n{ONE}\n\n--- [Snippet 2] File: b.py ---\n{TWO}\n\nQuestion: {QUESTION}",
     "fields": f"Query: {QUESTION}\nKeywords: kettle\n\nRetrieved Documents:\nTitle: A\nDate: 2024-05-01\nContent: {ONE}\n\nTitle: B\nDate: 2024-05-02\nContent: {TWO}",
     "a rule before each": f"Context:\n\n---\n{ONE}\n\n---\n{TWO}\n\n---\n\nUser Question: {QUESTION}",
+    "instructions and a question before": f"You sell kettles.\n{QUESTION}\n\nAnswer using the following information:\n{ONE}\n\n{TWO}",
     "question behind a sentence": f"Answer with this context:\n\n{ONE}\n\n---\n\n{TWO}\n\n---\n\nAnswer the question with the context above: {QUESTION}",
     "a label of several words": f"Rental excerpts:\n{ONE}\n\n{TWO}\n\nQuestion of the customer:\n{QUESTION}\n\nRules:\n- Be brief.\n- Be kind.",
     "rules after it": f"Reference documents:\n[1] {ONE}\n\n[2] {TWO}\n\nImportant rules:\n- Be brief.\n\nQuestion: {QUESTION}",

@@ -43,6 +43,7 @@ READERS: Sequence[Reader] = (
         "langfuse.observation.input",
         "langfuse.observation.output",
         "let the handler record inputs and outputs, and take its mask away",
+        "langfuse.observation.metadata.instructions",
     ),
     KindReader(
         "mlflow",

@@ -218,6 +218,9 @@ class AnySpan(Reader):
     def answer(self, span: SpanRecord) -> str | None:
         return _first(_fields(span).out, _ANSWERS, answer_in)
 
+    def answer_beside(self, span: SpanRecord) -> str | None:
+        return self.answer(span) if _fields(span).out.keys() & _DOCUMENTS else None
+
     def documents(self, span: SpanRecord) -> Documents:
         hits = [
             dict(event.attributes) for event in span.events if event.name.endswith("query.result")

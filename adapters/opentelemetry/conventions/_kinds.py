@@ -40,16 +40,29 @@ class KindReader(Reader):
         input_key: The attribute with what went in.
         output_key: The attribute with what came out.
         switch: What turns its texts on where they are off.
+        system_key: The attribute with a model's instructions, where they do not stand in the input.
     """
 
     def __init__(
-        self, name: str, kind_key: str, input_key: str, output_key: str, switch: str
+        self,
+        name: str,
+        kind_key: str,
+        input_key: str,
+        output_key: str,
+        switch: str,
+        system_key: str = "",
     ) -> None:
         self.name = name
         self.input_key = input_key
         self.output_key = output_key
         self.switch = switch
         self._kind_key = kind_key
+        self._system_key = system_key
 
     def role(self, span: SpanRecord) -> Role | None:
         return role_of_kind(opened(span.attributes.get(self._kind_key)))
+
+    def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
+        system = span.attributes.get(self._system_key)
+        sent = super().prompt(span)
+        return [("system", system), *sent] if isinstance(system, str) and system else sent

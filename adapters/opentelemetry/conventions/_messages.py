@@ -18,11 +18,13 @@ from ._reader import rows_under
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _OLDER: Mapping[str, tuple[str, ...]] = {
-    "prompt": ("gen_ai.prompt", "llm.prompt"),
-    "completion": ("gen_ai.completion", "llm.completion"),
+    "prompt": ("gen_ai.prompt", "gen_ai.content.prompt", "llm.prompt"),
+    "completion": ("gen_ai.completion", "gen_ai.content.completion", "llm.completion"),
 }
 _LISTS = ("events", "all_messages_events")
 _PREFIX = re.compile(r"(system|user|assistant|human|tool): ")
+_PRINTED = re.compile(r"(?:\A\[|, )(System|User|Ai|ToolExecutionResult)Message ?\{")
+_PRINTED_ROLES = {"System": "system", "User": "user", "Ai": "assistant"}
 
 
 def holds_content(name: str) -> bool:
@@ -164,7 +166,7 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
             value = opened(home.get(key))
             if not value:
                 continue
-            found = messages_in(value)
+            found = messages_in(value) or _printed_messages(value)
             if found:
                 return found
             texts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
@@ -175,6 +177,20 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
             if said is not None:
                 return [(role, said)]
     return []
+
+
+def _printed_messages(value: Any) -> list[tuple[str, str]]:
+    """Return the messages of a list that Java printed, as listeners of LangChain4j's write it."""
+    if not isinstance(value, str) or _PRINTED.match(value) is None:
+        return []
+    _, *parts = _PRINTED.split(value)
+    found: list[tuple[str, str]] = []
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        text = body.partition(' text = "')[2]
+        end = max(text.rfind('" }'), text.rfind('", ') if '" }' not in text else -1)
+        if end > 0:
+            found.append((_PRINTED_ROLES.get(name, "tool"), text[:end]))
+    return found
 
 
 def _by_prefix(text: str, role: str) -> tuple[str, str]:

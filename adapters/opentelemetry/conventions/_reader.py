@@ -82,6 +82,11 @@ class Reader(ABC):
         """Return the answer of a request."""
         return answer_in(span.attributes.get(self.output_key))
 
+    def answer_beside(self, span: SpanRecord) -> str | None:
+        """Return the answer on a span that has its documents, too: all of a request in one."""
+        del span
+        return None
+
     def documents(self, span: SpanRecord) -> Documents:
         """Return the documents that a retrieval or a reranking gave back."""
         # A retriever that found nothing says so; one that says nothing may not.
