@@ -22,7 +22,7 @@ from ragmeter.metrics import Score, ScoreItem, ScoreTarget
 
 from . import semconv
 from ._format import (
-    annotator_kind,
+    ANNOTATOR_KINDS,
     clean,
     explanation,
     identifier,
@@ -125,7 +125,7 @@ def request_annotations(
         yield Annotation(
             name=score.name,
             target=score.target,
-            kind=annotator_kind(score),
+            kind=ANNOTATOR_KINDS[score.method],
             value=score.value if word is None else None,
             label=word or score.label,
             explanation=explanation(score, texts=texts),
@@ -145,7 +145,7 @@ def chunk_annotations(
             yield Annotation(
                 name=score.name,
                 target="retrieval",
-                kind=annotator_kind(score),
+                kind=ANNOTATOR_KINDS[score.method],
                 value=verdict if item.value is None else item.value,
                 label=None if item.verdict is None else "yes" if item.verdict else "no",
                 explanation=outgoing(reason) if reason else None,

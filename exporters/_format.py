@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,11 +62,12 @@ def text_id(text: str) -> str:
     return f"sha256:{sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
-def annotator_kind(score: Score) -> str:
-    """Return who judged, in OpenInference's words: ``LLM``, ``HUMAN`` or ``CODE``."""
-    if score.method == "llm":
-        return str(semconv.ANNOTATOR_LLM)
-    return str(semconv.ANNOTATOR_HUMAN if score.method == "human" else semconv.ANNOTATOR_CODE)
+ANNOTATOR_KINDS = defaultdict(
+    lambda: str(semconv.ANNOTATOR_CODE),
+    llm=str(semconv.ANNOTATOR_LLM),
+    human=str(semconv.ANNOTATOR_HUMAN),
+)
+"""Who judged by a score's method, in OpenInference's words."""
 
 
 def identifier(score: Score) -> str:

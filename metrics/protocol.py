@@ -449,7 +449,9 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
             if whole == "question":
                 texts += (sample.question, sample.search_query)
             elif whole == "contexts" and not part:
-                texts += [context.text for context in sample.support]
+                for contexts in (sample.contexts or (), sample.carried):
+                    for context in contexts:
+                        texts.append(context.text)
             elif whole == "stages":
                 for stage in sample.stages or ():
                     texts += [context.text for context in stage.contexts or ()]
@@ -553,16 +555,13 @@ def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
 
 def _orient(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     """Return `scores`, each with the metric's direction where it was left out."""
-    if metric.direction == "higher" and not metric.directions:
-        return tuple(scores)
-    return tuple(
-        [
-            score
-            if "direction" in score.model_fields_set
-            else score.model_copy(update={"direction": metric.direction_of(score.name)})
-            for score in scores
-        ]
-    )
+    oriented = list(scores)
+    for place, score in enumerate(scores):
+        direction = metric.directions.get(score.name, metric.direction)
+        # It is only asked whether the default was given where it is not what the metric says.
+        if score.direction == "higher" != direction and "direction" not in score.model_fields_set:
+            oriented[place] = score.model_copy(update={"direction": direction})
+    return tuple(oriented)
 
 
 def compute_metric(

@@ -59,7 +59,9 @@ _TEXT = frozenset({str})
 
 def _text_keys(value: Any) -> Any:
     # Stores keep numbers as keys; a context is not refused for it.
-    if isinstance(value, Mapping) and not _TEXT.issuperset(map(type, value)):
+    if (type(value) is dict or isinstance(value, Mapping)) and not _TEXT.issuperset(
+        map(type, value)
+    ):
         return {str(key): item for key, item in value.items()}
     return value
 

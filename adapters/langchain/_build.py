@@ -14,7 +14,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._stores import source_of
 from ragmeter.adapters._unseen import Lookout, read_results, retrieved_by_shape
 from ragmeter.adapters.reading.answer import heard, is_label, is_pasted
-from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of
+from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of, speakers_of
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.prompt_layout import question_in_prompt
@@ -98,7 +98,8 @@ def _run_of(
     request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)
     answer = _answer(request, output, calls)
     ends = [note.ended_order or 0 for note in request.retrievals if note.contexts]
-    answering = last_call(calls, answer, max(ends, default=0))
+    speakers = speakers_of(calls, answer)
+    answering = last_call(calls, speakers, max(ends, default=0))
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, notes, queries, calls)
@@ -138,15 +139,15 @@ def _run_of(
         rule = "prompt"
     if contexts is None and not notes:
         return None
-    refusal = refusal_before(calls, answer)
+    refusal = refusal_before(calls, speakers)
     if refusal is None:
         refusal = ending.refusal
     status = _status(request, ending, answer, contexts, refused=refusal is not None)
     if status == "refused":
         answer = answer or refusal or words_of_error(ending.error)
+        speakers = speakers_of(calls, answer)
     elif status not in ("ok", "partial"):
         answer = None
-    root = request.root
     scope = request.scope or NOTHING_SAID
     shared = SharedContexts()
     sample_contexts = None if contexts is None else shared.of(contexts)
@@ -163,25 +164,24 @@ def _run_of(
         name=_name(request),
         search_query=search_query_of(question, queries if len(queries) == len(notes) else ()),
     )
-    metadata = request.metadata
     run = RagRun(
         sample=sample,
-        run_id=str(root.run_id),
+        run_id=str(request.root.run_id),
         framework="langchain",
-        started_ns=root.started_ns,
-        ended_ns=max(ending.ended_ns, root.started_ns),
+        started_ns=request.root.started_ns,
+        ended_ns=max(ending.ended_ns, request.root.started_ns),
         retrievals=retrievals,
         parent=request.parent_span,
         target=request.target,
-        conversation_id=scope.conversation_id or first_text(metadata, CONVERSATION_KEYS),
-        response_id=response_id_of(calls, answer),
-        user_id=scope.user_id or first_text(metadata, USER_KEYS),
-        tags=tuple(dict.fromkeys((*_own_tags(request.tags, metadata), *scope.tags))),
+        conversation_id=scope.conversation_id or first_text(request.metadata, CONVERSATION_KEYS),
+        response_id=response_id_of(speakers, answer),
+        user_id=scope.user_id or first_text(request.metadata, USER_KEYS),
+        tags=tuple(dict.fromkeys((*_own_tags(request.tags, request.metadata), *scope.tags))),
         metadata=dict(scope.metadata),
-        framework_metadata=metadata,
+        framework_metadata=request.metadata,
         error_type=error_type(ending.error),
     )
-    return with_retrievals(run, began_with)
+    return with_retrievals(run, began_with) if began_with else run
 
 
 def _name(request: OpenRequest) -> str | None:

@@ -72,7 +72,7 @@ def follow(
         for note in (*request.nested, *request.retrievals)
         if id(note) not in counts and note.error_type is None
     ]
-    route = Route[ContextSnapshot](notes, others)
+    route: Route[ContextSnapshot] = Route(notes, others)
     if request.options.strict:
         return route
     until = None if answering is None else answering.started_ns
@@ -91,21 +91,20 @@ def follow(
 def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
     """Return what functions made of documents as text; not what models, or functions as such, answered."""
     said = {id(run) for note in request.llms for run in runs_around(note.run)}
+    whole = (answer or "").strip()
     pastes: list[Paste] = []
     for paste in request.pastes:
         handed_through = set(map(id, paste.strings))
         given = [text for text in paste.given if id(text) not in handed_through]
         if not given or id(paste.run) in said:
             continue
-        if not answer or not any(_is_answer(text.strip(), answer, request) for text in given):
+        # Not the answer, nor, where no model is seen, what becomes a part of it.
+        texts = [text.strip() for text in given]
+        becomes = answer and not request.llms and any(text in answer for text in texts)
+        if not answer or not (whole in texts or becomes):
             documents = paste.documents or paste.run.texts
             pastes.append(paste._replace(documents=documents, given=given))
     return pastes
-
-
-def _is_answer(text: str, answer: str, request: OpenRequest) -> bool:
-    """Return whether a text is the answer, or where no model is seen, becomes a part of it."""
-    return text == answer.strip() or (not request.llms and text in answer)
 
 
 def _given_documents(run: Run) -> Run | None:

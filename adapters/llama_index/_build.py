@@ -12,7 +12,7 @@ from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
-from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of
+from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of, speakers_of
 from ragmeter.adapters.reading.prompt_documents import (
     asked_in,
     carried_in,
@@ -54,7 +54,9 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended, calls)
         status = "no_answer" if answer is None else status
-    refusal = refusal_before(calls, answer) if status in ("ok", "no_answer") else None
+    refusal = (
+        refusal_before(calls, speakers_of(calls, answer)) if status in ("ok", "no_answer") else None
+    )
     if refusal is not None:
         status = "refused"
         answer = refusal or None if answer in (None, _EMPTY) else answer
@@ -99,7 +101,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         parent=ended.spans.parent,
         target=ended.spans.target,
         conversation_id=scope.conversation_id,
-        response_id=response_id_of(calls, answer),
+        response_id=response_id_of(speakers_of(calls, answer), answer),
         user_id=scope.user_id,
         tags=scope.tags,
         metadata=scope.metadata,

@@ -260,7 +260,7 @@ class _Finder:
             span=request,
             seen=seen,
             asked_model=bool(models),
-            response_id=response_id_of(calls, answer),
+            response_id=response_id_of(speakers_of(calls, answer), answer),
             members=self._members(request, members),
             sources=self._sources,
             cut_off=self._cut_off_of(request, members),

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import NamedTuple
 
 from .letters import collapsed, letters_of, places_of_words, tokens_in, weight_of, words_of
@@ -75,7 +76,7 @@ def align(
     found: list[Place] = []
     missing: list[_Group] = []
     common = [group for group in groups if group.is_common]
-    question_is_open = any(group.letters in asked for group in groups)
+    question_is_open = any(map(asked.__contains__, [group.letters for group in groups]))
     for group in groups:
         if group.is_common:
             continue
@@ -98,9 +99,15 @@ def align(
         return []
     if common and question_is_open:
         page.claim(page.places(asked), len(asked))
-    found += _beside(common, page, [(one.start, len(one.group.letters)) for one in found])
+    if common:
+        found += _beside(common, page, [(one.start, len(one.group.letters)) for one in found])
     return [
-        Shown(index, one.start, page.call_at(one.start), _text_of(passages[index], one))
+        Shown(
+            index,
+            one.start,
+            page.call_at(one.start),
+            _text_of(passages[index], one) if one.runs else None,
+        )
         for index, one in _chosen(_counted(found, page), passages, calls)
     ]
 
@@ -121,7 +128,7 @@ _MARKS = re.compile(r"[^\w\s]+")
 def _text_of(passage: str, place: Place) -> str | None:
     """Return the part of a passage that stands at a place, as the passage writes it; None: all of it."""
     runs = place.runs
-    if not runs or sum(end - start for start, end in runs) >= WHOLE * len(place.group.letters):
+    if sum(end - start for start, end in runs) >= WHOLE * len(place.group.letters):
         return None
     text, spans, sizes = places_of_words(passage)
     ends = [0, *accumulate(sizes)]
@@ -148,7 +155,7 @@ class _Group:
     def __init__(self, letters: str, text: str) -> None:
         self.letters = letters
         self.weight = weight_of(letters)
-        self.is_common = not stands_for_itself(text, self.weight)
+        self.is_common = self.weight < 2 * MIN_ALONE and not stands_for_itself(text, self.weight)
         """Whether the text is too short to be recognised by itself."""
         self.indices: list[int] = []
         self.shown_whole = False
@@ -161,7 +168,7 @@ def _counted(found: Sequence[Place], page: Page) -> list[Place]:
     revision). Calls that show one text each add up.
     """
     by_call: dict[int, list[Place]] = {}
-    for one in sorted(found, key=lambda one: one.start):
+    for one in sorted(found, key=attrgetter("start")):
         by_call.setdefault(page.call_at(one.start), []).append(one)
     kept = [*by_call]
     if len(kept) > 1:
@@ -192,7 +199,7 @@ def _grouped(passages: Sequence[str]) -> list[_Group]:
             if group is None:
                 group = groups[letters] = _Group(letters, text)
             group.indices.append(index)
-    return sorted(groups.values(), key=lambda group: -len(group.letters))
+    return [groups[letters] for letters in sorted(groups, key=len, reverse=True)]
 
 
 def _cut(missing: Sequence[_Group], page: Page) -> list[Place]:

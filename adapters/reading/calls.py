@@ -68,13 +68,13 @@ def _may_quote(speakers: Sequence[Step], calls: Iterable[Step], answer: str) -> 
     return not any(call.answers or said in letters_of(call.words) for call in speakers)
 
 
-def last_call(calls: Sequence[Step], answer: str | None, after_ns: int) -> Step | None:
+def last_call(calls: Sequence[Step], speakers: Sequence[Step], after_ns: int) -> Step | None:
     """Return the call whose words the answer ends with, else the last one if it may have answered.
 
     One that graded, or that began before the last retrieval ended, did not: then a model answered that is not
     seen, and this is None.
     """
-    if speakers := speakers_of(calls, answer):
+    if speakers:
         return speakers[-1]
     last = calls[-1] if calls else None
     return None if last is None or last.started_ns < after_ns or is_grade(last.words) else last
@@ -188,16 +188,15 @@ class _Reply:
         return bool(other._evidence) and 2 * len(own & words) < min(len(own), len(words))
 
 
-def refusal_before(calls: Sequence[Step], answer: str | None) -> str | None:
+def refusal_before(calls: Sequence[Step], speakers: Sequence[Step]) -> str | None:
     """Return the words by which the call that answered refused, perhaps none; None: it did not."""
-    found = speakers_of(calls, answer) or calls[-1:]
+    found = speakers or calls[-1:]
     return found[-1].refusal if found else None
 
 
-def response_id_of(calls: Sequence[Step], answer: str | None) -> str | None:
+def response_id_of(speakers: Sequence[Step], answer: str | None) -> str | None:
     """Return what the provider calls the completion that is the answer; None: unknown, or there are several."""
-    found = speakers_of(calls, answer)
-    return found[0].response_id if answer and len(found) == 1 else None
+    return speakers[0].response_id if answer and len(speakers) == 1 else None
 
 
 def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from .align import MIN_CUT, Shown, align, stands_for_itself
@@ -169,7 +170,7 @@ class _Reader:
             return []
         together = [one for one in self._calls if one is call or (call.group == one.group != "")]
         self._read.update(one.id for one in together)
-        self._size += sum(len(text) for one in together for _, text in one.sent)
+        self._size += sum([len(text) for one in together for _, text in one.sent])
         if level > _MAX_LEVELS or self._size > MAX_PROMPTS:
             self.is_too_large = True
             return []
@@ -199,7 +200,9 @@ class _Reader:
                 shown.setdefault(left[hit.passage][0], []).append(hit)
         for owner, places in shown.items():
             self._used.add(owner)
-            hit = max(places, key=lambda one: len(one.text or texts[one.passage]))
+            hit = places[0]
+            if len(places) > 1:
+                hit = max(places, key=lambda one: len(one.text or texts[one.passage]))
             is_own = texts[hit.passage] is self._passages[owner]
             text = hit.text if is_own else hit.text or texts[hit.passage]
             # What is too long for one call of a group goes on in the next one.
@@ -207,7 +210,7 @@ class _Reader:
             stretches.append((hit.place, _Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
         found: list[_Stretch] = []
-        for _, one in sorted(stretches, key=lambda item: item[0]):
+        for _, one in sorted(stretches, key=itemgetter(0)):
             if isinstance(one, _Stretch):
                 found.append(one)
             else:

@@ -68,9 +68,9 @@ def places_of_words(text: str) -> tuple[str, list[tuple[int, int]], list[int]]:
 
 def letters_of(text: str) -> str:
     """Return the letters and digits of a text, in small letters: its words without what parts them."""
-    if len(text) <= _SLICE:
-        return _letters(_unescaped(text))
-    return "".join([_letters(_unescaped(part)) for part in _parts(text)])
+    if len(text) > _SLICE:
+        return "".join([_letters(_unescaped(part)) for part in _parts(text)])
+    return _letters(_unescaped(text) if "\\" in text or "&" in text or "<" in text else text)
 
 
 def _letters(text: str) -> str:

@@ -59,29 +59,30 @@ class Page:
 
     def places(self, letters: str, *, whole_words: bool = False) -> list[int]:
         """Return where a text stands, ascending, outside all that is claimed, without overlaps."""
-        return [
-            place
-            for place in self._unclaimed(letters)
-            if not whole_words or self._is_whole(place, place + len(letters))
-        ]
+        found = self._unclaimed(letters)
+        if not whole_words:
+            return found
+        return [place for place in found if self._is_whole(place, place + len(letters))]
 
-    def _unclaimed(self, letters: str) -> Iterator[int]:
+    def _unclaimed(self, letters: str) -> list[int]:
+        found: list[int] = []
         length = len(letters)
         noted = None if self._is_read or length < 2 * _GRAM else self._noted(letters)
         if noted is not None:
             following = 0
             for place in noted:
                 if place >= following and self.is_free(place, place + length):
-                    yield place
+                    found.append(place)
                     following = place + length
-            return
+            return found
         place = self.letters.find(letters)
         while place >= 0:
             claimed = self._claimed.rfind(1, place, place + length)
             if claimed < 0:
-                yield place
+                found.append(place)
             # What begins before the end of what is claimed overlaps it as well.
             place = self.letters.find(letters, place + length if claimed < 0 else claimed + 1)
+        return found
 
     def _noted(self, letters: str) -> list[int] | None:
         """Return the last places of a text by what is noted of the page, which is not read for each text.

@@ -488,12 +488,15 @@ class Destinations:
 
         True without any exporter: the user asked for that.
         """
-        mute = [one for one in self._uncertain if not self._delivers(one)]
-        if not mute:
+        names: list[str] = []
+        for one in self._uncertain:
+            with self._guard:  # one that raises will count what it cannot deliver
+                if not one.delivers():
+                    names.append(type(one).__name__)
+        if not names:
             return True
-        names = [type(one).__name__ for one in mute]
         self._no_data.warn_undelivered(names)
-        if len(mute) == self._all:
+        if len(names) == self._all:
             return False
         for name in names:
             self._counters.export_failed(f"{name}:no_provider")
@@ -504,8 +507,3 @@ class Destinations:
         for exporter in self._measuring:
             with self._measure_guard:
                 exporter.measure(scored)
-
-    def _delivers(self, exporter: MayLackDestination) -> bool:
-        with self._guard:
-            return exporter.delivers()
-        return True  # it raised: it will count what it cannot deliver

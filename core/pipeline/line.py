@@ -293,7 +293,7 @@ class Pipeline:
         for item in batch:
             if isinstance(item, Offer):
                 self._counters.count_capture(item.capture)  # `offer` may not have counted it yet
-                if not self._alone.hold(item):
+                if item.alone is None or not self._alone.hold(item):
                     offered.append(item)
                 continue
             self._score(offered)

@@ -23,8 +23,8 @@ from ragmeter.exporters._annotations import (
     shown_scores,
 )
 from ragmeter.exporters._format import (
+    ANNOTATOR_KINDS,
     ContentPolicy,
-    annotator_kind,
     clean,
     clean_name,
     explanation,
@@ -334,7 +334,7 @@ def _evaluation(index: int, score: Score, why: str | None) -> Group:
     prefix = f"{semconv.EVALUATIONS}.{index}."
     group: Group = {
         prefix + semconv.EVALUATION_NAME: clean_name(score.name),
-        prefix + semconv.EVALUATION_ANNOTATOR_KIND: annotator_kind(score),
+        prefix + semconv.EVALUATION_ANNOTATOR_KIND: ANNOTATOR_KINDS[score.method],
     }
     if score.value is not None:
         group[prefix + semconv.EVALUATION_SCORE] = float(score.value)

@@ -11,14 +11,13 @@ explanation, which quotes contexts, needs the content opt-in, and until then the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import NamedTuple
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
-from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
@@ -30,7 +29,6 @@ from ragmeter.exporters._format import (
     explanation,
     items_attribute,
 )
-from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.changes import QualityChange
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
@@ -192,7 +190,6 @@ class EventWriter:
     Args:
         content: Whether text may be on them.
         logger: Returns the logger in force.
-        context_of: Makes a context of a judged span.
         captured_elsewhere: Whether events bear the name of the service that the request ran in.
     """
 
@@ -201,16 +198,14 @@ class EventWriter:
         content: ContentPolicy,
         *,
         logger: Callable[[], Logger],
-        context_of: Callable[[SpanContext | None], Context],
         captured_elsewhere: bool = False,
     ) -> None:
         self._captured_elsewhere = captured_elsewhere
         self._content = content
         self._logger = logger
-        self._context_of = context_of
 
-    def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
-        """Emit a record per attempted score, in the context of the span it judges, and the verdict's."""
+    def write(self, scored: ScoredRun, contexts: Mapping[ScoreTarget, Context]) -> None:
+        """Emit a record per attempted score, in the context of its target's span, and the verdict's."""
         logger = self._logger()
         enabled = attribute_of(logger, "enabled")  # not in the oldest supported API
         if callable(enabled) and enabled() is False:
@@ -219,7 +214,6 @@ class EventWriter:
         # would refuse a score that a slow judge gave minutes later.
         now = time.time_ns()
         service = scored.run.resource.get("service.name") if self._captured_elsewhere else None
-        contexts = judged.by_target(self._context_of)
         scores = scored.scores.values()
         for event in result_events(scored, scores, self._content, service=service):
             logger.emit(

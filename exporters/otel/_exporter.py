@@ -113,7 +113,6 @@ class OpenTelemetryExporter:
             EventWriter(
                 content,
                 logger=self._providers.logger,
-                context_of=context_of,
                 captured_elsewhere=captured_elsewhere,
             )
             if events in ("log", "both")
@@ -123,7 +122,6 @@ class OpenTelemetryExporter:
         self._metrics = (
             MetricWriter(
                 self._providers.meter,
-                context_of=context_of,
                 bound=bound,
                 captured_elsewhere=captured_elsewhere,
             )
@@ -183,7 +181,8 @@ class OpenTelemetryExporter:
         if self._metrics is not None:
             recorded = recorded_spans(scored.run)
             around = recorded.request or scored.run.parent
-            self._metrics.measure(scored, JudgedSpans(around, recorded.retrieval))
+            judged = JudgedSpans(around, recorded.retrieval)
+            self._metrics.measure(scored, judged.by_target(context_of))
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
         """Publish the meter's own counters, read whenever metrics are collected."""
@@ -276,8 +275,9 @@ class OpenTelemetryExporter:
         judged = self._spans.write(scored, known)
         if not scored.late:
             self._directory.remember(run.run_id, judged)
+        contexts = judged.by_target(context_of)
         if self._events is not None:
-            self._events.write(scored, judged)
+            self._events.write(scored, contexts)
         if self._metrics is not None:
-            self._metrics.write(scored, judged)
+            self._metrics.write(scored, contexts)
         written.add()

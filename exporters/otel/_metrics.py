@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Counted
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
-from opentelemetry.trace import SpanContext
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean, missing_inputs
-from ragmeter.exporters._span_targets import JudgedSpans
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics import Score, ScoreTarget
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DISTINCT", "OTHER", "Limiter", "MetricWriter"]
 
 _NONE: frozenset[str] = frozenset()
+_Contexts = Mapping[ScoreTarget, Context]
+"""The context of the judged span by what a score is about."""
 _Named = tuple[tuple[semconv.Term, "str | None"], ...]
 """Attributes of a measurement as they were given; those without a value are left out."""
 _Series = tuple[Callable[..., None], dict[str, AttributeValue]]
@@ -78,7 +78,6 @@ class MetricWriter:
 
     Args:
         meter: Returns the meter; called once, when the first measurement comes.
-        context_of: Makes a context of a judged span.
         bound: Keeps the instruments small; shared by all who write to them.
         captured_elsewhere: Requests and their contexts are counted by the process that captured them, and
             scores bear the name of its service.
@@ -89,7 +88,6 @@ class MetricWriter:
         self,
         meter: Callable[[], Meter],
         *,
-        context_of: Callable[[SpanContext | None], Context],
         bound: SeriesBound,
         captured_elsewhere: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
@@ -97,7 +95,6 @@ class MetricWriter:
         self._make_meter = meter
         self._clock_ns = clock_ns
         self._captured_elsewhere = captured_elsewhere
-        self._context_of = context_of
         self._limiter = Limiter()
         self._stages = Limiter(MAX_STAGES)
         self._bound = bound
@@ -109,11 +106,11 @@ class MetricWriter:
         self._meter: Meter | None = None
         self._instruments: dict[str, Any] = {}
 
-    def write(self, scored: ScoredRun, judged: JudgedSpans) -> None:
+    def write(self, scored: ScoredRun, contexts: _Contexts) -> None:
         """Record an exported request (unless it was before) and its scores."""
         run_id = scored.run.run_id
         known = (self._recorded.peek(run_id) if scored.late else None) or _NONE
-        self._record(scored, judged, known)
+        self._record(scored, contexts, known)
         valued = frozenset([s.name for s in scored.scores.values() if s.value is not None])
         if scored.verdict is not None:
             valued |= {semconv.VERDICT}
@@ -122,9 +119,9 @@ class MetricWriter:
         if len(self._sets) > MAX_DISTINCT:
             self._sets.clear()  # they are shared to save memory, no more
 
-    def measure(self, scored: ScoredRun, judged: JudgedSpans) -> None:
+    def measure(self, scored: ScoredRun, contexts: _Contexts) -> None:
         """Record a request that is not exported, and its free scores."""
-        self._record(scored, judged, _NONE)
+        self._record(scored, contexts, _NONE)
 
     def retrieval_unseen(self, framework: str, reason: str) -> None:
         """Count a request that gave no score, as its retrieval was not seen."""
@@ -156,13 +153,12 @@ class MetricWriter:
         if call.cost is not None:
             self._measure(semconv.JUDGE_COST, max(0.0, call.cost), base)
 
-    def _record(self, scored: ScoredRun, judged: JudgedSpans, known: frozenset[str]) -> None:
+    def _record(self, scored: ScoredRun, contexts: _Contexts, known: frozenset[str]) -> None:
         if semconv.OVERFLOW.name not in self._instruments:
             # To Prometheus a counter's first value is no growth, so it begins with none.
             self._overflow(semconv.EVALUATION_SCORE_HISTOGRAM, 0)
         run = scored.run
         base: _Named = ((semconv.GEN_AI_WORKFLOW_NAME, run.sample.name),)
-        contexts = judged.by_target(self._context_of)
         if not scored.late:
             if not self._captured_elsewhere:
                 self._write_request(scored, base, contexts["retrieval"])

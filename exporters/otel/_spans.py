@@ -192,6 +192,7 @@ class SpanWriter:
         self._span_events = span_events
         self._content = content
         self._tracer = tracer
+        self._limit: tuple[Tracer, int] | None = None
         self.describes_traces = False
         """Whether the request's span says of its trace what Langfuse lists."""
 
@@ -262,7 +263,7 @@ class SpanWriter:
             ]
             carried = document_groups(run.sample.carried, self._content, semconv.CARRIED_DOCUMENTS)
             shown = shown_evaluation_groups(scored, scores, self._content, verdict=True)
-            _fill(span, _room(tracer, span), groups, carried, shown)
+            _fill(span, self._room(tracer, span), groups, carried, shown)
             self._add_events(span, scored, scores, run.ended_ns, with_verdict=True)
             if run.sample.status == "error":
                 _mark_failure(span, run.error_type)
@@ -296,7 +297,7 @@ class SpanWriter:
             documents = document_groups(retrieval.contexts, self._content)
             whole = bare is not None
             shown = shown_evaluation_groups(scored, scores, self._content, verdict=whole)
-            _fill(span, _room(tracer, span), groups, documents, shown)
+            _fill(span, self._room(tracer, span), groups, documents, shown)
             self._add_events(span, scored, scores, retrieval.ended_ns, with_verdict=whole)
             if retrieval.error_type is not None:
                 _mark_failure(span, retrieval.error_type)
@@ -349,7 +350,7 @@ class SpanWriter:
         if span.is_recording():
             first = [verdict_group(scored)] if with_verdict else []
             first += [*score_groups(scores), request_essentials(scored)]
-            room = _room(tracer, span)
+            room = self._room(tracer, span)
             left = room - sum(map(len, first))
             evaluations = evaluation_groups(
                 scored, scores, self._content, verdict=with_verdict, room=left
@@ -359,6 +360,16 @@ class SpanWriter:
             self._add_events(span, scored, scores, now, with_verdict=with_verdict)
         span.end(end_time=now)
         return _context_of(span)
+
+    def _room(self, tracer: Tracer, span: Span) -> int:
+        """Return how many attributes fit on a span just started."""
+        if self._limit is None or self._limit[0] is not tracer:
+            self._limit = tracer, _attribute_limit(tracer)
+        room = self._limit[1]
+        if room > 4 * HEADROOM:
+            room -= HEADROOM
+        there = attribute_of(span, "attributes")
+        return room - (len(there) if isinstance(there, Mapping) else 0)
 
     def _add_events(
         self,
@@ -377,15 +388,6 @@ class SpanWriter:
 
 def _span_name(operation: semconv.Term, what: str | None) -> str:
     return f"{operation} {clean(what)}" if what else str(operation)
-
-
-def _room(tracer: Tracer, span: Span) -> int:
-    """Return how many attributes fit on a span just started."""
-    room = _attribute_limit(tracer)
-    if room > 4 * HEADROOM:
-        room -= HEADROOM
-    there = attribute_of(span, "attributes")
-    return room - (len(there) if isinstance(there, Mapping) else 0)
 
 
 def _fill(
