@@ -1,6 +1,6 @@
-"""The store of `ragmeter serve`: scored requests, stored in one file or in PostgreSQL, to be queried.
+"""The store of `ragmeter serve`: scored requests in one file or in PostgreSQL, with queries.
 
-One writes, any number read; who reads gets plain values and no SQL.
+One process writes, any number read; readers get plain values and no SQL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How services are: who is bad since when, what was deployed, which questions go badly. Plain values.
+"""The health of services: bad requests over time, deployments, and questions that go badly, as plain values.
 
 Counts are of requests with a verdict, shares have 95 % intervals (Wilson's).  Times are milliseconds since the
 epoch.  None is "not known", never 0.
@@ -32,20 +32,20 @@ _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadShare:
-    """How many requests are bad."""
+    """The share of bad requests."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     bad: int
-    """Those that are."""
+    """Number of bad requests."""
     requests: int
-    """Those with a verdict."""
+    """Number of requests with a verdict."""
     share: float | None
-    """The first of the second; None: there is none."""
+    """Bad requests divided by requests; None: no request has a verdict."""
     lower: float
-    """Lower end of its 95 % interval."""
+    """Lower end of the share's 95 % interval."""
     upper: float
-    """Upper end."""
+    """Upper end of that interval."""
 
 
 def bad_share(bad: int, requests: int) -> BadShare:
@@ -58,138 +58,139 @@ def bad_share(bad: int, requests: int) -> BadShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionStep:
-    """A version that was not there before."""
+    """A new value of a version, model or the like."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     name: str
-    """Of what: ``service.version``, ``index_version``, ``prompt_version``, ``model``, ``tenant``, ..."""
+    """Name of the value: ``service.version``, ``index_version``, ``prompt_version``, ``model``, ``tenant``,
+    ..."""
     before: str
-    """The value that was first seen before it."""
+    """The previous value, by first appearance."""
     value: str
-    """The new one."""
+    """The new value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonView:
-    """What a deployment did, within the same languages and workflows."""
+    """The effect of a deployment, within the same languages and workflows."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     score: str
     """The score whose means are compared."""
     before: float
-    """Its mean before, over the languages and workflows as they are after."""
+    """Its mean before, weighted by the languages and workflows of the time after."""
     after: float
-    """Its mean since."""
+    """Its mean after."""
     lower: float
-    """Lower end of the interval of their difference: it holds however often one looks."""
+    """Lower end of the interval of their difference, which is valid for any number of looks."""
     upper: float
-    """Upper end."""
+    """Upper end of that interval."""
     n_before: int
-    """Requests before that it rests on; those of one conversation count once."""
+    """Number of requests before; those of one conversation count once."""
     n_after: int
-    """Likewise since."""
+    """Number of requests after, likewise."""
     effect: str
     """``worse``, ``better``, or ``none``: no difference beyond chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartView:
-    """One value of a segment, before and since a deployment, or within a time."""
+    """One value of a segment, before and since a deployment, or within a period."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     segment: str
-    """Which, as ``language:zh``."""
+    """The segment, as ``language:zh``."""
     now: BadShare
-    """Its requests that are bad."""
+    """Its bad requests."""
     before: BadShare | None
-    """Those before the deployment; None: there was none."""
+    """Its bad requests before the deployment; None: there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentView:
-    """Something new that was first seen in a service."""
+    """A new version or the like, as first seen in a service."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     number: int
-    """The how many-th of all services it is; the error rate of 5 % is spent over all of them."""
+    """Number of the deployment among all services'; the error rate of 5 % is spent over all of them."""
     service: str
-    """Where."""
+    """Name of the service."""
     at_ms: int
-    """When its first request began."""
+    """Start of its first request."""
     values: tuple[VersionStep, ...]
-    """What is new, versions first."""
+    """The new values, versions first."""
     comparison: ComparisonView | None = None
-    """What it did; None: fewer than 30 requests on either side, or it is not compared here."""
+    """Its effect; None: fewer than 30 requests on either side, or not compared here."""
     bad_before: BadShare | None = None
-    """Requests of the value before that are bad, of the newest 2,000."""
+    """Bad requests with the previous value, of the newest 2,000."""
     bad_after: BadShare | None = None
-    """All those of the new value."""
+    """All bad requests with the new value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneView:
-    """A service over time, or a workflow or a part of one."""
+    """A service over time, or one of its workflows or segments."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     name: str
     """Name of the service, the workflow, or the segment's value; empty: it has none."""
     service: str = ""
-    """Its service; empty: it has none."""
+    """The lane's service; empty: unknown."""
     version: str
-    """The `service.version` that was seen first last; empty: none is known."""
+    """The newest `service.version`, by first appearance; empty: none is known."""
     requests: int
-    """How many, with and without a verdict."""
+    """Number of requests, with and without a verdict."""
     bad: BadShare
-    """Since the last deployment within that time; without one, of all of it."""
+    """Bad requests since the last deployment within the period; without one, of the whole period."""
     bad_before: BadShare | None
-    """Before that; None: there was none."""
+    """Bad requests before that deployment; None: there was none."""
     support: Estimate | None
-    """Mean of the score of support, of the same time as `bad`; None: it has none."""
+    """Mean of the support score, of the same time as `bad`; None: no such score."""
     support_before: Estimate | None
-    """Before the deployment."""
+    """Mean of the support score before the deployment."""
     relevance: Estimate | None
-    """Likewise, whether what was retrieved is about the question."""
+    """Mean of the score of whether the retrieved chunks are about the question, of the same time as `bad`."""
     relevance_before: Estimate | None
-    """Before the deployment."""
+    """Mean of the relevance score before the deployment."""
     bins: tuple[tuple[int, int, int, int], ...]
-    """Of each stretch of time: bad, suspect and good requests, and those without a verdict."""
+    """Number of bad, suspect and good requests in each bin, and of those without a verdict."""
     deployments: tuple[int, ...]
-    """When something was deployed within that time."""
+    """Times of the deployments within the period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionView:
-    """A question that went badly, with all the requests that asked it."""
+    """A question that went badly, over all its requests."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     question: str
-    """What was asked."""
+    """The question."""
     key: str
-    """Names it, for ``question=``: 16 hex digits."""
+    """Identifies the question, for ``question=``: 16 hex digits."""
     bad: BadShare
-    """Its requests."""
+    """Bad requests with the question."""
     service: str
-    """Of the last bad one."""
+    """Service of the last bad request."""
     workflow: str
-    """Likewise."""
+    """Workflow of the last bad request."""
     language: str | None
-    """Likewise."""
+    """Language of the last bad request."""
     codes: tuple[str, ...]
-    """The rules that apply to it."""
+    """Codes of the last bad request's verdict."""
     at_ms: int
-    """When it began."""
+    """Start of the last bad request."""
     trace_id: str | None
-    """Its trace."""
+    """Trace id of the last bad request."""
     span_id: str | None
-    """Its span."""
+    """Span id of the last bad request."""
     run_id: str
-    """Its own id."""
+    """Id of the last bad request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,40 +202,41 @@ class SignalView:
     name: str
     """``support``, ``relevance``, ``refusals`` or ``nothing_found``."""
     score: str
-    """The score that it is the mean of."""
+    """The score behind it."""
     now: Estimate
-    """Since the deployment that `HealthView.lead` is about, else of the whole time."""
+    """Its mean since the deployment in `HealthView.lead`, else in the whole period."""
     before: Estimate | None
-    """Before that; None: there was none."""
+    """Its mean before that deployment; None: there was none."""
     is_off: bool
-    """Whether it is worse since then beyond both intervals."""
+    """Whether it got worse since then, by intervals that do not overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthView:
-    """How services are, in a stretch of time."""
+    """The health of services in a period."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     by: str
-    """What lanes are of: ``service``, ``workflow``, or a segment's name."""
+    """The kind of lanes: ``service``, ``workflow``, or a segment's name."""
     bin_ms: int
-    """Length of a stretch of `LaneView.bins`; the first begins at `bins_from_ms`."""
+    """Length of a bin of `LaneView.bins`; the first begins at `bins_from_ms`."""
     bins_from_ms: int
-    """When."""
+    """Start of the first bin."""
     lanes: tuple[LaneView, ...]
-    """Those that are surely bad most often first."""
+    """The lanes, those surely bad most often first."""
     deployments: tuple[DeploymentView, ...]
-    """Within that time, the worst first."""
+    """The deployments within the period, the worst first."""
     lead: DeploymentView | None
-    """The one that made something worse, and most so; None: none did."""
+    """The deployment that made something worse, and most so; None: none did."""
     parts: tuple[PartView, ...]
-    """Where it is bad: values of the segment that sets them apart most; empty: none does."""
+    """Where it is bad: values of the segment that separates the bad requests best; empty: none does."""
     questions: tuple[QuestionView, ...]
-    """Those that go badly, the surest and most frequent first; of `lead` and since it, where there is one."""
+    """The questions that go badly, the surest and most frequent first; with `lead`, of its service since
+    then."""
     signals: tuple[SignalView, ...]
-    """At most four."""
+    """At most four signals."""
     about: str | None = None
-    """The service that `parts` and `signals` are of: of `lead`, else of the first lane; None: there is none."""
+    """The service of `parts` and `signals`: that of `lead`, else of the first lane; None: there is none."""
     detectable: float | None
-    """The least fall of support that a new version would be found with within 100 requests; None: not known."""
+    """The smallest fall of support that would be detected within 100 requests; None: unknown."""

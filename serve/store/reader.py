@@ -1,6 +1,6 @@
-"""`Reader`: what pages and the API read, while the writer writes on.
+"""`Reader`: queries for pages and the API, while the writer continues to write.
 
-Each answer is of one moment.
+Each result is of one moment.
 """
 
 from __future__ import annotations
@@ -59,47 +59,47 @@ __all__ = ["LATEST_MS", "LONGEST_RANGE_S", "Reader", "UnreadableStoreError"]
 T = TypeVar("T")
 
 _AHEAD_MS = 3_600_000
-"""Milliseconds by which a sender's clock may be ahead: what began then is of now."""
+"""Milliseconds by which a sender's clock may be ahead; requests up to that are included."""
 _DAY_MS = 86_400_000
 _SLOW_S = 60.0
-"""Seconds for which what takes long to read is kept."""
+"""Seconds for which the results of slow queries are cached."""
 _STALE_S = 600.0
-"""Seconds for which it is shown, of a large store, while it is read again."""
+"""Seconds for which an older result of a large store is still shown while the query runs again."""
 _ASIDE_S = 1.0
-"""Seconds by which a slow reading is put off for the page that asked for it and does not wait."""
+"""Seconds by which a slow query is delayed, unless a caller waits for it, so that the page comes first."""
 _SMALL = 500
 """Requests from which on a store is large."""
 _OF_GAPS = Filters(range_s=GAPS_RANGE_S)
 _STEPS = 24
-"""Moments at which a stretch of time begins, in its length, at least: a day's begins with an hour."""
+"""Fewest distinct start times within the length of a period: a day's start is rounded to the hour."""
 _ORPHAN_MS = 60_000
-"""Milliseconds after which a score whose request has not come is called an orphan."""
+"""Milliseconds after which a score whose request has not arrived is called an orphan."""
 
 
 class _SlowReading(NamedTuple):
-    """What takes long to read."""
+    """A slow query in progress or finished."""
 
     at: float
-    """When it began, seconds since the epoch."""
+    """Start of the query, seconds since the epoch."""
     reading: Future[Any]
     hurry: threading.Event
-    """Is set when somebody waits."""
+    """Set when a caller waits."""
     before: Any
-    """What was read before; None: nothing was."""
+    """The previous result, or None."""
 
 
 class UnreadableStoreError(RagmeterError):
-    """The store cannot be read just now: it is busy, or away."""
+    """The store cannot be read at the moment: it is busy or unreachable."""
 
 
 class Reader:
-    """Reads a store. Thread-safe. Whatever it is asked for may raise `UnreadableStoreError`.
+    """Queries of a store. Thread-safe. Every query may raise `UnreadableStoreError`.
 
     Args:
-        home: Where the store is.
+        home: The storage.
         clock: Seconds since the epoch.
-        texts: Whether texts are kept.
-        shadows: How other retrievers do.
+        texts: Whether texts are stored.
+        shadows: The comparisons with other retrievers.
     """
 
     def __init__(
@@ -123,17 +123,18 @@ class Reader:
         self._slow_turn = threading.Lock()
 
     def know_objectives(self, objectives: Known) -> None:
-        """Say from now on where good begins; `objectives` is called whenever that is asked for."""
+        """Set the source of objectives; `objectives` is called in each query that needs them."""
         self._objectives = objectives
 
     def shadows(self, service: str | None = None) -> Sequence[ShadowView]:
-        """Return how other retrievers do that applications ask the same questions, as last reported."""
+        """Return the comparisons with other retrievers, as last reported by applications."""
         return self._shadows.shadows(service)
 
     def estimates(self, range_s: float = 3600.0) -> Mapping[CellKey, Mean]:
         """Return the means over the last `range_s` seconds.
 
-        By service, workflow, segment, score and measurement; whole workflows first, and the largest first.
+        The key is service, workflow, segment, score and measurement; whole workflows first, and the largest
+        first.
         """
         wanted = Filters(range_s=range_s)
         with self._reading() as database:
@@ -144,10 +145,10 @@ class Reader:
     def overview(
         self, filters: Filters | None = None, *, scores: bool = True, groups: bool = True
     ) -> Overview:
-        """Return everything of a stretch of time at a glance.
+        """Return the overview of a period.
 
         Args:
-            filters: Which requests count.
+            filters: The requests to count.
             scores: Whether to return `Overview.scores` and `Overview.others`.
             groups: Whether to return `Overview.groups`; only with scores.
         """
@@ -169,7 +170,7 @@ class Reader:
             order: dict[str, dict[str, tuple[str, ...]]] = {}
             found: list[ScoreSummary] = []
             if scores:
-                # What was usual before; where nothing was before, what is now.
+                # The usual values before the period; without requests before, those of the period.
                 before = Selection(self._sums.day_before(database, from_ms, keep), wanted)
                 chosen = [
                     (began, ended, Selection(cells, wanted).by_service())
@@ -189,7 +190,7 @@ class Reader:
                 )
             first = {(one.service, one.name): one for one in reversed(found)}
             if wanted.until_ms is None:
-                # Until now; a little longer where a clock is ahead.
+                # Until now, or slightly later if a sender's clock is ahead.
                 (last,) = database.execute(
                     "SELECT max(at) FROM request WHERE at < ?", (until_ms,)
                 ).fetchone()
@@ -215,7 +216,7 @@ class Reader:
             )
 
     def services(self, filters: Filters) -> Mapping[str, int]:
-        """Return the services of a stretch of time, with how many requests each had."""
+        """Return the services of a period with their numbers of requests."""
         bounds = self.bounds(filters)
         found: Counter[str] = Counter()
         with self._reading() as database:
@@ -225,26 +226,26 @@ class Reader:
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
-        """Return how services are in a stretch of time.
+        """Return the health of services in a period.
 
         Args:
-            filters: Which requests count.
-            by: What lanes are of: ``service``, ``workflow``, or a segment; empty: services, and of one its
-                workflows.
+            filters: The requests to count.
+            by: The kind of lanes: ``service``, ``workflow``, or a segment; empty: services, or the workflows
+                of a single service.
         """
         wanted = filters or Filters()
         with self._reading() as database:
             return self._health.read(database, wanted, self.bounds(wanted), by)
 
     def now(self) -> float:
-        """Return what time it is by the store's clock, seconds since the epoch."""
+        """Return the time of the store's clock, seconds since the epoch."""
         return self._clock()
 
     def explained(self, change: Change) -> Change:
-        """Return a change with `Change.new` filled in: what is new since then.
+        """Return a change with `Change.new` filled in: the values that are new since then.
 
-        It is compared with the day before; what has come within ten minutes before it counts as new, as when
-        it began is an estimate.
+        The comparison is with the day before. Values first seen up to ten minutes before the change are new,
+        too, as its start is an estimate.
         """
         since = max(0, int(change.since * 1000) - SLACK_MS)
         with self._reading() as database:
@@ -263,7 +264,7 @@ class Reader:
     def trends(
         self, filters: Filters | None = None
     ) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
-        """Return `ScoreSummary.trend` alone, of one service, by score and measurement."""
+        """Return only `ScoreSummary.trend`, of one service, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
             keep = Keep(frozenset({wanted.segment or ""}))
@@ -286,16 +287,16 @@ class Reader:
         """Return a page of a list.
 
         Args:
-            filters: Which requests.
+            filters: The requests to list.
             sort: ``worst``: by verdict, then by how much worse than usual their scores are; ``question``: a
-                line for each question of a service, those first of which most are surely bad; ``newest``; or
-                the name of a score, its worst first.
+                line for each question of a service, those surely bad most often first; ``newest``; or the
+                name of a score, its worst first.
             limit: Requests on a page, 1 to 500.
-            cursor: `RequestPage.next` of the page before; None: the first.
-            grouped: Whether several requests of one question are one line, for the worst of them.
+            cursor: `RequestPage.next` of the previous page; None: the first page.
+            grouped: Whether the requests of one question are a single line, for the worst of them.
 
         Raises:
-            ValueError: The cursor is of another list, or the limit out of bounds.
+            ValueError: The cursor is of another list, or the limit is out of bounds.
         """
         wanted = filters or Filters()
         members = self._members(wanted)
@@ -305,7 +306,7 @@ class Reader:
             )
 
     def facets(self, filters: Filters | None = None) -> FacetPage:
-        """Return what a list can be narrowed to, each value counted under all other filters.
+        """Return the facets of a list, each value counted under all other filters.
 
         Raises:
             ValueError: As `requests`.
@@ -318,7 +319,7 @@ class Reader:
             )
 
     def _members(self, filters: Filters) -> Collection[str]:
-        """Return the ids of a gap's requests. Raises ValueError: no texts are kept that could be searched."""
+        """Return the ids of a gap's requests. Raises ValueError: a search without stored texts."""
         if filters.search and not self._texts:
             raise ValueError(
                 "q searches in texts, and this server keeps none: it runs with --no-text"
@@ -328,9 +329,9 @@ class Reader:
         return self._gap_list(_OF_GAPS)[1].get(filters.gap, frozenset())
 
     def chunks(self, filters: Filters) -> ChunkReport:
-        """Return what is known of the chunks that the newest 5,000 requests of a stretch of time got.
+        """Return statistics of the chunks of a period's newest 5,000 requests.
 
-        It takes some seconds, and is kept for a minute.
+        It takes some seconds; the result is cached for a minute.
         """
 
         def read(database: Database) -> ChunkReport:
@@ -339,13 +340,13 @@ class Reader:
         return self._remember("chunks", filters, read)
 
     def gaps(self, filters: Filters) -> GapPage:
-        """Return the knowledge gaps of a stretch of time. It takes some seconds, and is kept for a minute."""
+        """Return the knowledge gaps of a period. It takes some seconds; the result is cached for a minute."""
         page = self._gap_list(filters)[0]
         with self._reading() as database:
             return with_states(database, page)
 
     def known_gaps(self, service: str | None) -> Sequence[GapView]:
-        """Return the open gaps of a service, as they were found last; in a large store the first come later."""
+        """Return a service's open gaps as last computed; for a large store, () until the first are computed."""
         found = self._remember("gaps", _OF_GAPS, self._gaps_of(_OF_GAPS), wait=False)
         if found is None:
             return ()
@@ -354,7 +355,7 @@ class Reader:
         return [one for one in gaps if one.state == "open" and service in (None, one.service)]
 
     def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
-        """Return the gaps, and the ids of the requests of each that went badly."""
+        """Return the gaps, and the ids of each one's requests that went badly."""
         return self._remember("gaps", filters, self._gaps_of(filters))
 
     def _gaps_of(self, filters: Filters) -> Callable[[Database], tuple[GapPage, GapMembers]]:
@@ -373,13 +374,14 @@ class Reader:
     ) -> T | None:
         """Return the result of `read`, or its result of the last minute.
 
-        Of a large store it is what was read within ten minutes, and read again beside the one who asks.
+        For a large store, a result of the last ten minutes is returned, while the query runs again in the
+        background.
 
         Args:
-            name: What is read.
-            filters: Of what.
-            read: Reads it, one at a time.
-            wait: Whether it is waited for where nothing was read yet; else None is returned.
+            name: Name of the query.
+            filters: Its filters.
+            read: Runs the query, one at a time.
+            wait: Whether to wait if there is no result yet; else return None.
         """
         key, now = (name, filters), self._clock()
         with self._slow_turn:
@@ -418,7 +420,7 @@ class Reader:
             return read(database)
 
     def _is_small(self) -> bool:
-        """Return whether what takes long in a large store does not here."""
+        """Return whether the store is so small that slow queries are fast."""
         with self._reading() as database:
             (n,) = database.execute(
                 f"SELECT count(*) FROM (SELECT 1 FROM request LIMIT {_SMALL}) AS newest"
@@ -436,10 +438,10 @@ class Reader:
         """Return conversations, the worst first.
 
         Args:
-            filters: Of which requests.
-            limit: Conversations, 1 to 500.
-            conversation_id: This one alone; None: all.
-            asked_again: Whether turns that ask the one before again are looked for, by their phrases.
+            filters: The requests to include.
+            limit: Most conversations, 1 to 500.
+            conversation_id: Only this conversation; None: all.
+            asked_again: Whether to look for turns that repeat the previous question, by their phrases.
 
         Raises:
             ValueError: The limit is out of bounds.
@@ -457,11 +459,11 @@ class Reader:
             )
 
     def request(self, key: str, span_id: str | None = None) -> RequestView | None:
-        """Return one request; None: it is not there, or not yet.
+        """Return one request, or None if it is not stored (yet).
 
         Args:
             key: Its trace id, 32 hex digits, or its own id.
-            span_id: Which one, where a trace has several; None: the first.
+            span_id: Span id of the request, if a trace has several; None: the first.
         """
         with self._reading() as database:
             return one_request(database, self._sums, key, span_id, self._gap_of)
@@ -474,21 +476,21 @@ class Reader:
         return next((gap for gap in page.gaps if run_id in members[gap.id]), None)
 
     def outages(self, filters: Filters | None = None) -> tuple[JudgeOutage, ...]:
-        """Return when the judge failed, in order of time; the last fifty times."""
+        """Return the periods in which the judge failed, in order of time; the last fifty."""
         wanted = filters or Filters()
         with self._reading() as database:
             return outages(database, wanted, self.bounds(wanted))
 
     def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
-        """Yield what ragmeter elsewhere scored, by the five minutes in which it came.
+        """Yield requests scored by ragmeter elsewhere, by the five minutes of their arrival.
 
         Args:
-            since: Those that began then or later, unix seconds.
-            until: Those that were over by then.
+            since: Earliest start of the five minutes, unix seconds.
+            until: Latest end of the five minutes, unix seconds.
         """
         at = since
         while True:
-            # Not one moment for all of them: a reader that stays keeps the file from being tidied up.
+            # A new snapshot for each slot: a long one would keep SQLite from truncating the WAL.
             with self._reading() as database:
                 found = next_slot(database, at, until)
             if found is None:
@@ -497,22 +499,22 @@ class Reader:
             at = found.at + SLOT_MS / 1000
 
     def last_ms(self) -> int | None:
-        """Return when the last request came, by this server's clock, in milliseconds; None: none has ever."""
+        """Return the arrival of the latest request, by this server's clock, in milliseconds, or None."""
         with self._reading() as database:
             return _last_ms(database)
 
     def revision(self) -> int:
-        """Return a number that grows whenever something was written."""
+        """Return a number that grows with every write."""
         with self._reading() as database:
             return int(database.execute("SELECT number FROM revision").fetchone()[0])
 
     def bounds(self, filters: Filters) -> tuple[int, int]:
-        """Return the stretch of time, in milliseconds; it may be empty."""
+        """Return the period of the filters, in milliseconds; it may be empty."""
         now = self._now_ms()
         end = now if filters.until_ms is None else filters.until_ms
         since = filters.since_ms
         if since is None:
-            # Those who look within a moment look at the same: what is added up for one serves all.
+            # Queries at about the same time get the same period, and so share cached sums.
             long = int(filters.range_s * 1000)
             step = SLOT_MS if long < _DAY_MS else HOUR_MS
             step = 1 if filters.until_ms is not None else max(1, min(step, long // _STEPS))
@@ -550,7 +552,7 @@ def _last_ms(database: Database) -> int | None:
 def _drop_counts(
     database: Database, from_ms: int, until_ms: int, service: str | None
 ) -> Mapping[str, int]:
-    """Return what meters dropped within a stretch of time: each counts from when it began."""
+    """Return the counts of meters' dropped requests within a period; each meter counts from its own start."""
     found: dict[str, float] = {}
     rows = database.execute(
         "SELECT reason, max(value) - coalesce((SELECT max(value) FROM dropped e WHERE e.series = d.series AND "

@@ -1,8 +1,8 @@
-"""`Store`: the one writer. All telemetry comes in here, and is stored before it is acknowledged.
+"""`Store`: the one writer. All telemetry arrives here, and is stored before it is acknowledged.
 
-Those who have something to write at the same time share one transaction, and each returns when it is
-committed.  So a sender that got its answer finds its requests after a kill; after a power cut the last moments
-may be missing from a file.
+Callers that write at the same time share one transaction, and each returns when it is committed. So
+acknowledged requests survive a kill of the process; after a power cut, the last moments may be missing from a
+file.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _log = logging.getLogger("ragmeter")
 MIB = 1024 * 1024
 DAY_S = 86_400.0
 TRIED_AGAIN_S = 2.0
-"""Seconds after a write that failed in which nothing more is taken."""
+"""Seconds after a failed write during which nothing is accepted."""
 
 
 class StoreFullError(RagmeterError):
-    """The store cannot take it now: it or the disk is full, or the database away; nothing was kept of it."""
+    """The store cannot accept data now: it or the disk is full, or the database is away. Nothing was stored."""
 
 
 class StoreRefusedError(RagmeterError):
@@ -63,81 +63,82 @@ class StoreRefusedError(RagmeterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Where requests are kept, and how many."""
+    """Location and limits of the store."""
 
     path: Path | None = None
-    """The file; None: a private one that is gone when the store is closed."""
+    """The file; None: a temporary one that is deleted when the store is closed."""
     url: str | None = field(default=None, repr=False)
     """``postgresql://user:password@host/database`` instead of a file; several servers may share it."""
     folder: Path | None = None
-    """Where labels and what is usual are kept, with a database elsewhere."""
+    """Folder of labels and baselines, if the database is on a server."""
     keep_s: float = 7 * DAY_S
-    """Seconds for which a request is kept."""
+    """Retention of requests in seconds."""
     keep_by_service: Mapping[str, float] = field(default_factory=dict)
-    """Seconds for those of services, by name, for which it is another time."""
+    """Retention in seconds of services with another one, by name."""
     max_bytes: int = 1_000_000_000
-    """Bytes that it may take up; the oldest requests make room."""
+    """Most bytes of the store, beyond which the oldest requests are deleted."""
     or_private: bool = False
-    """Whether a private file is used where that one cannot be, and a line in the log says so."""
+    """Whether to use a temporary file, and log a warning, if the file cannot be used."""
     texts: bool = True
-    """Whether questions, answers, chunks and explanations are stored where they come."""
+    """Whether to store questions, answers, chunks and explanations."""
 
     @property
     def beside(self) -> Path | None:
-        """The folder of files that belong to the store; None: there is none that stays."""
+        """The folder of files that belong to the store, or None if it has no permanent folder."""
         return self.folder if self.path is None else self.path.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The contents of the store, and what it failed to store."""
+    """Size of the store, and counts of what it deleted or refused."""
 
     requests: int = 0
-    """Requests."""
+    """Number of requests."""
     bytes: int = 0
-    """Bytes that are in use; of a database that is a server's an estimate."""
+    """Bytes in use; estimated for a database on a server."""
     deleted: int = 0
-    """Requests that made room, since it was opened."""
+    """Requests deleted for lack of room or by age, since the store was opened."""
     refused: int = 0
-    """Writes that found no room, since it was opened."""
+    """Refused writes, since the store was opened."""
     writable: bool = True
     """Whether the last write succeeded."""
     other: Mapping[str, int] = field(default_factory=dict)
-    """How often a name was one too many, since it was opened: ``workflow``, ``score``."""
+    """Refused distinct names by sort, since the store was opened: ``workflow``, ``score``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """How the store is, as far as that is known without asking the database."""
+    """State of the store, as far as known without a query."""
 
     kind: str
-    """``file`` or ``postgresql``; not where it is, which is private."""
+    """``file`` or ``postgresql``, without its location, which is private."""
     writable: bool
     """Whether the last write succeeded."""
     why: str | None
-    """What was in the way of the last write, or of the last upkeep; None: nothing."""
+    """Error of the last write or upkeep, or None."""
     refused: int
-    """Writes that found no room, or no database, since it was opened."""
+    """Refused writes, since the store was opened."""
     deleted: int
-    """Requests that made room, since it was opened."""
+    """Requests deleted for lack of room or by age, since the store was opened."""
     other: Mapping[str, int]
     """As `StoreStats.other`."""
 
 
 class _Piece(NamedTuple):
-    """What one caller wants written."""
+    """The data that one caller writes."""
 
     telling: Batch
     dropped: Sequence[DroppedCount] = ()
 
 
 class Store(UnbufferedExporter):
-    """Keeps scored requests. Thread-safe; one process writes to a file, any number to a database on a server.
+    """Stores scored requests. Thread-safe; one process per file, any number of processes per database server.
 
-    It is an exporter, too: what a meter scores is kept with its texts, unless the options say otherwise.
+    It is also an exporter: requests scored by a meter are stored with their texts, unless the options exclude
+    texts.
 
     Args:
-        options: Where, and how much.
+        options: Location and limits.
         clock: Seconds since the epoch.
 
     Raises:
@@ -175,27 +176,27 @@ class Store(UnbufferedExporter):
 
     @property
     def beside(self) -> Path | None:
-        """The folder of files that belong to the store; None: there is none that stays."""
+        """The folder of files that belong to the store, or None if it has no permanent folder."""
         return None if self._home.is_private else self.options.beside
 
     @property
     def shown(self) -> str:
-        """Where requests are kept, without any secret."""
+        """Location of the store, without secrets."""
         return self._home.shown
 
     def take(self, request: ExportRequest, received: ExportedRecords | None = None) -> int:
-        """Store what ragmeter in other processes sends in an export request, before this returns.
+        """Store the requests of an export request from ragmeter in another process, before this returns.
 
         Args:
-            request: It.
-            received: What `received_in` finds in it, where that is known.
+            request: The export request.
+            received: The result of `received_in` for it; None: compute it.
 
         Returns:
-            How many pieces of requests were in it.
+            Number of parts of requests in it.
 
         Raises:
-            StoreFullError: It was not kept.
-            StoreRefusedError: Nor will it be.
+            StoreFullError: Nothing was stored.
+            StoreRefusedError: It will never be accepted.
         """
         telling = from_export_request(
             request, received_in(request) if received is None else received
@@ -205,18 +206,18 @@ class Store(UnbufferedExporter):
         return len(telling.requests) + len(telling.retrieved)
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Keep what meters elsewhere say they dropped and how other retrievers do; raises as `take`."""
+        """Store meters' counts of dropped requests and comparisons of retrievers; raises as `take`."""
         self._shadows.take(request)
         dropped = tuple(dropped_in(request))
         if dropped:
             self._write(Batch(), dropped)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Keep what this process scored.
+        """Store requests scored by this process.
 
         Raises:
-            TryLaterError: It was not kept: no sender has it any more, so it waits until it is.
-            StoreRefusedError: A run that never will be; a `RunsLostError`, where others were kept.
+            TryLaterError: Nothing was stored; the meter has to retry, as no sender has the data any more.
+            StoreRefusedError: The only run will never be accepted; a `RunsLostError` if others were stored.
         """
         try:
             if batch:
@@ -242,20 +243,20 @@ class Store(UnbufferedExporter):
                     raise TryLaterError(str(error), [*refused, *batch[number:]]) from error
 
     def reader(self) -> Reader:
-        """Return a reader, which sees what is committed, until the store is closed."""
+        """Return a reader, which sees committed data until the store is closed."""
         return Reader(self._home, self._clock, texts=self.options.texts, shadows=self._shadows)
 
     def claims(self) -> StoredClaims:
-        """Return what decides which server on this store notifies of a change; raises as `take`."""
+        """Return the claims by which servers on this store agree on who sends an alert; raises as `take`."""
         return StoredClaims(self._small_change, self._clock)
 
     def decide_gap(self, gap: str, state: str) -> None:
-        """Keep what was decided of a knowledge gap; raises as `take`, and ValueError: there is none such."""
+        """Store the decision about a knowledge gap; raises as `take`, and ValueError for an invalid one."""
         with self._small_change() as database:
             decide_gap(database, gap, state, int(self._clock() * 1000))
 
     def maintain(self) -> bool:
-        """Sum up hours that are over, and make room; called now and then, on a thread that may wait.
+        """Sum up finished hours, and delete old requests; called regularly, on a thread that may wait.
 
         Returns:
             Whether there is more to do at once.
@@ -265,7 +266,7 @@ class Store(UnbufferedExporter):
                 if not mine:
                     self._why["upkeep"] = None
                     return False
-                # Adding up takes its time, and no request should wait for that.
+                # Summing takes time, and no write should wait for it.
                 summed = self._keeping.sum_hour(self._clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
@@ -282,7 +283,7 @@ class Store(UnbufferedExporter):
         return more
 
     def stats(self) -> StoreStats:
-        """Return what it holds."""
+        """Return size and counts of the store."""
         with self._writing:
             if self._closed:
                 return StoreStats(writable=False)
@@ -299,7 +300,7 @@ class Store(UnbufferedExporter):
             )
 
     def state(self) -> StoreState:
-        """Return its state; reads nothing, so it answers at once even where the database hangs."""
+        """Return the state without a query, so that it returns at once even if the database hangs."""
         return StoreState(
             kind="file" if self.options.url is None else "postgresql",
             writable=self._writable,
@@ -311,18 +312,18 @@ class Store(UnbufferedExporter):
 
     @property
     def trouble(self) -> str | None:
-        """What was in the way of the last write, until one succeeds; None: nothing."""
+        """Error message of the last write, until one succeeds; None: no error."""
         why = self._why["write"]
         return None if why is None else f"the store cannot be written to: {why}"
 
     def why_not(self) -> str | None:
-        """Return why nothing can be written just now; None: it can, or it is time to try again."""
+        """Return why nothing can be written at the moment; None if it can, or if it is time to try again."""
         if self._writable or time.monotonic() - self._failed_at >= TRIED_AGAIN_S:
             return None
         return self.trouble
 
     def close(self) -> None:
-        """Let go of file or database. A private file is deleted."""
+        """Close file or database. A private file is deleted."""
         with self._writing:
             if self._closed:
                 return
@@ -351,13 +352,13 @@ class Store(UnbufferedExporter):
         options = self.options
         if options.url is not None:
             if options.folder is not None:
-                with suppress(OSError):  # who writes there says so
+                with suppress(OSError):  # errors show when these files are written
                     options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _on_server(options.url)
         try:
             return File(options.path, options.max_bytes)
         except UnavailableFileError:
-            raise  # in a private one all that is acknowledged meanwhile would go with this process
+            raise  # a temporary file would lose acknowledged data when this process ends
         except ConfigurationError as error:
             if not options.or_private or options.path is None:
                 raise
@@ -383,7 +384,7 @@ class Store(UnbufferedExporter):
             kept = True
             self._why["write"] = None
         except self._home.errors as error:
-            if isinstance(error, self._home.refusals) and len(pieces) == 1:  # else: which of them?
+            if isinstance(error, self._home.refusals) and len(pieces) == 1:  # else which?
                 raise StoreRefusedError(
                     f"the store does not take it: {self._home.why(error)}"
                 ) from error

@@ -1,4 +1,4 @@
-"""What can be read of the store, as plain values: an overview, lists of requests, and one request.
+"""Results of queries of the store, as plain values: an overview, lists of requests, and one request.
 
 The page and the API show the same of these.  Numbers of scores are on each score's own scale, but for
 `Estimate`, which is on the range scaled to 0 … 1 as everywhere in ragmeter.  Times are milliseconds since the
@@ -48,89 +48,89 @@ __all__ = [
 
 
 _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-"""The description of the API says of each field what stands here below it."""
+"""The description of the API takes the description of each field from its docstring here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which requests count."""
+    """The filters that select requests."""
 
     range_s: float = 3600.0
-    """The last so many seconds before `until_ms`."""
+    """Length of the period before `until_ms`, in seconds."""
     since_ms: int | None = None
-    """From this moment on, instead of `range_s`."""
+    """Start of the period, instead of `range_s`."""
     until_ms: int | None = None
-    """Before this moment; None: until now."""
+    """End of the period, exclusive; None: now."""
     service: str | None = None
-    """Of this service alone (``service.name``)."""
+    """Only this service (``service.name``)."""
     workflow: str | None = None
-    """Of this workflow alone; empty: of requests without one."""
+    """Only this workflow; empty: requests without one."""
     segment: str | None = None
-    """Of this part alone, as ``name:value``: ``language:zh``, ``metadata.tenant:acme``."""
+    """Only this segment, as ``name:value``: ``language:zh``, ``metadata.tenant:acme``."""
     verdict: str | None = None
-    """With this verdict alone; lists only, as all that follow."""
+    """Only this verdict; for lists only, as are all following fields."""
     question: str | None = None
-    """Of this question alone, by `QuestionView.key`."""
+    """Only this question, by `QuestionView.key`."""
     reason: str | None = None
-    """With this code among its verdict's."""
+    """Only requests with this code in their verdict."""
     segments: tuple[str, ...] = ()
-    """Of these parts, too, as `segment`."""
+    """Only these segments, in addition to `segment`."""
     scores: tuple[tuple[str, str, float], ...] = ()
-    """With scores within bounds: (name, ``>=`` or ``<=``, value)."""
+    """Only requests with scores within these bounds: (name, ``>=`` or ``<=``, value)."""
     search: str | None = None
-    """With these words in question, answer or chunks; words between quotation marks stand together."""
+    """Only requests with these words in question, answer or chunks; phrases between quotation marks."""
     conversation_id: str | None = None
-    """Of this conversation alone."""
+    """Only this conversation."""
     gap: str | None = None
-    """Of the knowledge gap with this id: its requests that went badly, within the last 14 days."""
+    """Only the knowledge gap with this id: its requests that went badly, within the last 14 days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """What a score was in one stretch of time. Stretches without any value are left out."""
+    """A score in one period. Periods without a value are left out."""
 
     from_ms: int
-    """Its beginning."""
+    """Start of the period."""
     until_ms: int
-    """Its end."""
+    """End of the period."""
     estimate: Estimate
     """The mean with its interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSummary:
-    """One score over all requests of a service that count."""
+    """One score over all matching requests of a service."""
 
     service: str = ""
     """The service; empty: it has no name."""
     name: str
-    """Its name."""
+    """Name of the score."""
     direction: str
-    """``higher``, ``lower`` or ``none``: which way is better."""
+    """The better direction: ``higher``, ``lower`` or ``none``."""
     method: str
-    """How it is computed, as `Score.method`."""
+    """Method of computation, as `Score.method`."""
     target: str
-    """What it judges: ``retrieval`` or ``answer``."""
+    """The measured part: ``retrieval`` or ``answer``."""
     definition: str
-    """Version of its formula."""
+    """Version of the formula."""
     range: tuple[float | None, float | None]
     """Smallest and largest possible value; None: no bound."""
     judged: bool
-    """Whether only requests have it that were chosen to be judged."""
+    """Whether only requests that were selected for judging have the score."""
     estimate: Estimate | None
-    """The mean with its interval; None: no quality, as with counts."""
+    """The mean with its interval; None: no mean, as for counts."""
     statuses: Mapping[str, int]
     """Requests by `Score.status`."""
     usual: tuple[float, float] | None
     """Between the 10th and the 90th percentile of the values before that time, else within
     it, rounded outwards to twentieths of the range; None: fewer than 20 values."""
     trend: tuple[TrendPoint, ...] = ()
-    """How it went."""
+    """The score over time."""
     measurement: str = ""
-    """Names the formula and the judge that it was measured by, a short hash: there is no mean over two of them.
-    Empty: it was not measured."""
+    """Identifies the formula and the judge, as a short hash: two of them have no common mean. Empty: not
+    measured."""
     judge: str = ""
-    """The model that judged; empty: none did, or it is unknown."""
+    """The judge's model; empty: none, or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,15 +142,14 @@ class Group:
     workflow: str
     """Name of the workflow; empty: it has none."""
     segment: str
-    """``name:value``; empty: all of the workflow's."""
+    """``name:value``; empty: the whole workflow."""
     requests: int
-    """How many."""
+    """Number of requests."""
     estimates: Mapping[str, Estimate]
-    """The means of their scores by name; where several judges measured one, of the one that `measurements`
-    names."""
+    """The means of their scores by name; of several judges' measurements, the one in `measurements`."""
     measurements: Mapping[str, str] = field(default_factory=dict)
-    """Which measurement of each score that is, as `ScoreSummary.measurement`: that of `Overview.scores` where
-    these requests have it."""
+    """The measurement of each score in `estimates`, as `ScoreSummary.measurement`: that of `Overview.scores`
+    where these requests have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,39 +157,39 @@ class JudgeUse:
     """The calls to the judge, by outcome."""
 
     requests: int = 0
-    """Requests with a judged score that was tried."""
+    """Requests with an attempted judged score."""
     failed: int = 0
-    """Those of them with one that failed."""
+    """Requests with a failed judged score."""
     calls: int = 0
-    """Calls."""
+    """Number of calls."""
     input_tokens: int = 0
-    """Tokens sent to it."""
+    """Tokens sent to the judge."""
     output_tokens: int = 0
-    """Tokens that it wrote."""
+    """Tokens written by the judge."""
     cache_hits: int = 0
-    """Questions answered from its cache."""
+    """Verdicts from the judge's cache."""
     cost: float | None = None
-    """What that cost, in the currency of the judge's prices; None: no price is known."""
+    """Cost of the calls, in the currency of the judge's prices; None: no price is known."""
     priced: int = 0
-    """Requests that `cost` is of: those whose application knows the prices."""
+    """Number of requests in `cost`: those whose application knows the prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOutage:
-    """A time in which judged scores failed."""
+    """A period in which judged scores failed."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     from_ms: int
-    """When the first request began that has none for that."""
+    """Start of the first affected request."""
     until_ms: int
-    """When the last one did."""
+    """Start of the last affected request."""
     requests: int
     """Requests with a judged score that failed."""
     models: tuple[str, ...]
-    """The models that were asked, as far as they are known."""
+    """The judge's models, as far as known."""
     errors: Mapping[str, int]
-    """Requests by class of the error, the commonest first; where that is unknown, by `Score.status`."""
+    """Requests by class of the error, the most frequent first; if that is unknown, by `Score.status`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,15 +197,15 @@ class ScoreValue:
     """A score of a request in a list."""
 
     value: float | None
-    """The number; None: `status` says why there is none."""
+    """The value; None: `status` has the reason."""
     status: str
     """As `Score.status`."""
     label: str | None = None
-    """The word for it."""
+    """The label of the value."""
     lower: float | None = None
-    """Lower bound of a ``partial`` one."""
+    """Lower bound of a ``partial`` score."""
     upper: float | None = None
-    """Upper bound."""
+    """Upper bound of a ``partial`` score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,42 +215,42 @@ class RequestRow:
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     run_id: str
-    """Its own id."""
+    """Id of the request."""
     trace_id: str | None
-    """32 hex digits; None: it ran outside any trace."""
+    """32 hex digits; None: outside any trace."""
     span_id: str | None
     """16 hex digits: the span of the request within the trace."""
     at_ms: int
-    """When it began; of an orphan, when the first was heard of it."""
+    """Start of the request; of an orphan, the time of its first report."""
     duration_ms: float | None
-    """How long it took."""
+    """Duration in milliseconds."""
     service: str
-    """The service that it ran in; empty: unknown."""
+    """Name of the service; empty: unknown."""
     workflow: str
     """Name of the chain, engine or workflow; empty: it has none."""
     framework: str | None
-    """Which framework, as `RagRun.framework`."""
+    """Name of the framework, as `RagRun.framework`."""
     status: str | None
-    """How it ended, as `RagSample.status`."""
+    """Outcome, as `RagSample.status`."""
     segments: Mapping[str, str]
-    """The parts that it belongs to, by name."""
+    """The request's segments, by name."""
     question: str | None
-    """What was asked; None: no text was captured."""
+    """The question; None: no text was captured."""
     verdict: str | None
     """``good``, ``suspect`` or ``bad``."""
     verdict_codes: tuple[str, ...]
     """The rules that apply, strongest first."""
     scores: Mapping[str, ScoreValue]
-    """Its scores by name, in alphabetical order."""
+    """The scores by name, in alphabetical order."""
     excess: float | None
-    """How much worse than its workflow's means its scores are, added up over them, each on 0 … 1; None: not
-    asked for."""
+    """How much worse its scores are than its workflow's means, each scaled to 0 … 1, summed; None: not
+    computed."""
     times: int = 1
-    """How many requests of the same question this line stands for, this being the worst; 1 unless grouped."""
+    """Number of requests with this question that this line represents, the worst of them; 1 unless grouped."""
     bad: BadShare | None = None
-    """How many requests of its service with its question are bad; None: not in order of `question`."""
+    """Bad requests with its question in its service; None: the order is not `question`."""
     orphan: bool = False
-    """Only scores have come, and no span of the request: it is still on its way, or was not sampled."""
+    """Whether only scores have arrived, without the request's span, which may be late or not sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +260,7 @@ class RequestPage:
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     requests: tuple[RequestRow, ...]
-    """In order."""
+    """The requests, in the list's order."""
     next: str | None
     """Cursor of the next page; None: this is the last."""
     previous_count: int = 0
@@ -269,17 +268,17 @@ class RequestPage:
     total: int = 0
     """Requests on all pages."""
     complete: bool = True
-    """Whether these are all; False: a search has found more, and these are the newest."""
+    """Whether these are all; False: the search has more results, and these are the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetValue:
-    """A value that a list can be narrowed to."""
+    """A value to filter a list by."""
 
     value: str
-    """The value; empty: of requests that have none."""
+    """The value; empty: requests without one."""
     requests: int
-    """Requests that the list would then hold."""
+    """Requests in the list with this filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,25 +288,25 @@ class Facet:
     name: str
     """``verdict``, ``reason``, ``service``, ``workflow``, or the name of a segment."""
     values: tuple[FacetValue, ...]
-    """Each counted under all other filters; at most twelve, the commonest first, and those that are chosen."""
+    """Each counted under all other filters; at most twelve, the most frequent, and the chosen ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetPage:
-    """What a list can be narrowed to, and how its requests lie in time."""
+    """The values to filter a list by, and the distribution of its requests over time."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     total: int
-    """Requests of the list."""
+    """Requests in the list."""
     facets: tuple[Facet, ...]
-    """Those with more than one value, or with a chosen one."""
+    """Facets with more than one value, or with a chosen one."""
     from_ms: int
-    """When the first stretch of `bins` begins."""
+    """Start of the first bin."""
     step_ms: int
-    """How long each is."""
+    """Length of a bin."""
     bins: tuple[tuple[int, int, int, int], ...]
-    """Of each stretch of time: bad, suspect and good requests, and those without a verdict."""
+    """Number of bad, suspect and good requests in each bin, and of those without a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,25 +314,25 @@ class TurnView:
     """A request of a conversation."""
 
     trace_id: str | None
-    """Its trace; None: it has none."""
+    """Id of its trace; None: it has none."""
     span_id: str | None
-    """Its span there."""
+    """Id of its span."""
     run_id: str
-    """Its own id."""
+    """Id of the request."""
     at_ms: int
-    """When it began, milliseconds since the epoch."""
+    """Start of the request, milliseconds since the epoch."""
     status: str | None
-    """How it ended."""
+    """Outcome of the request."""
     verdict: str | None
-    """Its word; None: it has none."""
+    """``good``, ``suspect`` or ``bad``; None: no verdict."""
     question: str | None
-    """What was asked; None: no text is kept."""
+    """The question; None: no text is stored."""
     answer: str | None = None
-    """The beginning of what was answered; None: no text is kept."""
+    """The beginning of the answer; None: no text is stored."""
     verdict_codes: tuple[str, ...] = ()
     """The rules that apply, strongest first."""
     asks_again: bool | None = None
-    """Whether it asks the turn before again, by its phrases; None: not looked for, or no text is kept."""
+    """Whether it repeats the question before, by its phrases; None: not checked, or no text is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,19 +340,20 @@ class ConversationView:
     """The requests of one conversation, session or thread, in order of time."""
 
     conversation_id: str
-    """Its id, as the application reports it."""
+    """Id of the conversation, as reported by the application."""
     service: str
-    """The service it is with; empty: unknown."""
+    """Name of the service; empty: unknown."""
     workflow: str
     """The chain, engine or workflow of its first turn; empty: none."""
     verdict: str | None
-    """``bad`` where the last turn with a verdict is, ``suspect`` where another one is, else the last one's."""
+    """``bad`` if the last verdict is, or a bad turn was asked again; ``suspect`` if another turn is bad or any
+    was asked again; else the last verdict."""
     first_bad: int | None
-    """Which turn is the first bad one, counted from 1; None: none is."""
+    """Number of the first bad turn, counted from 1; None: none is bad."""
     ended_bad: bool
-    """Whether it ended, as far as is known, with its first bad turn, which was not its only one."""
+    """Whether it ended, as far as known, with its first bad turn, which was not its only turn."""
     turns: tuple[TurnView, ...]
-    """Those of the chosen time."""
+    """The turns within the period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,19 +363,19 @@ class ConversationPage:
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     conversations: tuple[ConversationView, ...]
-    """The bad ones first, then the suspect ones; of each the newest first."""
+    """The bad ones first, then the suspect ones; of each, the newest first."""
     total: int
-    """Conversations within that time."""
+    """Conversations within the period."""
     with_bad: int
-    """Those of them that have a bad turn."""
+    """Conversations with a bad turn."""
     share: float | None
-    """Of those with a verdict, the share that has a bad turn; None: none has a verdict."""
+    """Share of the conversations with a verdict that have a bad turn; None: none has a verdict."""
     lower: float | None
-    """Lower end of its 95 % interval (Wilson): conversations are its cases, not requests."""
+    """Lower end of its 95 % interval (Wilson), over conversations, not requests."""
     upper: float | None
-    """Upper end."""
+    """Upper end of that interval."""
     complete: bool
-    """Whether all requests of that time were read; else the newest 20,000 that name a conversation."""
+    """Whether all requests of the period were read; else the newest 20,000 with a conversation id."""
 
 
 GapState = Literal["open", "accepted", "closed"]
@@ -386,61 +386,61 @@ class GapView(Gap):
     """A knowledge gap with its stored requests and the decision about it."""
 
     state: GapState = "open"
-    """``accepted``: nothing will be done; ``closed``: dealt with, ``open`` again with its next bad request."""
+    """``accepted``: no action planned; ``closed``: resolved, but ``open`` again with its next bad request."""
     last_ms: int = 0
-    """When its last bad request came, milliseconds since the epoch."""
+    """Start of its last bad request, milliseconds since the epoch."""
 
     service: str = ""
-    """That most of its bad requests ran in; empty: unknown."""
+    """The service of most of its bad requests; empty: unknown."""
     answered: BadShare = field(default_factory=lambda: bad_share(0, 0))
-    """How many of its bad requests were answered all the same, of those of which it is known: the harm."""
+    """Its bad requests that were answered nonetheless, of those known: the harm."""
     n_refused: int = 0
-    """Bad ones whose answer refuses."""
+    """Bad requests with a refusal."""
     n_empty: int = 0
-    """Bad ones for which nothing was found."""
+    """Bad requests for which nothing was found."""
     relevance: float | None = None
-    """Mean of `lexical_context_relevance` of the bad ones, which is that of the best chunk; None: unknown."""
+    """Mean of `lexical_context_relevance`, that of the best chunk, over the bad requests; None: unknown."""
     from_ms: int = 0
-    """When the first stretch of `bins` begins."""
+    """Start of the first bin."""
     step_ms: int = 1
-    """How long each is."""
+    """Length of a bin."""
     bins: tuple[tuple[int, int, int, int], ...] = ()
-    """Of each stretch of time: its bad and suspect requests, and of the others that went badly the good ones
-    and those without a verdict."""
+    """Its bad and suspect requests in each bin, and of the others that went badly the good ones and those
+    without a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapPage:
-    """Knowledge gaps of a stretch of time, found by words and counts."""
+    """Knowledge gaps of a period, found by words and counts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     gaps: tuple[GapView, ...]
-    """Those with the most requests that went badly first."""
+    """The gaps, those with the most requests that went badly first."""
     n_bad: int
-    """Requests that went badly, of all that count."""
+    """Matching requests that went badly."""
     n_requests: int
-    """Requests that count: those with a verdict."""
+    """Matching requests with a verdict."""
     without_topic: int
-    """Bad ones whose questions have no topic word."""
+    """Bad requests whose questions have no topic word."""
     why_empty: str
-    """Why none is listed: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
+    """Reason for an empty list: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
     complete: bool
-    """Whether all requests of that time were read; else the newest 20,000."""
+    """Whether all requests of the period were read; else the newest 20,000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemView:
-    """What a score found of one piece."""
+    """A score's finding about one piece."""
 
     id: str
-    """E.g. ``chunk-1``, counted from 1."""
+    """``chunk-1`` and the like, counted from 1."""
     verdict: bool | None
     """True, False, or None: unknown or not applicable."""
     value: float | None = None
-    """The number behind it."""
+    """The underlying number."""
     supported_by: tuple[str, ...] = ()
-    """The pieces of context that it rests on, as ``chunk-2#3``: the third sentence of the second chunk."""
+    """The supporting pieces of context, as ``chunk-2#3``: the third sentence of the second chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,9 +460,9 @@ class ScoreView:
     range: tuple[float | None, float | None]
     error_type: str | None
     summary: str | None
-    """What it saw, without any text of the request."""
+    """A summary of the finding, without any text of the request."""
     explanation: str | None
-    """The same with texts, where they were captured."""
+    """The summary with texts, if these were captured."""
     items: tuple[ItemView, ...]
     items_left_out: int
     judge_calls: int
@@ -470,14 +470,14 @@ class ScoreView:
     output_tokens: int
     cache_hits: int
     cost: float | None
-    """What asking the judge for it cost, in the currency of its prices; None: not known, or not asked."""
+    """Cost of the judge's calls, in the currency of its prices; None: unknown, or no calls."""
     judge: str | None
-    """The model that judged; None: none did, or it is unknown."""
+    """The judge's model; None: none, or unknown."""
     endpoint: str | None
-    """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
+    """The judge's kind of endpoint: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     usual: tuple[float, float] | None
     """As `ScoreSummary.usual`, of its service and workflow during the day before the last deployment, else
-    before the request; None, too, where that spans more than 0.6 of the range: nothing is usual then."""
+    before the request; None also if that spans more than 0.6 of the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,88 +485,88 @@ class ContextView:
     """One retrieved chunk."""
 
     number: int
-    """From 1, in the order in which the model saw it; ``chunk-<number>`` of `ItemView.id`."""
+    """Rank from 1, in the order of the prompt; ``chunk-<number>`` of `ItemView.id`."""
     id: str | None
-    """The document's id."""
+    """Id of the document."""
     score: float | None
     """The retriever's own score."""
     text: str | None
-    """None: no text was captured."""
+    """The text; None: no text was captured."""
     carried: bool = False
-    """Whether it only stands in the prompt: of an earlier turn, or a whole context that nothing divides."""
+    """Whether it was only in the prompt: from an earlier turn, or as an undivided context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestView:
-    """One request, whole."""
+    """One request, with everything stored about it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     row: RequestRow
-    """As in a list, with `RequestRow.excess`."""
+    """As in a list, including `RequestRow.excess`."""
     answer: str | None
-    """What the user got; None: no text was captured, or there was none."""
+    """The answer; None: no text was captured, or there was no answer."""
     verdict_reasons: tuple[str, ...]
     """One sentence for each code."""
     contexts: tuple[ContextView, ...]
-    """What was retrieved."""
+    """The retrieved chunks."""
     scores: tuple[ScoreView, ...]
-    """In alphabetical order."""
+    """The scores in alphabetical order."""
     metadata: Mapping[str, str | float]
-    """What the application said of it."""
+    """The application's metadata."""
     conversation_id: str | None
     user_id: str | None
     missing: tuple[str, ...]
-    """The inputs that some scores lacked, e.g. ``reference``."""
+    """Missing inputs of scores, such as ``reference``."""
     sample_rate: float
     judge_sample_rate: float
     selection: str
-    """``sampled``, or ``worst``: kept for being bad."""
+    """``sampled``, or ``worst``: stored for being bad."""
     siblings: tuple[RequestRow, ...]
     """The other requests of the same trace, in order of time."""
     cause: Cause = field(default_factory=lambda: Cause(code="verdict"))
-    """Why it is here."""
+    """The cause of its verdict."""
     advice: Advice = field(default_factory=lambda: Advice(code="unknown"))
-    """What to do about it."""
+    """Advice about it."""
     same: SameQuestion = field(default_factory=lambda: SameQuestion(n=1, n_bad=0))
-    """The requests with the same question."""
+    """The stored requests with the same question."""
     evidence: Evidence | None = None
-    """Which sentences of the answer the chunks carry, by shared words; None: no text is known."""
+    """The answer's sentences with their support in the chunks, by shared words; None: no text is stored."""
     stages: tuple[StageView, ...] = ()
-    """What its documents passed; empty: not known."""
+    """The stages of its documents; empty: unknown."""
     documents: tuple[DocumentView, ...] = ()
-    """They by stage, those that reached the prompt first."""
+    """Its documents with their rank at each stage, those that reached the prompt first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything of a stretch of time at a glance."""
+    """The overview of a period."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     from_ms: int
-    """From when on."""
+    """Start of the period."""
     until_ms: int
-    """Before when."""
+    """End of the period, exclusive."""
     requests: int
-    """Requests that began within."""
+    """Requests that began within the period."""
     statuses: Mapping[str, int]
-    """Requests by how they ended."""
+    """Requests by outcome."""
     verdicts: Mapping[str, int]
     """Requests by verdict; ``none``: without one."""
     orphans: int
-    """Requests of which only scores have come, for longer than a minute."""
+    """Requests of which only scores have arrived, for longer than a minute."""
     nothing_retrieved: int
     """Requests for which nothing was found."""
     without_text: int
     """Requests whose question was not captured."""
     scores: tuple[ScoreSummary, ...]
-    """By service, the largest first, and name: no mean is over two services. Where several judges, or versions
-    of a formula, measured one score, the measurement with the most values since the youngest of them began."""
+    """By service, the largest first, and name: no mean is over two services. If several judges, or versions of
+    a formula, measured one score, the measurement with the most values since the youngest of them began."""
     groups: tuple[Group, ...]
     """Workflows of services, each followed by its parts; the largest first."""
     judge: JudgeUse
-    """What the judge was asked."""
+    """The calls to the judge."""
     dropped: Mapping[str, int]
     """Requests that applications captured and did not send, by reason, as ``ragmeter.dropped`` reports them."""
     services: Mapping[str, int] = field(default_factory=dict)
@@ -574,7 +574,7 @@ class Overview:
     workflows: Mapping[str, int] = field(default_factory=dict)
     """Requests by workflow."""
     others: tuple[ScoreSummary, ...] = ()
-    """The same scores as other judges, or other versions of a formula, measured them; likewise."""
+    """The same scores measured by other judges, or other versions of a formula, in the same order."""
 
     @property
     def measured(self) -> tuple[ScoreSummary, ...]:
@@ -588,6 +588,6 @@ class Overview:
         )
 
     segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Requests by part: name → value → how many."""
+    """Requests by segment: name → value → number."""
     last_ms: int | None = None
-    """When the last request came that is stored at all, by this server's clock; None: none has ever come."""
+    """Arrival of the latest stored request, by this server's clock; None: no request has arrived yet."""
