@@ -5,6 +5,7 @@ LangChain's own.  Classic chains come from `langchain_classic`, or on langchain 
 from `langchain`.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,34 @@ class Watch:
     def close(self) -> None:
         """Stop the meter."""
         self.meter.shutdown(timeout_s=60)
+
+
+WAYS = ("invoke", "ainvoke", "stream", "astream", "astream_events", "batch", "abatch")
+"""The ways to call a chain."""
+
+
+def call(chain: Any, given: Any, config: Any, way: str) -> None:
+    """Call a chain once in one of `WAYS`, and read all that it gives."""
+
+    async def later() -> None:
+        if way == "ainvoke":
+            await chain.ainvoke(given, config)
+        elif way == "abatch":
+            await chain.abatch([given], config)
+        else:
+            options = {"version": "v2"} if way == "astream_events" else {}
+            async for _ in getattr(chain, way)(given, config, **options):
+                pass
+
+    if way.startswith("a"):
+        asyncio.run(later())
+    elif way == "stream":
+        for _ in chain.stream(given, config):
+            pass
+    elif way == "batch":
+        chain.batch([given], config)
+    else:
+        chain.invoke(given, config)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The answer is what the user got, whatever else models were asked in the same request."""
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -18,6 +17,7 @@ from langchain_fakes import (
     FixedRetriever,
     ScriptedModel,
     Watch,
+    call,
     classic,
     docs,
     frameworks_deprecate,
@@ -77,21 +77,7 @@ def test_a_model_that_is_asked_something_else_later_does_not_answer(
         | RunnablePassthrough.assign(**{key: check})
         | RunnableLambda(lambda given: {"body": {"html": given["reply_text"]}, key: given[key]})
     )
-    payload = {"question": "How long do refunds take?"}
-    if how == "invoke":
-        chain.invoke(payload, watch.config)
-    elif how == "ainvoke":
-        asyncio.run(chain.ainvoke(payload, watch.config))
-    elif how == "stream":
-        for _ in chain.stream(payload, watch.config):
-            pass
-    else:
-
-        async def read() -> None:
-            async for _ in chain.astream(payload, watch.config):
-                pass
-
-        asyncio.run(read())
+    call(chain, {"question": "How long do refunds take?"}, watch.config, how)
     sample = watch.sample
     assert (sample.answer, sample.status, sample.contexts_by) == (ANSWER, "ok", "prompt")
     assert texts(sample) == [FACT]

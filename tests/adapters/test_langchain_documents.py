@@ -69,54 +69,6 @@ def test_an_ingestion_pipeline_is_no_request(watch: Watch) -> None:
     assert watch.results == []
 
 
-def test_reranking_by_a_function(watch: Watch) -> None:
-    """The reranked list reached the model; the retrieval keeps what was retrieved."""
-    retriever = FixedRetriever(found=docs("a", "b", "c"))
-    lcel(retriever | (lambda found: found[::-1][:2])).invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-c", "doc-b"]
-    assert watch.sample.answer == "saw doc-c,doc-b"
-    (retrieval,) = watch.only.run.retrievals
-    assert [context.text for context in retrieval.contexts] == ["doc-a", "doc-b", "doc-c"]
-
-
-def test_filter_that_rejects_everything(watch: Watch) -> None:
-    """Nothing reached the model, although something was retrieved."""
-    chain = (
-        RunnablePassthrough.assign(
-            context=itemgetter("question") | FixedRetriever(found=docs("a", "b"))
-        )
-        | RunnableLambda(lambda x: {**x, "context": []})
-        | (lambda x: {"context": joined(x["context"]), "question": x["question"]})
-        | PROMPT
-        | TellingModel()
-    )
-    chain.invoke({"question": "who?"}, config=watch.config)
-
-    assert watch.sample.contexts == ()
-    assert len(watch.only.run.retrievals[0].contexts) == 2
-
-
-def test_two_searches_fused_by_a_function(watch: Watch) -> None:
-    """A fusing function takes two lists and gives one."""
-    chain = (
-        {
-            "one": FixedRetriever(found=docs("a", "b")),
-            "two": FixedRetriever(found=docs("c")),
-            "question": RunnablePassthrough(),
-        }
-        | RunnableLambda(
-            lambda x: {"context": [x["two"][0], x["one"][0]], "question": x["question"]}
-        )
-        | (lambda x: {"context": joined(x["context"]), "question": x["question"]})
-        | PROMPT
-        | TellingModel()
-    )
-    chain.invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-c", "doc-a"]
-
-
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("pairs", [False, True])
 def test_results_of_several_queries_fused_by_a_function(
@@ -161,26 +113,6 @@ def test_results_of_several_queries_in_their_order(watch: Watch) -> None:
     chain.invoke("who?", config=watch.config)
 
     assert texts(watch.sample) == ["doc-x-1", "doc-y-1"]
-
-
-def test_retrieving_and_reranking_in_one_function(watch: Watch) -> None:
-    """A function that retrieves and gives out a part of it: the part is what went on."""
-    retriever = FixedRetriever(found=docs("a", "b", "c"))
-    search = RunnableLambda(lambda question: retriever.invoke(question)[2:])
-    lcel(search).invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-c"]
-
-
-def test_one_model_call_per_document(watch: Watch) -> None:
-    """Calls that each see one document have seen them all together."""
-    per_document = RunnableLambda(lambda found: TellingModel().invoke(joined(found)).content)
-    chain = FixedRetriever(found=docs("a", "b", "c")) | RunnableLambda(
-        lambda found: " ".join(per_document.batch([[document] for document in found]))
-    )
-    chain.invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-a", "doc-b", "doc-c"]
 
 
 def test_citations_after_the_answer_change_nothing(watch: Watch) -> None:

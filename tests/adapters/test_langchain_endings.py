@@ -70,14 +70,6 @@ def test_retriever_error(watch: Watch) -> None:
     assert retrieval.error_type == "LookupError"
 
 
-def test_bare_retriever_error(watch: Watch) -> None:
-    """The same without a chain."""
-    with pytest.raises(LookupError):
-        FixedRetriever(found=[], error=True).invoke("who?", config=watch.config)
-
-    assert (watch.sample.question, watch.sample.status) == ("who?", "error")
-
-
 def test_error_of_one_item_of_a_batch(watch: Watch) -> None:
     """Only the failing item failed."""
 
@@ -119,13 +111,6 @@ def test_consumer_that_raises(watch: Watch, chain: Any) -> None:
     gc.collect()
 
     assert watch.sample.status == "partial"
-
-
-def test_stream_read_to_its_end(watch: Watch, chain: Any) -> None:
-    """A stream read to its end is complete."""
-    assert "".join(chain.stream("who?", config=watch.config)) == "saw doc-a,doc-b"
-
-    assert (watch.sample.answer, watch.sample.status) == ("saw doc-a,doc-b", "ok")
 
 
 def test_abandoned_async_stream(watch: Watch, chain: Any) -> None:

@@ -1,6 +1,5 @@
 """LangGraph: nodes, message state, checkpoints, pauses, fan-out, subgraphs and streaming."""
 
-import asyncio
 import operator
 from typing import Annotated, Any, TypedDict
 
@@ -8,11 +7,13 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_fakes import (
+    WAYS,
     EchoRetriever,
     FixedRetriever,
     ScriptedModel,
     TellingModel,
     Watch,
+    call,
     docs,
     frameworks_deprecate,
     joined,
@@ -93,28 +94,11 @@ def check(watch: Watch, *expected: str) -> None:
     assert sample.status == "ok"
 
 
-@pytest.mark.parametrize("call", ["invoke", "ainvoke", "stream", "astream", "astream_events"])
-def test_retrieve_and_generate(watch: Watch, call: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_retrieve_and_generate(watch: Watch, way: str) -> None:
     """Every way to run a graph gives the same one sample."""
     app = graph(FixedRetriever(found=docs("a", "b")))
-    given = {"question": "who?"}
-
-    async def read() -> None:
-        if call == "ainvoke":
-            await app.ainvoke(given, config=watch.config)
-        elif call == "astream":
-            async for _ in app.astream(given, config=watch.config):
-                pass
-        else:
-            async for _ in app.astream_events(given, config=watch.config, version="v2"):
-                pass
-
-    if call == "invoke":
-        app.invoke(given, config=watch.config)
-    elif call == "stream":
-        list(app.stream(given, config=watch.config))
-    else:
-        asyncio.run(read())
+    call(app, {"question": "who?"}, watch.config, way)
 
     check(watch, "a", "b")
     assert watch.sample.name == "LangGraph"
@@ -127,17 +111,6 @@ def test_stream_modes(watch: Watch, mode: Any) -> None:
     list(app.stream({"question": "who?"}, config=watch.config, stream_mode=mode))
 
     check(watch, "a", "b")
-
-
-def test_grading_node(watch: Watch) -> None:
-    """Documents that a node rejects never reached the model."""
-    grade = ("grade", lambda s: {"documents": s["documents"][1:]})
-    graph(FixedRetriever(found=docs("a", "b", "c")), grade).invoke(
-        {"question": "who?"}, config=watch.config
-    )
-
-    check(watch, "b", "c")
-    assert len(watch.only.run.retrievals[0].contexts) == 3
 
 
 def test_corrective_loop(watch: Watch) -> None:
@@ -289,21 +262,6 @@ def test_send_fan_out(watch: Watch) -> None:
 
     check(watch, "x-1", "y-1", "z-1")
     assert len(watch.only.run.retrievals) == 3
-
-
-def test_state_that_accumulates(watch: Watch) -> None:
-    """Two searches into an adding state: the model saw both."""
-    one, two = FixedRetriever(found=docs("a")), FixedRetriever(found=docs("b"))
-    builder = StateGraph(FanState)
-    builder.add_node("one", lambda s: {"documents": one.invoke(s["question"])})
-    builder.add_node("two", lambda s: {"documents": two.invoke(s["question"])})
-    builder.add_node("generate", lambda s: {"answer": answer_of(s["documents"], s["question"])})
-    builder.add_edge(START, "one")
-    builder.add_edge("one", "two")
-    builder.add_edge("two", "generate")
-    builder.compile().invoke({"question": "who?"}, config=watch.config)
-
-    check(watch, "a", "b")
 
 
 def test_subgraph(watch: Watch) -> None:

@@ -18,10 +18,12 @@ from langchain_core.runnables import (
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_fakes import (
     PROMPT,
+    WAYS,
     EchoRetriever,
     FixedRetriever,
     TellingModel,
     Watch,
+    call,
     docs,
     frameworks_deprecate,
     joined,
@@ -109,39 +111,10 @@ def test_a_provider_is_named_as_the_conventions_name_it(watch: Watch) -> None:
     assert watch.only.run.retrievals[0].provider == "openai"
 
 
-def test_ainvoke(watch: Watch, chain: Any) -> None:
-    """The asynchronous call is the same."""
-    asyncio.run(chain.ainvoke("who?", config=watch.config))
-
-    check(watch)
-
-
-def test_stream_whose_root_starts_with_an_empty_input(watch: Watch, chain: Any) -> None:
-    """langchain#18567: the question of a streamed chain is there all the same."""
-    assert "".join(chain.stream("who?", config=watch.config)) == "saw doc-a,doc-b"
-
-    check(watch)
-
-
-def test_astream(watch: Watch, chain: Any) -> None:
-    """An asynchronous stream read to its end is a complete request."""
-
-    async def read() -> str:
-        return "".join([part async for part in chain.astream("who?", config=watch.config)])
-
-    assert asyncio.run(read()) == "saw doc-a,doc-b"
-
-    check(watch)
-
-
-def test_astream_events(watch: Watch, chain: Any) -> None:
-    """So is a stream of events."""
-
-    async def read() -> None:
-        async for _ in chain.astream_events("who?", config=watch.config, version="v2"):
-            pass
-
-    asyncio.run(read())
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_call_it_is_the_same(watch: Watch, chain: Any, way: str) -> None:
+    """langchain#18567: the root of a streamed chain starts with an empty input; its question is there all the same."""
+    call(chain, "who?", watch.config, way)
 
     check(watch)
 
@@ -206,29 +179,12 @@ def test_retried_to_the_end_is_one_failed_request(watch: Watch) -> None:
     assert texts(watch.sample) == ["doc-a", "doc-b"]
 
 
-@pytest.mark.parametrize("call", ["invoke", "ainvoke", "stream", "astream", "batch", "abatch"])
-def test_with_fallbacks_is_one_request(watch: Watch, call: str) -> None:
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "astream_events"])
+def test_with_fallbacks_is_one_request(watch: Watch, way: str) -> None:
     """langchain#36072: the attempts are roots of their own upstream; here they are one request."""
     broken = lcel(FixedRetriever(found=docs("x")), TellingModel(fail=9))
     chain = broken.with_fallbacks([lcel(FixedRetriever(found=docs("a", "b")))])
-
-    async def read() -> None:
-        if call == "ainvoke":
-            await chain.ainvoke("who?", config=watch.config)
-        elif call == "astream":
-            async for _ in chain.astream("who?", config=watch.config):
-                pass
-        else:
-            await chain.abatch(["who?"], config=watch.config)
-
-    if call == "invoke":
-        chain.invoke("who?", config=watch.config)
-    elif call == "stream":
-        list(chain.stream("who?", config=watch.config))
-    elif call == "batch":
-        chain.batch(["who?"], config=watch.config)
-    else:
-        asyncio.run(read())
+    call(chain, "who?", watch.config, way)
 
     check(watch)
 

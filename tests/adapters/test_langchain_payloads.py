@@ -14,7 +14,6 @@ from ragmeter.adapters.langchain._payloads import (
     find_question,
     is_control_flow,
     is_interrupt,
-    llm_text,
     snapshot_documents,
     tool_documents,
 )
@@ -198,23 +197,6 @@ def test_no_answer(output: Any) -> None:
     assert answer_in(note_output(output), (), ()) is None
 
 
-def test_document_lists() -> None:
-    """Lists of documents by key; pairs with scores; empty ones only under the keys that mean documents."""
-    one, two = Document("1"), Document("2")
-
-    assert document_lists([one, two]) == {"": [one, two]}
-    assert document_lists([(one, 0.5)]) == {"": [(one, 0.5)]}
-    assert document_lists({"a": [one], "b": "text", "c": ["x"], "d": []}) == {"a": [one]}
-    assert document_lists({"documents": [], "other": []}) == {"documents": []}
-    assert document_lists([[], [one], [two, one]]) == {"": [one, two, one]}
-    assert document_lists({"found": [[(one, 0.5)], []], "d": [[]]}) == {"found": [(one, 0.5)]}
-    assert (
-        document_lists([[one], "x"]) == document_lists([[1], [one]]) == document_lists([[]]) == {}
-    )
-    assert document_lists("text") == document_lists(None) == document_lists([]) == {}
-    assert document_lists([1, 2]) == document_lists(["x"]) == {}
-
-
 def test_snapshots() -> None:
     """Text, id, score and metadata of every kind of document."""
     document = Document("text", "7", {"relevance_score": 0.5, "source": "s"})
@@ -241,46 +223,13 @@ def test_a_score_that_is_no_number() -> None:
         def __float__(self) -> float:
             return 0.5
 
-    scores: list[Any] = [Scalar(), "high", float("nan"), True, None]
-    assert [
-        item.score for item in snapshot_documents([(Document("t"), score) for score in scores])
-    ] == [
-        0.5,
-        None,
-        None,
-        None,
-        None,
-    ]
+    class Vector:
+        def __float__(self) -> float:
+            raise TypeError
 
-
-def test_tool_documents() -> None:
-    """A tool's artifact, or its raw output."""
-
-    @dataclass
-    class ToolMessage:
-        content: str
-        artifact: Any = None
-
-    document = Document("d")
-    assert tool_documents(ToolMessage("d", [document])) == [document]
-    assert tool_documents(ToolMessage("d", {"docs": [document]})) == [document]
-    assert tool_documents([document]) == [document]
-    assert list(tool_documents(ToolMessage("d", "raw"))) == []
-    assert list(tool_documents("text")) == []
-
-
-def test_llm_text() -> None:
-    """The first generation's text; none when it only called tools."""
-
-    @dataclass
-    class Generation:
-        text: str
-        message: Any = None
-
-    assert llm_text(Generation("said")) == "said"
-    assert llm_text(Generation("", Message("ai", BLOCKS))) == "who?"
-    assert llm_text(Generation("", Message("ai", "", [{"name": "t"}]))) is None
-    assert llm_text(None) is None
+    scores = [Scalar(), "high", float("nan"), True, None, Vector()]
+    found = snapshot_documents([(Document("t"), score) for score in scores])
+    assert [item.score for item in found] == [0.5, None, None, None, None, None]
 
 
 def test_graph_control_flow_by_name() -> None:

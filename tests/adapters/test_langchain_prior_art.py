@@ -1,8 +1,4 @@
-"""What other tools' users ran into, one test each; and LangChain's own behaviour we build on.
-
-The second half asserts nothing of ours: when an upgrade of LangChain changes an event, these tests
-say so first.
-"""
+"""What other tools' users ran into, one test each."""
 
 import asyncio
 import logging
@@ -12,13 +8,11 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import (
     FixedRetriever,
@@ -111,16 +105,6 @@ def test_synchronous_call_inside_a_running_loop(watch: Watch) -> None:
     assert watch.handler.run_inline
 
 
-def test_documents_stay_apart(watch: Watch) -> None:
-    """openinference#3421: documents are not flattened into one blob."""
-    lcel(FixedRetriever(found=docs("a", "b"))).invoke("who?", config=watch.config)
-
-    assert [(c.text, c.id, c.metadata) for c in watch.sample.contexts or ()] == [
-        ("doc-a", "id-a", {"source": "a"}),
-        ("doc-b", "id-b", {"source": "b"}),
-    ]
-
-
 def test_retrieval_in_a_plain_thread_is_a_request_of_its_own(watch: Watch) -> None:
     """langsmith-sdk#771: a bare thread has no context; the documented limit, not a mixed sample."""
     retriever = FixedRetriever(found=docs("a"))
@@ -172,138 +156,3 @@ def test_attaching_everything_that_is_installed(watch: Watch) -> None:
         uninstrument()
 
     assert watch.sample.answer == "saw doc-a"
-
-
-class Log(BaseCallbackHandler):
-    """Writes down what LangChain announces."""
-
-    run_inline = True
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, UUID, UUID | None, Any]] = []
-
-    def on_chain_start(
-        self,
-        serialized: Any,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        self.events.append(("chain_start", run_id, parent_run_id, inputs))
-
-    def on_chain_end(
-        self, outputs: Any, *, run_id: UUID, parent_run_id: Any = None, **kwargs: Any
-    ) -> None:
-        self.events.append(("chain_end", run_id, parent_run_id, kwargs.get("inputs")))
-
-    def on_chain_error(
-        self, error: BaseException, *, run_id: UUID, parent_run_id: Any = None, **kwargs: Any
-    ) -> None:
-        self.events.append(("chain_error", run_id, parent_run_id, type(error).__name__))
-
-    def on_retriever_start(
-        self, serialized: Any, query: str, *, run_id: UUID, parent_run_id: Any = None, **kwargs: Any
-    ) -> None:
-        self.events.append(("retriever_start", run_id, parent_run_id, query))
-
-    def on_retriever_end(
-        self, documents: Any, *, run_id: UUID, parent_run_id: Any = None, **kwargs: Any
-    ) -> None:
-        self.events.append(("retriever_end", run_id, parent_run_id, documents))
-
-    def on_chat_model_start(
-        self,
-        serialized: Any,
-        messages: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        self.events.append(("llm_start", run_id, parent_run_id, None))
-
-    def on_llm_end(
-        self, response: Any, *, run_id: UUID, parent_run_id: Any = None, **kwargs: Any
-    ) -> None:
-        self.events.append(("llm_end", run_id, parent_run_id, None))
-
-    def roots(self) -> list[tuple[str, UUID, UUID | None, Any]]:
-        """Events without a parent."""
-        return [event for event in self.events if event[2] is None]
-
-
-@pytest.fixture
-def log() -> Log:
-    """An empty log."""
-    return Log()
-
-
-def test_upstream_attached_twice_announces_the_root_twice(log: Log) -> None:
-    """Why known run ids are ignored."""
-    lcel(FixedRetriever(found=docs("a"))).invoke("q", config={"callbacks": [log, log]})
-
-    assert [event[0] for event in log.roots()] == ["chain_start"] * 2 + ["chain_end"] * 2
-    assert len({event[1] for event in log.roots()}) == 1
-
-
-def test_upstream_streams_begin_with_an_empty_input(log: Log) -> None:
-    """Why the question is taken at the end of a stream."""
-    list(lcel(FixedRetriever(found=docs("a"))).stream("who?", config={"callbacks": [log]}))
-
-    start, end = log.roots()
-    assert start[3] == {"input": ""}
-    assert end[3] == "who?"
-
-
-def test_upstream_half_read_streams_end_before_their_model(log: Log) -> None:
-    """Why a model call that is still open makes a stream partial."""
-    stream = lcel(FixedRetriever(found=docs("a"))).stream("who?", config={"callbacks": [log]})
-    next(stream)
-    stream.close()
-
-    names = [event[0] for event in log.events]
-    root_end = log.events.index(log.roots()[-1])
-    assert log.roots()[-1][0] == "chain_end"
-    assert names.index("llm_end") > root_end
-
-
-def test_upstream_fallbacks_lose_their_parent(log: Log) -> None:
-    """langchain#36072: why the ambient run is asked for. When it is fixed, this test says so."""
-    chain = lcel(FixedRetriever(found=docs("a")))
-    chain.with_fallbacks([chain]).invoke("q", config={"callbacks": [log]})
-
-    assert len([event for event in log.roots() if event[0] == "chain_start"]) == 2
-
-
-def test_upstream_cancelled_retrievers_never_end(log: Log) -> None:
-    """Why a request's end forgets all of its runs."""
-
-    class Hanging(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> Any:
-            raise NotImplementedError
-
-        async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> Any:
-            await asyncio.sleep(3600)
-
-    async def call() -> None:
-        task = asyncio.ensure_future((Hanging() | joined).ainvoke("q", config={"callbacks": [log]}))
-        while "retriever_start" not in [event[0] for event in log.events]:
-            await asyncio.sleep(0.001)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(call())
-
-    names = [event[0] for event in log.events]
-    assert "retriever_start" in names
-    assert "retriever_end" not in names
-    assert log.events[-1][3] == "CancelledError"
-
-
-def test_upstream_gives_the_applications_own_list(log: Log) -> None:
-    """Why documents are copied when they are seen."""
-    found = FixedRetriever(found=docs("a")).invoke("q", config={"callbacks": [log]})
-
-    assert log.events[-1][3] is found

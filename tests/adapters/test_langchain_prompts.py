@@ -4,7 +4,6 @@ Every application here runs by each way of calling it, with a prompt that shows 
 one that paraphrases them, and with a function of its own in place of a LangChain model.
 """
 
-import asyncio
 import gc
 import json
 import weakref
@@ -20,7 +19,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, texts, watch, watching
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, call, texts, watch, watching
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
@@ -108,29 +107,6 @@ ANSWERING = {
     "paraphrased": paraphrased,
     "own function": own_function,
 }
-
-
-def run_every_way(watch: Watch, chain: Runnable[Any, Any], payload: Any, how: str) -> None:
-    """Run a chain once, and forget the result."""
-    config: Any = watch.config
-    if how == "invoke":
-        chain.invoke(payload, config)
-    elif how == "ainvoke":
-        asyncio.run(chain.ainvoke(payload, config))
-    elif how == "stream":
-        for _ in chain.stream(payload, config):
-            pass
-    elif how == "astream":
-
-        async def read() -> None:
-            async for _ in chain.astream(payload, config):
-                pass
-
-        asyncio.run(read())
-    else:
-        chain.batch([payload], config)
-
-
 WAYS = ["invoke", "ainvoke", "stream", "astream", "batch"]
 question = RunnableLambda(lambda text: text)
 
@@ -273,7 +249,7 @@ def test_contexts_are_what_the_model_saw(
     """Streams begin everything at once, in an order that is not always the same: hence several runs."""
     expected = APPLICATIONS[application]
     for _ in range(5 if "stream" in how else 1):
-        run_every_way(watch, application(ANSWERING[answering]), QUESTION, how)
+        call(application(ANSWERING[answering]), QUESTION, watch.config, how)
     by = "prompt" if answering in ("shown", "escaped") else "runs"
     seen = {names(sample) for sample in watch.samples}
     if by == "runs" and application.__name__.startswith("one_of_two_lists"):
@@ -451,7 +427,7 @@ GRAPHS: dict[Callable[[Answering], Runnable[Any, Any]], str] = {
 def test_contexts_are_what_a_graph_gave_the_model(
     watch: Watch, application: Callable[[Answering], Runnable[Any, Any]], answering: str, how: str
 ) -> None:
-    run_every_way(watch, application(ANSWERING[answering]), {"question": QUESTION}, how)
+    call(application(ANSWERING[answering]), {"question": QUESTION}, watch.config, how)
     sample = watch.sample
     by = "prompt" if answering in ("shown", "escaped") else "runs"
     assert (names(sample), sample.contexts_by) == (GRAPHS[application], by)
@@ -644,7 +620,7 @@ def test_a_check_before_an_unknown_model_answers_hides_nothing(watch: Watch, how
         | RunnablePassthrough.assign(context=lambda given: joined(given["docs"][:1]))
         | RunnableLambda(lambda given: "Five days, I think: " + given["context"][:20])
     )
-    run_every_way(watch, chain, {"question": QUESTION}, how)
+    call(chain, {"question": QUESTION}, watch.config, how)
     assert (names(watch.sample), watch.sample.contexts_by) == ("a", "runs")
 
 

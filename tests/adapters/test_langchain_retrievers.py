@@ -7,13 +7,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
-from langchain_core.stores import InMemoryByteStore
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import (
     EchoRetriever,
     FixedRetriever,
-    LetterEmbeddings,
-    ScriptedModel,
     TellingModel,
     Watch,
     classic,
@@ -50,27 +46,6 @@ def check(watch: Watch, *expected: str) -> None:
     assert sample.answer == "saw " + ",".join(f"doc-{name}" for name in expected)
 
 
-def test_multi_query(watch: Watch) -> None:
-    """trulens#921: three inner searches and a model call are one retrieval with the union."""
-    retriever = classic("retrievers.multi_query", "MultiQueryRetriever").from_llm(
-        retriever=EchoRetriever(k=1), llm=ScriptedModel(script=["x\ny\nz"])
-    )
-    lcel(retriever).invoke("who?", config=watch.config)
-
-    check(watch, "x-1", "y-1", "z-1")
-
-
-def test_ensemble(watch: Watch) -> None:
-    """The fused order counts."""
-    retriever = classic("retrievers", "EnsembleRetriever")(
-        retrievers=[FixedRetriever(found=docs("a", "b")), FixedRetriever(found=docs("b", "c"))],
-        weights=[0.5, 0.5],
-    )
-    lcel(retriever).invoke("who?", config=watch.config)
-
-    check(watch, "b", "a", "c")
-
-
 def test_contextual_compression(watch: Watch) -> None:
     """The compressed documents reach the model, with the score the reranker left."""
     compressor = classic("retrievers.document_compressors", "DocumentCompressorPipeline")
@@ -100,21 +75,6 @@ def test_merger(watch: Watch) -> None:
     lcel(retriever).invoke("who?", config=watch.config)
 
     check(watch, "a", "b", "c")
-
-
-def test_parent_document(watch: Watch) -> None:
-    """The parents are what the model sees, not the chunks that were searched."""
-    splitter_class = __import__("langchain_text_splitters").CharacterTextSplitter
-    retriever = classic("retrievers", "ParentDocumentRetriever")(
-        vectorstore=InMemoryVectorStore(LetterEmbeddings()),
-        docstore=classic("storage", "create_kv_docstore")(InMemoryByteStore()),
-        child_splitter=splitter_class(chunk_size=5, chunk_overlap=0, separator=" "),
-    )
-    retriever.add_documents(docs("parent one two three"))
-    lcel(retriever).invoke("one", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-parent one two three"]
-    assert len(watch.only.run.retrievals) == 1
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -1,6 +1,5 @@
 """Where a document was lost, in real chains: dense + lexical + filter + rerank, each stage broken in turn."""
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from langchain_fakes import (
     ScriptedModel,
     TellingModel,
     Watch,
+    call,
     classic,
     frameworks_deprecate,
     joined,
@@ -107,40 +107,20 @@ def hybrid(**parts: Any) -> Any:
     return ensemble(parts["dense"], parts["lexical"]) | parts["filter"] | parts["rerank"]
 
 
-def invoke(chain: Any, watch: Watch) -> None:
-    chain.invoke("who?", config=watch.config)
+EVERY_WAY = pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 
 
-def stream(chain: Any, watch: Watch) -> None:
-    assert "".join(chain.stream("who?", config=watch.config))
-
-
-def ainvoke(chain: Any, watch: Watch) -> None:
-    asyncio.run(chain.ainvoke("who?", config=watch.config))
-
-
-def astream(chain: Any, watch: Watch) -> None:
-    async def read() -> None:
-        async for _ in chain.astream("who?", config=watch.config):
-            pass
-
-    asyncio.run(read())
-
-
-WAYS = pytest.mark.parametrize("call", [invoke, stream, ainvoke, astream])
-
-
-@WAYS
+@EVERY_WAY
 @pytest.mark.parametrize("broken", BROKEN)
-def test_the_broken_stage_is_named(watch: Watch, broken: str, call: Any) -> None:
+def test_the_broken_stage_is_named(watch: Watch, broken: str, way: str) -> None:
     parts, expected = BROKEN[broken]
-    call(lcel(hybrid(**parts)), watch)
+    call(lcel(hybrid(**parts)), "who?", watch.config, way)
     assert fates(watch.only, "apple") == [expected]
 
 
-@WAYS
-def test_the_counts_of_every_stage(watch: Watch, call: Any) -> None:
-    call(lcel(hybrid()), watch)
+@EVERY_WAY
+def test_the_counts_of_every_stage(watch: Watch, way: str) -> None:
+    call(lcel(hybrid()), "who?", watch.config, way)
     assert flow(watch.only) == (
         "Dense 3 and Lexical 2 → EnsembleRetriever 4 → recent_only 3 → rerank 2 → prompt 2"
     )
@@ -258,9 +238,11 @@ def compressed(compressor: Any, *names: str) -> Any:
     return kind(base_compressor=compressor, base_retriever=Dense(names=names))
 
 
-@WAYS
-def test_a_compressor(watch: Watch, call: Any) -> None:
-    call(lcel(compressed(Keeps(names=("birch", "daisy")), *NAMES)), watch)
+@EVERY_WAY
+def test_a_compressor(watch: Watch, way: str) -> None:
+    chain = lcel(compressed(Keeps(names=("birch", "daisy")), *NAMES))
+    call(chain, "who?", watch.config, way)
+    assert len(watch.only.run.retrievals) == 1
     assert flow(watch.only) == "Dense 5 → ContextualCompressionRetriever 2 → prompt 2"
     assert fates(watch.only, "apple", "birch") == [
         "dropped_by ContextualCompressionRetriever",
@@ -288,6 +270,7 @@ def test_multi_query(watch: Watch) -> None:
         retriever=ByQuery(), llm=ScriptedModel(script=["apple\nbirch"])
     )
     lcel(retriever | without("apple")).invoke("who?", config=watch.config)
+    assert len(watch.only.run.retrievals) == 1
     assert flow(watch.only) == (
         "ByQuery 1 and ByQuery-2 1 → MultiQueryRetriever 2 → recent_only 1 → prompt 1"
     )
@@ -308,6 +291,7 @@ def test_parent_documents_whose_ids_are_others(watch: Watch) -> None:
     lcel(retriever).invoke("apple", config=watch.config)
     sample = watch.sample
     assert flow(watch.only) == "ParentDocumentRetriever 1 → prompt 1"
+    assert len(watch.only.run.retrievals) == 1
     chunk = "fruit that is picked in late"
     reference = ragmeter.Reference(contexts=[chunk])
     score, _ = compute_metric(
@@ -328,6 +312,7 @@ class Silent(BaseRetriever):
 def test_a_wrapper_that_forwards_no_callbacks(watch: Watch) -> None:
     lcel(Silent(base=Dense(names=NAMES[:3]))).invoke("who?", config=watch.config)
     assert flow(watch.only) == "Dense 3 → Silent 2 → prompt 2"
+    assert len(watch.only.run.retrievals) == 1
     assert fates(watch.only, "apple") == ["dropped_by Silent"]
 
 
@@ -399,8 +384,8 @@ def test_a_tool_that_gives_out_some_of_what_it_retrieved(watch: Watch, with_arti
         return (joined(kept), kept) if with_artifact else joined(kept)
 
     kind = "content_and_artifact" if with_artifact else "content"
-    call = {"name": "lookup", "args": {"query": "bark"}, "id": "1"}
-    script = [AIMessage("", tool_calls=[call]), AIMessage("Bark was used for letters.")]
+    asked = {"name": "lookup", "args": {"query": "bark"}, "id": "1"}
+    script = [AIMessage("", tool_calls=[asked]), AIMessage("Bark was used for letters.")]
     agent = agents.create_agent(ScriptedModel(script=script), [tool(lookup, response_format=kind)])
     agent.invoke({"messages": [("user", "who?")]}, config=watch.config)
 
@@ -414,6 +399,7 @@ def test_a_bare_retriever_asks_no_model(watch: Watch) -> None:
     hybrid_retriever = ensemble(("apple", "birch"), ("cedar",))
     hybrid_retriever.invoke("who?", config=watch.config)
     assert flow(watch.only) == "Dense 2 and Lexical 1 → EnsembleRetriever 3 → output 3"
+    assert len(watch.only.run.retrievals) == 1
     assert fates(watch.only, "apple", "daisy") == ["returned", "never_found"]
 
 

@@ -12,9 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import wrapt
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes
+
+from ragmeter.adapters.llama_index import _streams
 
 ANSWER = "Paris is the answer."
 WORDS = ["Paris", " is", " the", " answer."]
@@ -284,6 +287,71 @@ def test_reader_that_sends_and_throws_into_the_stream() -> None:
     assert stream.send(None) == "Paris"
     with pytest.raises(KeyError):
         stream.throw(KeyError("mine"))
+
+
+@expect(answer="Paris", status="error", error_type="KeyError")
+def test_reader_that_sends_and_throws_into_an_async_stream() -> None:
+    """``asend`` and ``athrow``, likewise."""
+
+    async def read() -> None:
+        stream = (await engine().aquery(QUESTION)).response_gen
+        assert await stream.asend(None) == "Paris"
+        with pytest.raises(KeyError):
+            await stream.athrow(KeyError("mine"))
+
+    asyncio.run(read())
+
+
+def test_an_endless_stream_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded, and a cut text is never reported as the finished answer."""
+    monkeypatch.setattr(_streams, "MAX_CHARACTERS", 10)
+    with captured() as capture:
+        assert len(list(engine(llm("abcd " * 100)).query(QUESTION).response_gen)) > 100
+        scored = capture.only
+
+    assert scored.sample.status == "partial"
+    assert len(scored.sample.answer or "") < 20
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_proxies_with_the_methods_of_both_kinds_are_what_they_wrap(is_async: bool) -> None:
+    """openinference's stream proxy answers to ``__next__`` and ``__anext__``, whatever it wraps."""
+
+    class Both(wrapt.ObjectProxy):
+        def __iter__(self) -> Any:
+            return self
+
+        def __aiter__(self) -> Any:
+            return self
+
+        def __next__(self) -> Any:
+            return self.__wrapped__.__next__()
+
+        async def __anext__(self) -> Any:
+            return await self.__wrapped__.__anext__()
+
+    class Proxied(RetrieverQueryEngine):
+        def query(self, str_or_query_bundle: Any) -> Any:
+            response = super().query(str_or_query_bundle)
+            response.response_gen = Both(response.response_gen)
+            return response
+
+        async def aquery(self, str_or_query_bundle: Any) -> Any:
+            response = await super().aquery(str_or_query_bundle)
+            response.response_gen = Both(response.response_gen)
+            return response
+
+    proxied = Proxied.from_args(ListRetriever(nodes()[:2]), llm=llm(ANSWER), streaming=True)
+
+    async def read() -> list[str]:
+        return [word async for word in (await proxied.aquery(QUESTION)).response_gen]
+
+    with captured() as capture:
+        words = asyncio.run(read()) if is_async else list(proxied.query(QUESTION).response_gen)
+        scored = capture.only
+
+    assert words == WORDS
+    assert (scored.sample.answer, scored.sample.status) == (ANSWER, "ok")
 
 
 @expect(status="partial")

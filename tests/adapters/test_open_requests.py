@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._open_requests import MAX_REMEMBERED, OpenRequests, ReportedOnce
 
 
 class Clock:
@@ -151,3 +151,12 @@ def test_a_forked_child_starts_empty() -> None:
 
     assert os.waitstatus_to_exitcode(status) == 0
     assert requests.values() == ["A"]
+
+
+def test_the_ids_of_what_was_reported_are_a_bounded_number() -> None:
+    once = ReportedOnce()
+
+    assert [once.is_first("a"), once.is_first("a"), once.is_first("b")] == [True, False, True]
+    for number in range(5 * MAX_REMEMBERED):
+        assert once.is_first(str(number))
+    assert len(once._ids) <= MAX_REMEMBERED
