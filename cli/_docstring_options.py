@@ -1,4 +1,4 @@
-"""Options that are described where a function's arguments are: in the ``Args`` of its docstring."""
+"""Command-line options that are described in the ``Args`` of the command's docstring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS = re.compile(r"(\w+)(?: \((.+?)\))?: (.*)", re.DOTALL)
 
 
 def options_from_docstring(command: F) -> F:
-    """Make the arguments of a command its options, with the help that its docstring gives them.
+    """Make the arguments of a command its options, with the help from its docstring.
 
     An entry is ``name: help``, ``name (METAVAR): help``, or, for an option of another name,
     ``name (--option METAVAR): help`` or ``name (-o): help``.  An argument without a default, and without

@@ -42,7 +42,7 @@ def exit_with_line() -> Iterator[None]:
 def _error_lines() -> Iterator[None]:
     try:
         yield
-        sys.stdout.flush()  # a full disk or a closed pipe shows here, not when Python exits
+        sys.stdout.flush()  # a full disk or a closed pipe fails here, not when Python exits
     except KeyboardInterrupt:
         say(interrupted_line(), "yellow")
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -51,7 +51,7 @@ def _error_lines() -> Iterator[None]:
         say(f"ragmeter: {where}{error}", "red")
         raise typer.Exit(EXIT_USAGE) from None
     except OSError as error:
-        # Files that cannot be written raise ConfigurationError; this is standard output.
+        # Files that cannot be written raise ConfigurationError; this is about standard output.
         _give_up_output()
         say(f"ragmeter: the output cannot be written: {error.strerror}", "red")
         raise typer.Exit(EXIT_OUTPUT) from None

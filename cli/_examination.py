@@ -1,8 +1,8 @@
 """Examines the running application, and reports at its end what happens to its requests.
 
-Begun before a program's first line by ``ragmeter doctor APP.py``, or with the import of ragmeter if
-``RAGMETER_DOCTOR`` is set.  Until the end it only counts log records: it imports, wraps and starts nothing, and
-adds no handler.  The report goes to standard error.
+It begins before a program's first line with ``ragmeter doctor APP.py``, or with the import of ragmeter if
+``RAGMETER_DOCTOR`` is set. Until the end it only counts log records: it imports, wraps and starts nothing,
+and adds no handler. The report goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import os
 import sys
 
 VARIABLE = "RAGMETER_DOCTOR"
-"""``1``, or the id of the process that is asked about: others report only if they saw requests."""
+"""``1``, or the id of the process to examine: other processes report only if they saw requests."""
 _MOST = 200
 
 said: dict[tuple[str, str], tuple[int, str]] = {}
-"""Warnings and errors of OpenTelemetry and ragmeter, by logger and template: how often, an example."""
+"""Warnings and errors of OpenTelemetry and ragmeter, by logger and template: their count, and an example."""
 
 
 def begin() -> None:
-    """Examine this process from now on. Does nothing if already begun."""
+    """Examine this process from now on. Does nothing if an examination is in progress."""
     if _begun:
         return
     _begun.append(os.getpid())
-    # First in, last out: all other exit functions have run by then.
+    # Exit functions run in reverse order of registration: this one runs last.
     atexit.register(_report)
     make = logging.getLogRecordFactory()
 

@@ -29,7 +29,7 @@ _hints: list[str] = []
 
 
 class _Interrupt:
-    """Raises SIGINT as an exception; a thread ends the process if that does not get through."""
+    """Raises SIGINT as an exception; a thread ends the process if the exception has no effect in time."""
 
     def __init__(self) -> None:
         self.writing = 0
@@ -38,7 +38,7 @@ class _Interrupt:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before = signal.signal(signal.SIGINT, self._raise)
-        # The system writes here also while the main thread is in C code and no handler runs.
+        # The system writes to this pipe even while the main thread is in C code and no handler runs.
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="ragmeter-interrupt", daemon=True)
         self._thread.start()
@@ -63,7 +63,7 @@ class _Interrupt:
         del number, frame
         if self.writing:
             self.waits = True
-        elif not self._raised:  # the thread handles a second one
+        elif not self._raised:  # the thread handles a second interrupt
             self._raised = True
             raise KeyboardInterrupt
 
@@ -108,7 +108,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Run a short block that writes to its end; an interrupt is raised after it."""
+    """Run a short block of writes to its end; an interrupt is raised after it."""
     found = _running
     if found is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -127,9 +127,9 @@ def resumable(line: str) -> Iterator[None]:
     """Run a block; if it is interrupted, the command prints ``interrupted; <line>``."""
     _hints.append(line)
     yield
-    _hints.remove(line)  # not after an interrupt: the line is still to be printed
+    _hints.remove(line)  # not after an interrupt, whose line is still to be printed
 
 
 def interrupted_line() -> str:
-    """Return the message about an interrupt: where finished work is, and how to resume."""
+    """Return the message about an interrupt: the location of finished work, and how to resume."""
     return f"interrupted{'; ' + _hints[-1] if _hints else ''}"

@@ -1,4 +1,4 @@
-"""A test question to a judge before its first use: whether address, key and model are right.
+"""A test question to a judge before its first use, to check address, key and model.
 
 The question has no user's text, so the endpoint's answer may be quoted, except for the key.
 """
@@ -31,7 +31,7 @@ _LASTING = frozenset(
     {"authentication", "permission", "not_found", "connection", "quota", "redirected"}
     | {"bad_request", "timeout"}
 )
-"""What every question would meet; the rest may pass, or is about one text."""
+"""Failures that every question would meet; others may be temporary, or concern one text."""
 _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|gsk|key|api)[-_][\w*.…-]{6,}|[\w.-]*(?:\*{3,}|•{3,})[\w*•.-]*|\b(?=\w*\d)\w{32,}\b"
 )
@@ -43,7 +43,7 @@ def fix_of(error_type: str | None, *, key: str, model: str, url: str) -> str:
 
 
 def tiny_sample(number: int = 0) -> RagSample:
-    """Return a harmless sample; each `number` is a new question, which no cache holds."""
+    """Return a harmless sample; each `number` is a new question, which is in no cache."""
     often = "How often is the tide high" + "?" * (number + 1)
     tide = (RetrievedContext(text="The tide is high twice a day."),)
     return RagSample(question=often, contexts=tide)
@@ -53,11 +53,11 @@ async def ask_first(judge: Judge, key: str) -> None:
     """Ask one question, outside the judge's budget and counters.
 
     Args:
-        judge: The judge; one of another kind than `OpenAIJudge` is not asked.
+        judge: The judge; only an `OpenAIJudge` is asked.
         key: The variable that holds its key.
 
     Raises:
-        ConfigurationError: It will not answer; names the request, the answer and the fix.
+        ConfigurationError: The judge does not answer; the message has the request, the answer and the fix.
     """
     if not isinstance(judge, OpenAIJudge):
         return

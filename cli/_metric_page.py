@@ -67,15 +67,15 @@ class MetricPage:
     """The content of a metric's page."""
 
     name: str
-    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    """The metric's name in ``--metrics`` and ``RagMeter(metrics=[...])``."""
     scores: tuple[str, ...]
-    """Names of its scores."""
+    """Names of the metric's scores."""
     says: str
-    """Its docstring without the arguments: question, formula, range, needs, cost, source, statuses."""
+    """The metric's docstring without arguments: question, formula, range, needs, cost, source, statuses."""
     example: tuple[Score, ...]
-    """Its scores of `EXAMPLE`; empty when it asks a judge or an embedder."""
+    """The scores of `EXAMPLE`; empty if the metric asks a judge or an embedder."""
     thresholds: tuple[str, ...]
-    """What the verdict makes of its values, in words; empty: nothing."""
+    """The verdict's use of the values, in words; empty: none."""
     definition: str
     """Version of the formula and prompt."""
 
@@ -98,7 +98,7 @@ def metric_page(name: str) -> MetricPage:
     """Return the page of a metric, by its name or that of one of its scores.
 
     Raises:
-        UnknownMetricError: Neither has that name; suggests similar ones.
+        UnknownMetricError: No metric or score has that name; suggests similar ones.
     """
     metric = metric_with(name)
     meaning = said_of(metric)
@@ -113,7 +113,7 @@ def metric_page(name: str) -> MetricPage:
 
 
 def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
-    """Return in words how the verdict uses the values of these scores; empty: not at all."""
+    """Describe how the verdict uses the values of these scores; empty: not at all."""
     rules = VerdictRules()
     support = (
         f"below {rules.unsupported_below:g}: bad (unsupported_answer); below "

@@ -57,7 +57,7 @@ ToolSeparatorOption: TypeAlias = Annotated[
 def retrieval_rules(
     tools: Sequence[str] | None, spans: Sequence[str] | None, separator: str | None
 ) -> list[RetrievalTool]:
-    """Return the retrieval rules that the options for tools and spans set.
+    """Return the retrieval rules set by the options for tools and spans.
 
     Raises:
         ConfigurationError: A rule is invalid, or the separator is given without a rule.

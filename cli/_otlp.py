@@ -1,4 +1,4 @@
-"""The signals of OTLP, and how an address is spoken to; needs no SDK."""
+"""The signals of OTLP, and the protocol for an address; needs no SDK."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ GRPC_PORT = 4317
 
 
 def choose_protocol(url: str, protocol: str | None) -> Protocol:
-    """Take `protocol`, or gRPC for port 4317 and HTTP for everything else.
+    """Return `protocol`, or gRPC for port 4317 and HTTP for everything else.
 
     Raises:
-        ConfigurationError: The URL or the protocol makes no sense.
+        ConfigurationError: The URL or the protocol is invalid.
     """
     try:
         parts = urlsplit(url)

@@ -27,14 +27,15 @@ from ragmeter.metrics.judge.protocol import JudgeStats
 from ._console import Console
 
 Advance = Callable[[str], None]
-"""Call it once per finished step with a short note, which is shown beside the bar."""
+"""Call it once per finished step with a short note to show beside the bar."""
 
 LINE_EVERY_S = 5.0
-"""Without a terminal: a line at least this often, in seconds, besides first, every tenth and last."""
+"""Seconds between two lines without a terminal, at most; the first, every tenth and the last step get a line,
+too."""
 LINE_AFTER_S = 1.0
-"""A tenth that comes sooner than this after the last line has none."""
+"""Shortest interval between the line of a tenth and the previous line."""
 ESTIMATE_AFTER_S, ESTIMATE_AFTER = 10.0, 32
-"""An estimate comes after a tenth of the steps, or after so many seconds and steps."""
+"""Seconds and steps after which an estimate is shown, if a tenth of the steps does not come first."""
 
 
 class _Rate(ProgressColumn):
@@ -95,7 +96,7 @@ def waiting(label: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Lines:
-    """Prints ``label 12/40, 3.1/s, 9 s left: note`` now and then."""
+    """Prints ``label 12/40, 3.1/s, 9 s left: note`` at intervals."""
 
     def __init__(self, label: str, total: int, screen: Console) -> None:
         self._label = label

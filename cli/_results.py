@@ -1,4 +1,4 @@
-"""Requests with the scores that a judge gave them, read for `ragmeter label` and `ragmeter agreement`.
+"""Requests with a judge's scores, read for `ragmeter label` and `ragmeter agreement`.
 
 Reads the files of `ragmeter evaluate --out` and `JsonlExporter`, and data sets without scores.  Texts are not
 kept in memory; `samples_at` reads those of a few requests by line.
@@ -26,15 +26,15 @@ class JudgedValue:
     """The judge's value of one score of a request."""
 
     value: float | None
-    """0 to 1, whatever the score's range; None: it has no value."""
+    """The value on 0 to 1, whatever the score's range; None: no value."""
     status: str
     """The score's status."""
     judge: str
-    """What measured it: metric, version of formula and prompt, and the model where the file says so."""
+    """The measurement: metric, version of formula and prompt, and the model if the file names it."""
     lower_is_better: bool = False
     """Whether low values are the good ones."""
     asked_with: float = 1.0
-    """Probability that a cascade asked for it with, where its request was chosen to be judged."""
+    """Probability with which a cascade asked for the score, given that its request was selected for judging."""
 
 
 @dataclass(slots=True)
@@ -42,23 +42,23 @@ class ScoredRequest:
     """One request of a file."""
 
     request: str
-    """Names it in labels: its run id, or the hash of the row."""
+    """Id of the request in labels: its run id, or the hash of the row."""
     names: frozenset[str]
-    """Everything that a label may name it by."""
+    """All ids by which a label may refer to the request."""
     line: int
-    """Where its texts stand; 0: not in this file."""
+    """Line of its texts; 0: not in this file."""
     place: float
-    """Its place in [0, 1) among those that are drawn to be labelled; independent of who is judged."""
+    """Position in [0, 1) in the order of drawing for labels; independent of judging."""
     probability: float = 1.0
-    """That it was chosen to be judged."""
+    """Probability that it was selected for judging."""
     is_worst: bool = False
-    """It is here because it was bad, and the others of its kind are not."""
+    """Whether it was stored only for being bad, so that similar good requests are missing."""
     has: frozenset[str] = frozenset()
-    """Which texts it has: ``question``, ``contexts``, ``answer``."""
+    """The texts it has: ``question``, ``contexts``, ``answer``."""
     scores: dict[str, JudgedValue] = field(default_factory=dict)
-    """What was measured, by name of the score."""
+    """The judge's values, by name of the score."""
     verdict: str = ""
-    """Its word; empty: none."""
+    """``good``, ``suspect`` or ``bad``; empty: no verdict."""
 
     def probability_of(self, score: str) -> float:
         """Return the probability that the request was judged and that a cascade asked for this score."""
@@ -75,11 +75,11 @@ class ResultFile:
     bad: tuple[BadRow, ...]
     """Rows that could not be read."""
     has_texts: bool
-    """Whether questions, contexts and answers stand in it."""
+    """Whether it contains questions, contexts and answers."""
 
 
 def read_results(path: Path) -> ResultFile:
-    """Read a file of results: one request a line, or several lines of the same one, the later ones added.
+    """Read a file of results: one request per line, or several lines of one request, which are merged.
 
     Raises:
         ConfigurationError: The file cannot be read, or has no requests.
@@ -96,7 +96,7 @@ def read_results(path: Path) -> ResultFile:
 
 
 def samples_at(path: Path, lines: Iterable[int]) -> dict[int, RagSample]:
-    """Return the samples that stand in some lines of a file."""
+    """Return the samples in some lines of a file."""
     wanted = set(lines)
     return {
         row.line: row.sample
@@ -106,7 +106,7 @@ def samples_at(path: Path, lines: Iterable[int]) -> dict[int, RagSample]:
 
 
 def _of_evaluation(path: Path) -> ResultFile:
-    """Read what ``ragmeter evaluate --out`` wrote."""
+    """Read a file written by ``ragmeter evaluate --out``."""
     by_key: dict[str, ScoredRequest] = {}
     bad: list[BadRow] = []
     for row in read_rows(path, ()):
@@ -126,7 +126,7 @@ def _of_evaluation(path: Path) -> ResultFile:
 
 
 def _of_requests(path: Path) -> ResultFile:
-    """Read what `JsonlExporter` wrote, or a data set."""
+    """Read a file written by `JsonlExporter`, or a data set."""
     by_name: dict[str, ScoredRequest] = {}
     bad: list[BadRow] = []
     for row in read_rows(path, LIST_COLUMNS):
@@ -135,7 +135,7 @@ def _of_requests(path: Path) -> ResultFile:
             continue
         found = row_of(row)
         run_id = row.fields.get("run_id")
-        if isinstance(found, BadRow) and not run_id:  # with one it is a result without texts
+        if isinstance(found, BadRow) and not run_id:  # with a run id: a result without texts
             bad.append(found)
             continue
         try:
@@ -178,7 +178,7 @@ def _word(fields: Mapping[str, Any]) -> str:
 
 
 def place_of(request: str) -> float:
-    """Return a request's place in the order of drawing for labels, 0 to 1."""
+    """Return a request's position in the order of drawing for labels, 0 to 1."""
     return place("label", None, request) / _SPACE
 
 

@@ -1,4 +1,4 @@
-"""How scores look on a terminal: colours, widths and the table of means and percentiles.
+"""The appearance of scores on a terminal: colours, widths and the table of means and percentiles.
 
 Used by the reports of `demo` and `evaluate`.  It renders; it computes nothing.
 """
@@ -35,15 +35,15 @@ STANDINGS: Mapping[Standing, tuple[str, str]] = {
     "worst": ("red", "among the worst tenth of its column"),
     "low": ("yellow", "among the worst quarter"),
 }
-"""The style of a cell by where its value stands among the others, and the words for it."""
+"""The style of a cell by the rank of its value among the others, and the words for it."""
 
 
 def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
-    """Return one cell; a score without a value shows why, never a zero.
+    """Return one cell; a score without a value shows the reason, never a zero.
 
     Args:
         score: The score.
-        usual: All values of the score: those that stand out for the worse are coloured.
+        usual: All values of the score, to colour those that are conspicuously bad.
     """
     if score is None:
         return Text("·", style="dim")
@@ -55,7 +55,7 @@ def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
 
 
 def legend(cells: Iterable[Text], *, colours: bool) -> str:
-    """Return the meaning of the words and, where they show, the `colours` that occur in `cells`."""
+    """Return the meaning of the words in `cells` and, if colours are shown, of their styles."""
     seen = list(cells)
     plain = {cell.plain for cell in seen}
     styles = {str(cell.style) for cell in seen if colours}
@@ -65,18 +65,18 @@ def legend(cells: Iterable[Text], *, colours: bool) -> str:
 
 
 NARROW = 72
-"""Columns below which a table shows the mean alone, with its interval."""
+"""Columns below which a table shows only the mean, with its interval."""
 NARROWEST = 56
-"""Columns below which it shows the mean alone."""
+"""Columns below which it shows only the mean."""
 WIDE = 100
-"""Columns below which the reasons for missing values stand in the place of the outer percentiles."""
+"""Columns below which the reasons for missing values replace the outer percentiles."""
 
 
 def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: int = 80) -> Table:
-    """Return one row per score name: how many, mean, percentiles, and how many had no value.
+    """Return one row per score name: count, mean, percentiles, and number of missing values.
 
     Args:
-        summaries: What to show; those without any value come last.
+        summaries: The summaries to show; those without any value come last.
         intervals: Whether to show the mean's 95 % interval.
         width: Columns of the terminal; a narrow one gets no percentiles, the narrowest no intervals.
     """
@@ -119,7 +119,7 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
 
 
 def summary_caption(summaries: Sequence[ScoreSummary], *, width: int = 80) -> str:
-    """Return the meaning of the words in `summary_table` with intervals, and the inputs that were missing."""
+    """Return the meaning of the words in `summary_table` with intervals, and the missing inputs."""
     said = ["95 % CI: interval of the mean."] if width >= NARROWEST else []
     if width >= NARROW:
         said.append("no value: by status, never counted as 0.")
@@ -130,7 +130,7 @@ def summary_caption(summaries: Sequence[ScoreSummary], *, width: int = 80) -> st
 
 
 def number_cell(value: float | None) -> Text:
-    """Return a number with two decimals; a dash where there is none."""
+    """Return a number with two decimals, or a dash for None."""
     if value is None:
         return Text("–", style="dim")
     return Text(f"{value:.2f}")

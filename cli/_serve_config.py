@@ -33,12 +33,12 @@ _VARIABLES: Mapping[str, Collection[str]] = {
     "otlp": [_ENDPOINT.format(signal) for signal in ("", "TRACES_", "LOGS_", "METRICS_")],
     "protocol": ("OTEL_EXPORTER_OTLP_PROTOCOL",),
 }
-"""Options that have a variable, which counts more than the file."""
+"""Options with a variable, which takes precedence over the file."""
 _SECRETS = frozenset({"webhook"})
 
 
 def load_configuration(context: typer.Context, path: Path | None) -> Path | None:
-    """Take from the file what neither an option nor a variable sets: the callback of ``--config``."""
+    """Read the options and settings that neither an option nor a variable sets: callback of ``--config``."""
     if path is not None:
         with exit_with_line():
             table = _read(path)
@@ -59,7 +59,7 @@ def drop_contradicted(context: typer.Context) -> None:
 
 
 def configuration_lines(context: typer.Context) -> Iterator[str]:
-    """Yield the settings in force as lines of such a file; secrets are masked."""
+    """Yield the effective settings as lines of such a file; secrets are masked."""
     from ragmeter.settings.config import Settings, read_settings  # noqa: PLC0415 -- only where it is asked for
 
     for name, value in context.params.items():
@@ -168,5 +168,5 @@ def _line(name: str, value: Any, *, is_secret: bool) -> Iterator[str]:
 
 
 def _may_hold_a_secret(value: object) -> bool:
-    """Return whether a value is an address that carries more than a host and a path."""
+    """Return whether a value is an address with more than a host and a path."""
     return isinstance(value, str) and "://" in value and any(mark in value for mark in "@?")

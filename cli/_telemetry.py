@@ -39,7 +39,7 @@ SEND_TIMEOUT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class CollectedTelemetry:
-    """What was emitted."""
+    """The emitted telemetry."""
 
     spans: Sequence[ReadableSpan]
     """Finished spans, the application's own and ragmeter's."""
@@ -63,7 +63,7 @@ class LocalTelemetry:
     """Three SDK providers that keep their telemetry in memory.
 
     Args:
-        service_name: The ``service.name`` of all they emit.
+        service_name: The ``service.name`` of all telemetry.
     """
 
     def __init__(self, service_name: str) -> None:
@@ -75,7 +75,7 @@ class LocalTelemetry:
         self.meter_provider = MeterProvider(
             [self._reader], resource=resource, shutdown_on_exit=False
         )
-        # Renamed in SDK 1.39; the old name goes away later.
+        # Renamed in SDK 1.39; the old name will be removed later.
         in_memory: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or getattr(
             log_export, "InMemoryLogExporter", None
         )
@@ -88,7 +88,7 @@ class LocalTelemetry:
     def exporter(
         self, span_mode: SpanMode = "auto", events: EventMode = "log"
     ) -> OpenTelemetryExporter:
-        """Return an exporter of a meter's that writes into these providers."""
+        """Return an exporter for a meter that writes into these providers."""
         return OpenTelemetryExporter(
             tracer_provider=self.tracer_provider,
             meter_provider=self.meter_provider,
@@ -119,13 +119,13 @@ class SignalDelivery:
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
     endpoint: str
-    """Where it was sent."""
+    """Address it was sent to."""
     items: int
-    """Spans, log records or metric data points sent."""
+    """Number of spans, log records or metric data points sent."""
     accepted: bool
-    """Whether the endpoint said yes."""
+    """Whether the endpoint accepted it."""
     detail: str = ""
-    """What it, or the network, said otherwise."""
+    """Error message of the endpoint or the network."""
 
 
 def send(
@@ -139,11 +139,11 @@ def send(
     """Send `collected` to an OTLP endpoint, all signals at once, and return its answer to each.
 
     Args:
-        collected: What to send.
+        collected: The telemetry to send.
         url: Base URL; over HTTP ``/v1/traces`` and so on is appended. The standard
             ``OTEL_EXPORTER_OTLP_HEADERS`` apply.
-        protocol: How to speak to it.
-        signals: Which of `SIGNALS` to send.
+        protocol: The protocol of the endpoint.
+        signals: The signals to send, of `SIGNALS`.
         full_address: `url` is the address of the only signal; nothing is appended.
 
     Raises:
@@ -194,8 +194,8 @@ def sending_providers(
         url: As for `send`.
         protocol: Likewise.
         signals: Likewise.
-        service_name: The ``service.name``, unless the variables of OpenTelemetry say another.
-        token: Goes along in the header ``Authorization``.
+        service_name: The ``service.name``, unless OpenTelemetry's variables set another one.
+        token: Sent in the header ``Authorization``.
 
     Raises:
         MissingDependencyError: The OTLP exporter packages are not installed.
@@ -265,7 +265,7 @@ def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = Non
         options["headers"] = {"authorization": f"Bearer {token}"}
     if protocol == "grpc":
         options["insecure"] = endpoint.startswith("http://")
-    else:  # a redirect is no success; report its status
+    else:  # a redirect is no success; its status is reported
         options["session"] = own_session()
     return kind(**options)
 

@@ -1,1 +1,1 @@
-"""``ragmeter agreement``: how far people and the judge agree, and people among themselves."""
+"""``ragmeter agreement``: agreement between people and the judge, and among people."""

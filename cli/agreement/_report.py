@@ -1,4 +1,4 @@
-"""What `ragmeter agreement` prints, for people and as JSON. Reads `Agreements`; computes nothing."""
+"""The output of `ragmeter agreement`, for people and as JSON. Reads `Agreements`; computes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS = {
 
 
 def agreements_as_json(found: Agreements) -> dict[str, Any]:
-    """Return everything as JSON-ready fields."""
+    """Return the agreements as JSON-ready fields."""
     return {
         "labels": str(found.options.labels),
         "results": None if found.options.results is None else str(found.options.results),
@@ -33,7 +33,7 @@ def agreements_as_json(found: Agreements) -> dict[str, Any]:
 
 
 def print_agreements(found: Agreements, console: Console) -> None:
-    """Print each score's numbers, one a line: readable at any width."""
+    """Print each score's numbers, one per line: readable at any width."""
     for one in found.scores:
         console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
         for line in _lines(one, found.options.width):

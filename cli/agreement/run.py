@@ -1,8 +1,8 @@
 """``ragmeter agreement``: compares people's labels with the judge's, and with each other.
 
-Reads a file of labels and, if given, the results that they were drawn from.  The requests' places show
-whether the labels belong to those results; if not, they are of another time, and correct the judge by its
-errors alone.  Called by `app`; prints nothing.
+Reads a file of labels and, if given, the results that they were drawn from. The order of drawing shows
+whether the labels belong to those results; if not, they are from another time, and correct the judge by its
+error rates alone. Called by `app`; prints nothing.
 """
 
 from __future__ import annotations
@@ -55,86 +55,86 @@ class AgreementOptions:
     results: Path | None = None
     """The requests with their scores, or None."""
     score: str | None = None
-    """Only this one."""
+    """Only this score; None: all."""
     good: float = 0.75
-    """From where on people call a request good."""
+    """Value from which on people call a request good."""
     judge_good: float | None = None
-    """The same of the judge; None: as of people."""
+    """Value from which on the judge does; None: as `good`."""
     width: float = 0.1
-    """How wide the interval of the mean according to people is to be."""
+    """Desired width of the interval of the mean according to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """How far people agree among themselves: the most that a judge can reach."""
+    """Agreement of people among themselves: the most that a judge can reach."""
 
     raters: int
     requests: int
-    """Those that two people or more labelled."""
+    """Number of requests labelled by two people or more."""
     alpha: Mapping[str, AgreementValue]
-    """Krippendorff's, by level: nominal, ordinal, interval."""
+    """Krippendorff's α, by level: nominal, ordinal, interval."""
     kappa: float | None
     """Quadratic κ, the mean over pairs of raters."""
     r: AgreementValue
-    """Of one rater with the mean of the others, over all of both."""
+    """Correlation of one rater with the mean of the others, over all raters and requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreAgreement:
-    """Everything about one score."""
+    """Agreement and estimates of one score."""
 
     score: str
     judge: str
-    """What measured it: metric, version and model; several are separated by commas."""
+    """The measurement: metric, version and model; several are separated by commas."""
     raters: Mapping[str, int]
-    """Labels by rater."""
+    """Number of labels by rater."""
     drawn: int
-    """Requests that were drawn with a known probability."""
+    """Number of requests that were drawn with a known probability."""
     volunteered: int
-    """Requests that were picked: in nothing below."""
+    """Number of picked requests, which are in no other number."""
     unsure: int
-    """Drawn requests that no rater could decide."""
+    """Number of drawn requests that no rater could decide."""
     unjudged: int
-    """Drawn requests that the judge has no value of."""
+    """Number of drawn requests without a value of the judge."""
     levels: int
-    """Of the scale: 2 or 5."""
+    """Levels of the scale: 2 or 5."""
     confusion: Confusion
     kappa: Mapping[str, AgreementValue]
-    """Of people's mean and the judge, by weights; both rounded to the levels of the scale."""
+    """κ of people's mean and the judge, by weights; both rounded to the levels of the scale."""
     alpha: AgreementValue
-    """Krippendorff's, interval level, of the same two without rounding."""
+    """Krippendorff's α, interval level, of the same two without rounding."""
     r: AgreementValue
-    """Of the judge with the mean of raters."""
+    """Correlation of the judge with the mean of raters."""
     ceiling: Ceiling | None
-    """None: fewer than two people labelled the same requests."""
+    """Agreement among people; None: fewer than two people labelled the same requests."""
     alone: Estimate
     """The mean according to people, from labels alone."""
     judged: Estimate | None
     """The mean according to the judge, over the results."""
     people: Estimate | None
-    """The mean according to people, labels and judge together; None: labels are of another time."""
+    """The mean according to people, from labels and judge together; None: labels are from another time."""
     now: TransportedShare | None
-    """The share of good requests according to people, from labels of another time."""
+    """The share of good requests according to people, by labels from another time."""
     worth: float
-    """How many labels without a judge would tell as much."""
+    """Number of labels without a judge that would give the same precision."""
     needed: int
-    """Labels for an interval of the width asked for, with this judge."""
+    """Number of labels for an interval of the desired width, with this judge."""
     needed_alone: int
-    """The same without."""
+    """Number of labels for it without a judge."""
     rates: Sequence[VerdictRate]
-    """Of each word of the verdict, the share that people call bad."""
+    """Share of requests of each verdict that people call bad."""
     notes: Sequence[str] = field(default=())
-    """What keeps numbers from being there."""
+    """Reasons for missing numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreements:
-    """What a report needs."""
+    """All results, for the report."""
 
     options: AgreementOptions
     scores: Sequence[ScoreAgreement]
     bad: Sequence[BadRow]
-    """Lines of the file that are no labels."""
+    """Lines of the file that are not labels."""
 
 
 def compare(options: AgreementOptions) -> Agreements:
@@ -267,10 +267,10 @@ def _correct_scores(
 def _is_same_drawing(
     score: str, chosen: Sequence[LabelledRequest], measured: Sequence[ScoredRequest]
 ) -> bool:
-    """Return whether the labels were drawn from these very requests, all of them.
+    """Return whether the labels were drawn from exactly these requests.
 
-    Drawing goes by places: up to the last one that was labelled, every judged request must have been. A few
-    may be missing, as raters stop at different places.
+    Requests are drawn in an order: up to the last labelled one, nearly all judged requests must be labelled.
+    A few may be missing, as raters stop at different positions.
     """
     names = {name: one for one in measured for name in one.names}
     found = [names.get(one.request) for one in chosen]
@@ -285,9 +285,9 @@ def _is_same_drawing(
 
 
 def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
-    """Return the sums of the judge's scores, corrected to all requests where those are in the file."""
+    """Return the sums of the judge's scores, corrected to all requests if the file has them."""
     sums = JudgedMoments()
-    # Where requests are there for being bad, the others of their kind are not: no mean over all.
+    # If requests were stored for being bad, their good counterparts are missing: no mean over all.
     complete = not any(one.is_worst for one in results.requests)
     for one in results.requests:
         x = _proxy(score, one) if complete else UNKNOWN_PROXY
@@ -315,7 +315,7 @@ def _proxy(score: str, request: ScoredRequest) -> float:
 
 
 def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:
-    """Return how far people agree among themselves, over drawn and picked requests."""
+    """Return the agreement of people among themselves, over drawn and picked requests."""
     ratings: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in labels:
         if one.value is not None:
@@ -365,19 +365,19 @@ def _or(value: float | None, other: float) -> float:
 
 
 def _round_to_levels(values: Sequence[float], levels: int) -> list[int]:
-    """Return the level that each value is nearest to; halves go up."""
+    """Return the level nearest to each value; halves are rounded up."""
     return [min(levels - 1, int(value * (levels - 1) + 0.5)) for value in values]
 
 
 def _variance(values: Sequence[float]) -> float:
     if len(values) < 2:
-        return 0.25  # the largest there is
+        return 0.25  # the largest possible variance
     mean = sum(values) / len(values)
     return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def as_json(found: Any) -> Any:
-    """Return numbers, names and tuples as JSON takes them."""
+    """Convert numbers, names and tuples to JSON-ready values."""
     if isinstance(found, Mapping):
         return {str(key): as_json(value) for key, value in found.items()}
     if isinstance(found, (AgreementValue, VerdictRate)):
