@@ -1,8 +1,8 @@
-"""What ``ragmeter dashboards`` writes: Grafana dashboard, Prometheus rules, a stack to try them in.
+"""The files that ``ragmeter dashboards`` writes: Grafana dashboard, Prometheus rules, a stack to try them in.
 
 All of it is data that people edit: ``dashboard.json`` as Grafana exports it, ``formulas/`` for the rules,
-with the few numbers of `RuleSettings` left open, and the files of ``stack/``.  Every name in them
-stands in ``exporters/semconv.py``; a test holds them to it.
+with placeholders for the few numbers of `RuleSettings`, and the files of ``stack/``. Every name in them is
+defined in ``exporters/semconv.py``, which a test checks.
 """
 
 from .rules import RuleSettings, rules_text

@@ -1,6 +1,6 @@
-"""The Prometheus rules: the files of `formulas/` hold the formulas, `RuleSettings` the numbers in them.
+"""The Prometheus rules: the files of `formulas/` have the formulas, `RuleSettings` the numbers in them.
 
-A formula used for several ranges or shares is written there once and filled in here.  The longer runbook is
+A formula for several ranges or shares is written there once and filled in here. The longer runbook is
 ``docs/dashboards.md``; its headings are the alerts' names.
 """
 
@@ -22,67 +22,67 @@ WORKFLOW = f"{SERVICE}, gen_ai_workflow_name"
 SCORE = f"{WORKFLOW}, gen_ai_evaluation_name"
 SERIES = f"{SCORE}, ragmeter_evaluation_direction, ragmeter_segment, ragmeter_judge"
 SURE = 2.5758293035489
-"""Quantile of the normal distribution: 99 of 100 intervals hold the share."""
+"""Quantile of the normal distribution: 99 of 100 intervals contain the share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
-    """When the alerts fire. The defaults suit services from a few requests an hour on."""
+    """Thresholds of the alerts. The defaults suit services from a few requests an hour on."""
 
     window: str = "1h"
-    """Range over which shares are taken (a PromQL duration)."""
+    """Range over which shares are computed (a PromQL duration)."""
     fall_over: str = "6h"
-    """Range over which means are compared, and shares of services with few requests are taken."""
+    """Range over which means are compared, and shares of services with few requests are computed."""
     against: str = "1w"
-    """How long ago the mean was that it is compared with,"""
+    """Age of the mean to compare with,"""
     also_against: str = "2w"
-    """or that: else what stays bad would be compared with itself in the second week."""
+    """and of a second one: a mean that stays bad would be compared with itself in the second week."""
     silence: str = "1d"
-    """Range in which a service with few requests is missed."""
+    """Range without requests after which a service with few requests counts as silent."""
     recent: str = "15m"
     """Range over which failures and drops are counted."""
     hold: str = "15m"
-    """How long a condition must last."""
+    """Duration of a condition before an alert."""
     hold_events: str = "5m"
-    """The same for single events, such as a drop, that count for the time of `recent`."""
+    """The duration for single events, such as a drop, which count for the time of `recent`."""
     hold_burning: str = "2m"
-    """The same for objectives, whose own ranges are long already."""
+    """The duration for objectives, whose ranges are long already."""
     interval: str = "1m"
-    """How often the rules are evaluated that are not recorded over a long range."""
+    """Interval of evaluation of the rules that are not recorded over a long range."""
     fall: float = 0.03
-    """By how much a mean may become worse, beyond three standard errors."""
+    """Allowed fall of a mean, beyond three standard errors."""
     least_scores: int = 20
-    """Fewer scores than that say nothing about the share without a value."""
+    """Fewest scores for an alert about the share without a value."""
     least_requests: int = 20
-    """So many there were, where now are none."""
+    """Fewest earlier requests for an alert about a service without requests."""
     few_requests: int = 5
-    """So many without a score are enough for an alarm within `fall_over`."""
+    """Fewest requests without a score for an alert within `fall_over`."""
     least_bad: int = 4
-    """Fewer bad requests than that burn no objective, whatever their share."""
+    """Fewest bad requests that burn an objective, whatever their share."""
     bad_share: float = 0.3
-    """Share of requests whose verdict may be bad."""
+    """Allowed share of requests with a bad verdict."""
     empty_share: float = 0.1
-    """Share of retrievals that may find nothing."""
+    """Allowed share of retrievals that find nothing."""
     judge_failures: float = 0.2
-    """Share of judge calls that may fail."""
+    """Allowed share of failed judge calls."""
     unscored: float = 0.3
-    """Share of what was measured that may have no value."""
+    """Allowed share of scores without a value."""
     late: float = 300.0
-    """Seconds that nineteen of twenty requests may wait for a worker's scores: a bound of the histogram."""
+    """Allowed seconds that 95 % of requests wait for a worker's scores: a bound of the histogram."""
     stuck: float = 900.0
-    """Seconds that what `ragmeter serve` acknowledged may wait to be scored and sent."""
+    """Allowed seconds that data acknowledged by `ragmeter serve` waits to be scored and sent."""
     burning: Sequence[tuple[str, str, int, str]] = (
         ("1h", "5m", 3, "critical"),
         ("6h", "30m", 2, "critical"),
         ("3d", "6h", 1, "warning"),
     )
-    """For objectives: a range whose share is surely more than so many budgets, the range that says
-    when it is surely over, how many budgets, and the severity."""
+    """For objectives: a range whose share surely exceeds a number of budgets, the shorter range that shows
+    that it still does, the number of budgets, and the severity."""
     estimates: Sequence[tuple[str, str]] = (("1h", "1m"), ("6h", "2m"), ("1d", "4m"))
-    """Windows over which means of quality are recorded, each with how often: at least every five
-    minutes, beyond which Prometheus shows nothing."""
+    """Windows over which means of quality are recorded, each with its interval: at least every five minutes,
+    beyond which Prometheus shows nothing."""
     versions: Sequence[tuple[str, str]] = (("1d", "4m"),)
-    """The same for means by version of the service."""
+    """Windows and intervals for means by version of the service."""
 
 
 class _Rules(Template):
@@ -96,7 +96,7 @@ def rules_text(settings: RuleSettings | None = None, objectives: Sequence[Object
 
     Args:
         settings: The numbers in it.
-        objectives: Those whose budgets the rules know; applications report the budgets of others.
+        objectives: Objectives whose budgets are in the rules; applications report the budgets of others.
     """
     chosen = settings or RuleSettings()
     means = {"of": "quality", "group": "estimates", "by": SERIES, "where": "", "note": ""}
@@ -157,7 +157,7 @@ def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterat
             all=f"ragmeter:low_of:{over}",
             count=f"ragmeter:low_effective:{over}",
         )
-    # The objective of a workflow goes before the one of all.
+    # The objective of a workflow takes precedence over the one of all workflows.
     ordered = sorted(objectives, key=lambda one: one.workflow is None)
     yield _fill("budgets", score=SCORE, given="".join(map(_budget, ordered)))
     for factor in sorted({factor for _, _, factor, _ in chosen.burning}):
@@ -166,13 +166,13 @@ def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterat
     for long, short, factor, severity in chosen.burning:
         yield _fill("burning", numbers, long=long, short=short, factor=factor, severity=severity)
     for objective in objectives:
-        # Prometheus takes a label's value for a template of its own.
+        # Prometheus expands templates within a label's value.
         text = _quote(str(objective).replace("{{", '{{ "{{" }}'))
         yield _fill("uncounted", numbers, score=SCORE, which=_selector(objective), text=text)
 
 
 def _budget(objective: Objective) -> str:
-    """Return the budget as an expression that has a value where its requests are counted."""
+    """Return the budget as an expression that has a value wherever its requests are counted."""
     counted = f"ragmeter_quality_low_total{_selector(objective)}"
     known = f"{objective.budget:.12g} + 0 * max by ({SCORE}) (last_over_time({counted}[6h]))"
     return f"{known}\n          or\n          "
@@ -187,7 +187,7 @@ def _selector(objective: Objective) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return a text as PromQL and YAML both read it."""
+    """Quote a text for both PromQL and YAML."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -198,7 +198,7 @@ def _increase(by: str, series: str, over: str) -> str:
 def _share(name: str, by: str, bad: str, of: str, over: str) -> str:
     """Return the rules for a share of counted events."""
     every = _increase(by, of, over)
-    # What never happened has no series.
+    # An event that never happened has no series.
     return _bounds(
         name, over, bad=f"{_increase(by, bad, over)} or 0 * {every}", all=every, count=every
     )

@@ -25,7 +25,7 @@ STACK = (
     "prometheus/prometheus.yml",
     "tempo.yaml",
 )
-"""Files that stand in ``stack/`` as they are written."""
+"""Files of ``stack/`` that are written unchanged."""
 RULES_HEAD = (
     "# Written by `ragmeter dashboards`. Names come from ragmeter itself; thresholds are yours.\n"
 )
@@ -35,7 +35,7 @@ def dashboard_files(objectives: Sequence[Objective] = ()) -> dict[str, str]:
     """Return the texts of all files, by path with slashes, relative to the chosen directory.
 
     Args:
-        objectives: Those that the rules shall know the budgets of.
+        objectives: Objectives whose budgets are in the rules.
     """
     folder = files("ragmeter.cli.dashboards")
     places = {path: f"stack/{path}" for path in STACK}
@@ -56,13 +56,13 @@ def write_dashboards(
     """Write all files below `directory` and return their paths.
 
     Args:
-        directory: Created when it is absent.
+        directory: The directory; created if missing.
         force: Replace files that were edited since.
-        objectives: As `parse_objective` reads them.
+        objectives: Objectives in the form of `parse_objective`.
 
     Raises:
-        ConfigurationError: A file exists with other content and `force` is off, or cannot be
-            written; an objective is none, or one of two for the same score of a workflow.
+        ConfigurationError: A file exists with other content and `force` is off, or cannot be written; an
+            objective is invalid, or there are two for the same score of a workflow.
     """
     known = Objectives(parse_objectives(objectives)).all()
     texts = {directory / path: text for path, text in dashboard_files(known).items()}

@@ -21,7 +21,7 @@ _NGRAM = 4
 
 
 def features(text: str) -> list[str]:
-    """Cut `text` into comparable pieces, repeats included.
+    """Split `text` into comparable pieces, repeats included.
 
     A Han run gives its characters and pairs of characters; any other word gives itself and the
     four-letter pieces of the word between ``<`` and ``>``, so that inflected forms share most of
@@ -40,10 +40,10 @@ def features(text: str) -> list[str]:
 
 
 class HashedNgramEmbedding:
-    """Hashed pieces of words, weighted by how rare they are in the library. Deterministic.
+    """Hashed pieces of words, weighted by their rarity in the library. Deterministic.
 
     Args:
-        library: The texts that will be searched; pieces that occur in many of them weigh little.
+        library: The texts to search; pieces that occur in many of them weigh little.
         dimensions: Length of the vectors.
     """
 

@@ -11,12 +11,13 @@ from .run import DemoOutcome
 
 
 def server_with(outcome: DemoOutcome) -> Server:
-    """Return a server on free ports of this machine, not yet started, with the demo's requests.
+    """Return a server on free ports of this machine, not yet started, with the demo's requests in its store.
 
-    They are stored with their texts, the demo's own, in a private file that is deleted with the server.
+    They are stored with their texts, which are the demo's own, in a temporary file that is deleted with the
+    server.
 
     Raises:
-        ConfigurationError: A setting (``RAGMETER_*``) is wrong.
+        ConfigurationError: A setting (``RAGMETER_*``) is invalid.
     """
     server = Server(ServeOptions(http_port=0, grpc_port=0, store=StoreOptions()))
     if server.store is not None:

@@ -1,4 +1,4 @@
-"""What `ragmeter demo` prints: a report for a person, or JSON for a program.
+"""The output of `ragmeter demo`: a report for a person, or JSON for a program.
 
 Reads a `DemoOutcome`; computes nothing that is not about layout.  Called by `app`.
 """
@@ -32,7 +32,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("AP", "average_precision"),
     ("tokF1", "token_f1"),
 )
-"""Headings of the table of questions, and the scores behind them: first those that need no reference."""
+"""Headings of the table of questions, and the scores in it: first those that need no reference."""
 _VERDICT_STYLES: Mapping[str, str] = {"good": "green", "suspect": "yellow", "bad": "red"}
 VERDICT_WIDTH = len("suspect")
 
@@ -42,7 +42,7 @@ MAX_FAILURES = 5
 MIN_QUESTION_WIDTH = 18
 MAX_QUESTION_WIDTH = 60
 EVIDENCE_WIDTH = 72
-"""Columns below which the worst request's texts stand under their headings instead of beside them."""
+"""Columns below which the worst request's texts are below their headings instead of beside them."""
 
 _KINDS: Mapping[str, str] = {
     "direct": "",
@@ -59,7 +59,7 @@ _MARKS: Mapping[str, str] = {
 
 
 def print_report(outcome: DemoOutcome, console: Console, *, everything: bool = False) -> None:
-    """Print what ragmeter is for: the request to look at first, and the verdicts; or `everything`."""
+    """Print the request to look at first, and the verdicts; or `everything`."""
     languages = Counter(one.question.language for one in outcome.asked)
     counts = ", ".join(f"{count} {language}" for language, count in languages.items())
     console.print(
@@ -122,7 +122,7 @@ def _print_fault(outcome: DemoOutcome, console: Console) -> None:
 
 
 def _unsupported_sentences(asked: DemoQuestion) -> list[tuple[str, float]]:
-    """Return the sentences of the answer that the chunks carry least, with the share of their words there."""
+    """Return the answer's sentences with the least support in the chunks, with their share of found words."""
     score = asked.scores.get("lexical_groundedness")
     below = VerdictRules().unsupported_below
     return [
@@ -136,7 +136,7 @@ def _print_verdicts(outcome: DemoOutcome, console: Console) -> None:
     table = new_table("Verdicts")
     narrow = console.width < EVIDENCE_WIDTH
     table.add_column("verdict", no_wrap=True, width=VERDICT_WIDTH)
-    room = console.width - VERDICT_WIDTH - 8  # edges and dividers
+    room = console.width - VERDICT_WIDTH - 8  # columns of edges and dividers
     asked = room if narrow else min(MAX_QUESTION_WIDTH, room - WHY_WIDTH)
     table.add_column("question", overflow="ellipsis", no_wrap=True, width=asked)
     if not narrow:
@@ -195,13 +195,13 @@ def _print_questions(outcome: DemoOutcome, console: Console) -> None:
 
 
 def _room(console: Console, columns: Sequence[tuple[str, str]]) -> int:
-    """Return how many columns of the terminal are left for the question."""
+    """Return the number of the terminal's columns that remain for the question."""
     taken = 2 + VERDICT_WIDTH + 1 + sum(_width(heading) + 1 for heading, _ in columns)
     return console.width - taken - 3  # two edges and one more divider
 
 
 def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mean: str) -> str:
-    """Return what headings, cells and marks mean, of those that the table has."""
+    """Return the meaning of the headings, cells and marks in the table."""
     headings = ", ".join(f"{heading} = {name}" for heading, name in columns)
     known = sum(one.question.referenced for one in outcome.asked)
     kinds = {one.question.kind for one in outcome.asked}
@@ -227,7 +227,7 @@ def _width(heading: str) -> int:
 
 
 def missed_sentences(asked: DemoQuestion) -> list[str]:
-    """Return the golden sentences that were not retrieved, as the evidence of ``recall`` says."""
+    """Return the golden sentences that were not retrieved, from the evidence of ``recall``."""
     recall = asked.scores.get("recall")
     if recall is None:
         return []

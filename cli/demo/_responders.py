@@ -29,7 +29,7 @@ _CYRILLIC = re.compile(r"[а-яё]", re.IGNORECASE)
 _HAN = re.compile(r"[㐀-鿿]")
 
 REQUEST_TIMEOUT_S = 60.0
-"""Seconds the user's endpoint may take for one answer."""
+"""Most seconds for one answer of the user's endpoint."""
 DEFAULT_MODEL = "gpt-4o-mini"
 
 
@@ -47,21 +47,21 @@ class Responder(Protocol):
 
 
 def format_contexts(texts: Iterable[str]) -> str:
-    """Number the texts and mark where each begins and ends, as every prompt shows them."""
+    """Number the texts and mark their beginnings and ends, as every prompt shows them."""
     return "\n".join(f"{number}. <text>{text}</text>" for number, text in enumerate(texts, start=1))
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a demo text into sentences; its articles hold no abbreviations, so this is enough."""
+    """Split a demo text into sentences; its articles have no abbreviations, so this is enough."""
     return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
 
 
 class ExtractiveResponder:
-    """Answers with the retrieved sentence or two that share most with the question. No model at all.
+    """Answers with the one or two retrieved sentences that share most with the question. No model is used.
 
     Args:
-        embedding: Decides what two texts share.
-        made_up: Answers by question that sound right and stand in no text, as language models give them.
+        embedding: Measures the similarity of two texts.
+        made_up: Plausible answers by question that are in no text, as language models invent them.
     """
 
     name = "local extract"
@@ -73,7 +73,7 @@ class ExtractiveResponder:
         self._made_up = made_up or {}
 
     def respond(self, prompt: str) -> str:
-        """Quote the best sentences, in reading order; refuse when nothing is shared."""
+        """Quote the best sentences, in reading order; refuse if nothing is shared."""
         found = _QUESTION.search(prompt)
         question = found.group(1) if found else prompt
         if question in self._made_up:
@@ -98,9 +98,9 @@ class ExtractiveResponder:
         return joint.join(sentences[position] for position in chosen)
 
     REFUSE_BELOW = 0.12
-    """Similarity under which a sentence is taken to have nothing to do with the question."""
+    """Similarity below which a sentence counts as unrelated to the question."""
     SECOND_SHARE = 0.7
-    """A second sentence is quoted when it is at least this share as similar as the best."""
+    """A second sentence is quoted if its similarity is at least this share of the best one's."""
 
 
 def _refusal(question: str) -> str:
@@ -142,7 +142,7 @@ class EndpointResponder:
 
 
 def choose_responder(embedding: HashedNgramEmbedding, *, offline: bool = False) -> Responder:
-    """Pick the user's endpoint when ``OPENAI_API_KEY`` or ``OPENAI_BASE_URL`` is set.
+    """Return the user's endpoint if ``OPENAI_API_KEY`` or ``OPENAI_BASE_URL`` is set, else a local responder.
 
     Args:
         embedding: For the local responder.

@@ -34,11 +34,11 @@ from ragmeter.adapters.langchain import RagMeterCallbackHandler
 meter = RagMeter(references="golden.jsonl")          # references are optional
 handler = RagMeterCallbackHandler(meter)
 answer = chain.invoke(question, config={"callbacks": [handler]})"""
-"""How to attach ragmeter to one's own chain."""
+"""Code to attach ragmeter to one's own chain."""
 
 
 class HashedNgramEmbeddings(Embeddings):
-    """`HashedNgramEmbedding` as LangChain wants it. For the demo only: it knows no meaning."""
+    """`HashedNgramEmbedding` with LangChain's interface. For the demo only: it knows no meaning."""
 
     def __init__(self, embedding: HashedNgramEmbedding) -> None:
         self._embedding = embedding
@@ -89,7 +89,7 @@ def attached_chain(
     meter: RagMeter,
     top_k: int,
 ) -> Iterator[Callable[[str], str]]:
-    """Index `chunks`, build the chain, and give a function that asks it with ragmeter attached."""
+    """Index `chunks`, build the chain, and return a function that asks it with ragmeter attached."""
     store = InMemoryVectorStore(HashedNgramEmbeddings(embedding))
     store.add_documents(
         [

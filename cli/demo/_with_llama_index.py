@@ -35,11 +35,11 @@ from ragmeter.adapters.llama_index import RagMeterHandler
 meter = RagMeter(references="golden.jsonl")          # references are optional
 RagMeterHandler(meter).attach()
 answer = query_engine.query(question)                # unchanged"""
-"""How to attach ragmeter to one's own engine."""
+"""Code to attach ragmeter to one's own engine."""
 
 
 class HashedNgramEmbeddings(BaseEmbedding):
-    """`HashedNgramEmbedding` as LlamaIndex wants it. For the demo only: it knows no meaning."""
+    """`HashedNgramEmbedding` with LlamaIndex's interface. For the demo only: it knows no meaning."""
 
     source: Any
 
@@ -84,7 +84,7 @@ def attached_chain(
     meter: RagMeter,
     top_k: int,
 ) -> Iterator[Callable[[str], str]]:
-    """Index `chunks`, build the engine, attach ragmeter, and give a function that asks the engine."""
+    """Index `chunks`, build the engine, attach ragmeter, and return a function that asks the engine."""
     index = VectorStoreIndex(
         [
             TextNode(

@@ -54,7 +54,7 @@ FLUSH_S = 120.0
 """Seconds to wait for the last scores; only judged ones take more than a moment."""
 TOP_K = 3
 WORKERS = 4
-"""Requests in flight at once."""
+"""Most requests in flight at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Application:
     """The demo's application, indexed, built and attached to a meter."""
 
     ask: Callable[[str], str]
-    """Asks it one question and returns the answer."""
+    """Asks the application one question and returns the answer."""
     model: str
-    """The model that writes the answers."""
+    """Name of the model that writes the answers."""
     snippet: str
-    """How to attach ragmeter to one's own application of this framework."""
+    """Code to attach ragmeter to one's own application of this framework."""
     chunk_count: int
     """Number of indexed chunks."""
 
@@ -76,17 +76,17 @@ class DemoOptions:
     """The options of the command line."""
 
     framework: Framework = "langchain"
-    """Which framework runs the application."""
+    """The framework of the application."""
     otlp: str | None = None
     """Base URL of an OTLP endpoint to send everything to, or None."""
     protocol: str | None = None
     """``http/protobuf`` or ``grpc``; None: by port."""
     signals: Sequence[str] = SIGNALS
-    """Which signals to send."""
+    """The signals to send."""
     offline: bool = False
-    """Answer locally even when an endpoint is configured."""
+    """Whether to answer locally even if an endpoint is configured."""
     judge_model: str | None = None
-    """Also run the judged metrics, with this model of the configured endpoint."""
+    """Model of the configured endpoint for judged metrics; None: no judged metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +96,33 @@ class DemoQuestion:
     question: CorpusQuestion
     """The question and its reference."""
     answer: str | None
-    """What the application answered; None when it raised."""
+    """The application's answer; None if it raised."""
     error: str | None
-    """What it raised, in words."""
+    """The application's error as text."""
     scores: Mapping[str, Score]
-    """All scores by name; empty when ragmeter captured nothing."""
+    """All scores by name; empty if ragmeter captured nothing."""
     run: ScoredRun | None
     """The captured request."""
     verdict: Verdict | None = None
-    """What the scores say together, the last word on it; None: nothing that could be judged by."""
+    """The verdict from all scores; None: no score to base it on."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """Everything a report needs."""
+    """All results, for the report."""
 
     framework: Framework
-    """Which framework ran the application."""
+    """The framework of the application."""
     application: Application
     """The application."""
     asked: Sequence[DemoQuestion]
     """The questions, in order."""
     summaries: Sequence[ScoreSummary]
-    """One per score name."""
+    """Summaries, one per score name."""
     collected: CollectedTelemetry
-    """What went through the OpenTelemetry SDK."""
+    """The telemetry that went through the OpenTelemetry SDK."""
     deliveries: Sequence[SignalDelivery]
-    """What the backend said, if one was given."""
+    """Answers of the backend, if one was given."""
     stats: MeterStats
     """The meter's own counters."""
     duration_s: float
@@ -130,7 +130,7 @@ class DemoOutcome:
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, in words; empty when nothing did.
+        """Descriptions of what went wrong; empty if nothing did.
 
         A backend that refuses some signals is no failure: few accept all three.
         """
@@ -168,7 +168,7 @@ class DemoOutcome:
 
 
 def worst_request(asked: Sequence[DemoQuestion]) -> DemoQuestion | None:
-    """Return the request that people should look at first, or None when none was scored.
+    """Return the request that people should look at first, or None if none was scored.
 
     The worst verdict first, then the lowest recall if there is a reference, then the least relevant chunks
     and the least grounded answer.
@@ -208,10 +208,10 @@ def application(framework: Framework, meter: RagMeter, *, offline: bool) -> Iter
 
 
 def run_demo(options: DemoOptions) -> DemoOutcome:
-    """Run the whole demo and return what happened. Shows progress on the error stream.
+    """Run the whole demo and return its results. Shows progress on the error stream.
 
     Raises:
-        ConfigurationError: An option makes no sense.
+        ConfigurationError: An option is invalid.
         MissingDependencyError: The framework, or what an option needs, is not installed.
     """
     protocol = choose_protocol(options.otlp, options.protocol) if options.otlp else None
@@ -265,7 +265,7 @@ def _judge(model: str | None) -> Any:
 def _ask_all(
     questions: Sequence[CorpusQuestion], ask: Callable[[str], str], telemetry: LocalTelemetry
 ) -> list[tuple[str | None, str | None]]:
-    """Ask each question inside a span of the application, some at a time, as a web server would."""
+    """Ask each question inside a span of the application, several at a time, as in a web server."""
     tracer = telemetry.tracer_provider.get_tracer("ragmeter.demo")
 
     def handle(question: str) -> str:
@@ -304,7 +304,7 @@ def _await_scores(meter: RagMeter) -> None:
 
 
 def _outcome(future: Future[str]) -> tuple[str | None, str | None]:
-    """Return the answer, or what was raised: one failed request must not end the demo."""
+    """Return the answer, or the exception: one failed request must not end the demo."""
     error = future.exception()
     if error is None:
         return future.result(), None

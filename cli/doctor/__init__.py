@@ -1,8 +1,7 @@
-"""``ragmeter doctor``: what is installed, configured and reachable, and whether a request gets scored.
+"""``ragmeter doctor``: the installed packages, configuration and connections, and a scored test request.
 
-`examine` runs every check in the environment it is called in and yields `Finding`s, in the
-order in which things depend on each other; `_report` prints them.  It changes nothing, and
-sends one test request per framework.
+`examine` runs every check in the current environment and yields `Finding`s, in the order of their
+dependencies; `_report` prints them. It changes nothing, and sends one test request per framework.
 """
 
 from ._findings import Finding, worst

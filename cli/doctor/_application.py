@@ -1,4 +1,4 @@
-"""Reports on the application of this process at its end: its set-up, and how its requests ended."""
+"""Reports on the application of this process at its end: its set-up, and the outcomes of its requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FRAMEWORKS: Mapping[str, tuple[str, str]] = {
     "langchain_core": ("LangChain", "langchain"),
     "llama_index.core": ("LlamaIndex", "llama_index"),
 }
-"""Module → framework, and our adapter to it."""
+"""Module → framework, and ragmeter's adapter to it."""
 _OTHERS: Mapping[str, str] = {
     "haystack": "Haystack",
     "dspy": "DSPy",
@@ -53,7 +53,7 @@ _ATTACH = "from ragmeter.adapters import instrument; instrument()   # before the
 _SPANS = "RagMeterSpanProcessor(meter).attach(provider), from ragmeter.adapters.opentelemetry"
 _PROCESSORS = "ragmeter.adapters.opentelemetry._handler"
 _QUERY = re.compile(r"\?[^\s'\")]+")
-"""Of an address, where a key may stand."""
+"""The query of an address, which may contain a key."""
 _WHY: Mapping[str, tuple[str, str]] = {
     "no_provider": (
         "no exporter had anywhere to write to",
@@ -74,7 +74,7 @@ _WHY: Mapping[str, tuple[str, str]] = {
     ),
     "evicted": ("they began and never ended", "close streams"),
 }
-"""Why requests were dropped, and what helps."""
+"""Reasons for dropped requests, and their remedies."""
 
 
 def report(
@@ -85,7 +85,7 @@ def report(
     Args:
         is_asked_about: Whether it is the process to examine; others report only if they saw requests.
         is_fork: Whether it was forked by a process that is examined itself.
-        said: What OpenTelemetry and ragmeter logged, by logger and template: how often, and an example.
+        said: Log messages of OpenTelemetry and ragmeter, by logger and template: their count, and an example.
     """
     meters: list[RagMeter] = list(_examined_meters())
     stats = [meter.stats() for meter in meters]
@@ -125,7 +125,7 @@ def examine_application(
     from ._providers import Pipelines, check_addresses, check_providers, is_of_the_api  # noqa: PLC0415 -- at the end
 
     pipelines = Pipelines(_given_providers())
-    # Others have SDKs of their own, as Datadog.
+    # Other vendors have their own SDK, such as Datadog.
     if is_of_the_api(pipelines.providers["traces"]) and not installed_version("opentelemetry-sdk"):
         yield APPLICATION.failed(
             "OpenTelemetry SDK", "not installed: nothing is sent", "pip install opentelemetry-sdk"
@@ -162,7 +162,7 @@ def _given_providers() -> dict[str, Any]:
 
 
 def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Drop findings that are ok or skipped: the report is about the application, not the environment."""
+    """Drop findings that are ok or skipped: this report is about the application, not the environment."""
     return (one for one in findings if one.state in ("warning", "failed"))
 
 

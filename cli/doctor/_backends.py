@@ -1,6 +1,6 @@
-"""Checks where the standard ``OTEL_*`` variables send telemetry, and whether anything listens there.
+"""Checks the destinations of the standard ``OTEL_*`` variables, and whether anything listens there.
 
-Opens a TCP connection to each endpoint and closes it again; `_trial` sends something.
+Opens a TCP connection to each endpoint and closes it again; `_trial` sends telemetry.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ CONNECT_S = 3.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 _DEFAULT_ENDPOINTS: dict[str | None, str] = {"http/protobuf": "http://localhost:4318"}
-"""Where the SDK's exporters send when an exporter is named and no endpoint; otherwise gRPC's."""
+"""The SDK exporters' default address, if an exporter is named and no endpoint; gRPC's has another port."""
 _DEFAULT_GRPC = "http://localhost:4317"
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where one signal is sent over OTLP."""
+    """Address and protocol for one signal over OTLP."""
 
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
     protocol: Protocol
-    """How it is spoken to."""
+    """Protocol of the address."""
     endpoint: str
     """The full address: over HTTP with the signal's path."""
     variable: str
-    """The variable, or option, that named it."""
+    """The variable or option that named it."""
 
     @property
     def shown(self) -> str:
@@ -47,7 +47,7 @@ class Destination:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The parts that must not be shown."""
+        """The parts of the address that must not be shown."""
         parts = urlsplit(self.endpoint)
         return tuple(part for part in (parts.username, parts.password, parts.query) if part)
 
@@ -61,7 +61,7 @@ class Destination:
 def find_destinations(
     url: str | None, environ: Mapping[str, str]
 ) -> tuple[list[Destination], list[Finding]]:
-    """Return the OTLP destinations, and findings about signals that have none.
+    """Return the OTLP destinations, and findings about signals without one.
 
     Args:
         url: Base address given on the command line; overrides the environment.
@@ -73,7 +73,7 @@ def find_destinations(
         try:
             found = _destination(signal, url, environ)
         except ConfigurationError:
-            # The message would show the whole address, which may hold a password.
+            # The message would contain the whole address, which may have a password.
             found = CONFIGURED.failed(
                 signal,
                 "the endpoint is no address, or the protocol unknown",
@@ -99,10 +99,10 @@ def _wanted_protocol(signal: str, environ: Mapping[str, str]) -> str | None:
 def _guessed_protocol(
     destinations: list[Destination], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Warn where auto-instrumentation would use another protocol than this examination.
+    """Warn if auto-instrumentation would use another protocol than this examination.
 
-    Without the variable an exporter made in code for HTTP works, and so does the doctor's; but
-    ``opentelemetry-instrument`` speaks gRPC (opentelemetry-distro 0.66b1), to any address.
+    Without the variable, an exporter made in code for HTTP works, as does the doctor's; but
+    ``opentelemetry-instrument`` uses gRPC (opentelemetry-distro 0.66b1), for any address.
     """
     guessed = [
         one.signal

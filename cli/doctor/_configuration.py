@@ -24,7 +24,7 @@ _OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_DOCTOR", "RAGMETER_STARTUP", "RAGM
 
 
 def settings_or_none() -> Settings | None:
-    """Return the settings, or None when they cannot be read."""
+    """Return the settings, or None if they cannot be read."""
     try:
         return read_settings()
     except ConfigurationError:

@@ -16,39 +16,39 @@ class Finding:
     """The result of one check."""
 
     area: Area
-    """Which part of the examination."""
+    """The part of the examination."""
     what: str
-    """What was checked."""
+    """The subject of the check."""
     state: State
-    """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but perhaps not as meant;
+    """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but may not be as intended;
     ``failed``: must be fixed."""
     detail: str
-    """What was found. Never a key, never a text of the user's."""
+    """The result. Never contains a key or a text of the user's."""
     fix: str = ""
-    """What to do about it; empty when nothing is to be done."""
+    """The fix; empty if none is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminationPart:
-    """One part of the examination, which makes that part's findings."""
+    """One part of the examination; creates that part's findings."""
 
     area: Area
-    """Its name."""
+    """Name of the part."""
 
     def ok(self, what: str, detail: str) -> Finding:
-        """Return a finding that something works."""
+        """Return the finding that something works."""
         return Finding(self.area, what, "ok", detail)
 
     def skipped(self, what: str, detail: str, fix: str = "") -> Finding:
-        """Return a finding about something optional that is absent."""
+        """Return the finding that something optional is absent."""
         return Finding(self.area, what, "skipped", detail, fix)
 
     def warning(self, what: str, detail: str, fix: str) -> Finding:
-        """Return a finding that something may not be as meant."""
+        """Return the finding that something may not be as intended."""
         return Finding(self.area, what, "warning", detail, fix)
 
     def failed(self, what: str, detail: str, fix: str) -> Finding:
-        """Return a finding that something does not work."""
+        """Return the finding that something does not work."""
         return Finding(self.area, what, "failed", detail, fix)
 
 
@@ -61,7 +61,7 @@ REQUESTS = ExaminationPart("requests")
 
 
 def worst(findings: Iterable[Finding]) -> State:
-    """Return the worst state among `findings`; ``ok`` when there are none."""
+    """Return the worst state among `findings`; ``ok`` if there are none."""
     states = {one.state for one in findings}
     found: State = "ok"
     for state in _ORDER:

@@ -1,6 +1,6 @@
 """Checks whether the labels of the reference file match the index: known orphans, and with chunks all labels.
 
-A stale label makes a score by id undefined or, as long as it goes unnoticed, too low.
+A stale label makes a score by id undefined or, until it is noticed, too low.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
     """Yield findings about the labels of the configured reference file.
 
     Args:
-        settings: The settings, or None when they cannot be read, which another check reports.
-        chunks: The current index, one chunk a row; None: only labels marked in the file are reported.
+        settings: The settings, or None if they cannot be read, which another check reports.
+        chunks: The current index, one chunk per row; None: report only labels marked in the file.
     """
     if settings is None or settings.references is None:
         if chunks is not None:

@@ -1,6 +1,6 @@
-"""Checks whether the switches of installed instrumentations let their spans carry texts.
+"""Checks whether the switches of installed instrumentations allow texts in their spans.
 
-What an application sets in code is not visible here; its log also names what requests lack.
+Settings in the application's code are not visible here; its log also names the missing inputs of requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ON = frozenset({"1", "true", "yes", "on"})
 _DEFAULT = 128
 """The SDK's default limit of attributes per span; beyond it, the oldest are dropped."""
 _ENOUGH = 1_000
-"""Attributes of one span that are enough for hundreds of documents."""
+"""Attributes of one span that suffice for hundreds of documents."""
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
 
 
@@ -28,7 +28,7 @@ class _Family(NamedTuple):
     begins: tuple[str, ...]
     convention: str
     obstacle: Callable[[Mapping[str, str]], str | None]
-    """Returns what keeps texts off the spans, as a phrase; None: nothing does."""
+    """Returns what keeps texts off the spans, as a phrase, or None."""
 
 
 def _hiding_variables(environment: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Checks whether judge and embedder answer, and which reply formats the judge supports, by tiny questions."""
+"""Checks by tiny questions whether judge and embedder answer, and which reply formats the judge supports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
 
     Args:
         settings: The environment's settings.
-        judge: The judge made from them; None: none is configured. An error: making it failed.
+        judge: The judge made from them; None: none is configured; an exception: it could not be made.
     """
     if isinstance(judge, RagmeterError):
         yield _unusable("judge", judge, _JUDGE)
@@ -52,7 +52,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
 
 
 def _unusable(what: str, error: RagmeterError, prefix: str) -> Finding:
-    """Return that no model could be made from the variables with this prefix."""
+    """Return the finding that no model could be made from the variables with this prefix."""
     is_missing = isinstance(error, ImportError)
     fix = install_command("judge") if is_missing else _SETTINGS.format(prefix=prefix)
     return REACHABLE.failed(what, str(error), fix)
@@ -64,7 +64,7 @@ def _fix(error_type: str | None, prefix: str) -> str:
 
 
 def _what_it_takes(judge: OpenAIJudge) -> Finding:
-    """Ask until the supported reply format is known; each is given up after two unexplained refusals."""
+    """Ask until the supported reply format is known; each is abandoned after two unexplained refusals."""
     for number in range(1, _MOST_TINY_ASKS):
         if judge.learned.get(judge.structured_output) != "not tried":
             break
@@ -77,7 +77,7 @@ def _what_it_takes(judge: OpenAIJudge) -> Finding:
 
 
 def _tiny_ask(judge: OpenAIJudge, number: int) -> Score:
-    """Judge one sentence; `number` varies the question, or the cache would answer."""
+    """Judge one sentence; `number` varies the question, so that the cache does not answer."""
     [scores] = evaluate([tiny_sample(number)], [ContextRelevancy()], judge)
     [score] = scores.values()
     return score

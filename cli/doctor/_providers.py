@@ -1,7 +1,7 @@
 """Checks the application's OpenTelemetry set-up: providers, processors, and where exporters send.
 
-Vendors' providers wrap others, so parts are recognised by their methods, not their names.  Only stored
-attributes are read; nothing of theirs is called but a sampler's description.
+Vendors' providers wrap others, so parts are recognised by their methods, not their names. Only stored
+attributes are read; no method is called but a sampler's description.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTS = (
     "delegate",
     "inner",
 )
-"""What the names of attributes have in them that lead to processors and exporters."""
+"""Parts of the names of attributes that lead to processors and exporters."""
 _SIGNALS = ("traces", "metrics", "logs")
 
 
@@ -117,7 +117,7 @@ def _attributes_of(item: Any) -> dict[str, Any]:
 
 
 def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
-    """Yield each signal's provider and where it sends."""
+    """Yield findings about each signal's provider and its destinations."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         yield APPLICATION.failed(
             "OTEL_SDK_DISABLED", "true: the SDK's providers drop everything", "unset it"
@@ -154,7 +154,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
         if signal == "traces" and not exporters:
             add = "provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))"
             if steps or not type(provider).__module__.startswith("opentelemetry.sdk"):
-                # Others may send in ways of their own.
+                # Other exporters may send in ways that are not visible here.
                 detail = f"no exporter is known of it; processors: {steps or 'none'}"
                 yield APPLICATION.warning(what, detail, f"if nothing of it arrives: {add}")
             else:
@@ -167,7 +167,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
 
 
 def check_addresses(pipelines: Pipelines) -> Iterator[Finding]:
-    """Yield whether anything listens where the exporters send."""
+    """Yield findings about whether anything listens at the exporters' destinations."""
     return check_backends(pipelines.destinations)
 
 

@@ -15,7 +15,7 @@ _SCORING = "RAGMETER_SCORING"
 
 
 def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield findings about the queue; none where no queue is set."""
+    """Yield findings about the queue; none if no queue is set."""
     url = environ.get(_VARIABLE)
     if not url:
         return

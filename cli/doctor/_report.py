@@ -30,7 +30,7 @@ ENVIRONMENT: Mapping[State, str] = {
     "warning": "This environment works" + _LOOK,
     "failed": _FIX,
 }
-"""Summaries of an environment; they promise nothing about an application that was not examined."""
+"""Summaries for an environment; they promise nothing about an application that was not examined."""
 APPLICATION: Mapping[State, str] = {
     "ok": "Requests of this application are scored, and their scores go out.",
     "skipped": "Requests of this application are scored, and their scores go out.",
@@ -41,14 +41,14 @@ NOT_SCORED: Mapping[State, str] = {
     **dict.fromkeys(APPLICATION, "No request was scored in this process."),
     "failed": _FIX,
 }
-"""Summaries of an application none of whose requests was scored."""
+"""Summaries for an application without a scored request."""
 NOT_EXAMINED = "Your application was not examined: `ragmeter doctor APP.py` runs and examines it."
 
 
 def print_findings(
     findings: Iterable[Finding], console: Console, summary: Mapping[State, str] = ENVIRONMENT
 ) -> list[Finding]:
-    """Print each finding as it comes, then a summary, and return them all."""
+    """Print each finding as it is made, then a summary; return all findings."""
     from rich.text import Text  # noqa: PLC0415 -- of an extra
 
     seen: list[Finding] = []
@@ -60,7 +60,7 @@ def print_findings(
 def write_findings(
     findings: Iterable[Finding], stream: TextIO, summary: Mapping[State, str]
 ) -> None:
-    """Write the same as plain text."""
+    """Write the findings and the summary as plain text."""
     stream.writelines(
         "".join(visible_text(text) for text, _ in line) + "\n"
         for line in _lines(findings, summary, [])

@@ -1,8 +1,8 @@
 """The test request: through each installed framework, the meter, the metrics and out to the backend.
 
-Uses the demo's small library and applications, a local answerer instead of a model, and
-an SDK of its own, so the application's global providers stay untouched.  What leaves is
-exactly what a user's request would emit, under the service name ``ragmeter-doctor``.
+Uses the demo's small library and applications, a local answerer instead of a model, and a separate SDK, so
+that the application's global providers stay untouched. The sent telemetry is exactly that of a user's
+request, under the service name ``ragmeter-doctor``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def try_requests(
 
     Args:
         settings: The environment's settings; sampling is left out, so that the requests are scored.
-        judge: The judge, if there is one that answers.
+        judge: The judge, if one answers.
 
     Returns:
-        The findings, and what was emitted.
+        The findings, and the emitted telemetry.
     """
     telemetry = LocalTelemetry("ragmeter-doctor")
     findings: list[Finding] = []
@@ -62,8 +62,8 @@ def _one_request(
 ) -> list[Finding]:
     memory = InMemoryExporter()
     spans = telemetry.exporter(settings.span_mode, settings.events)
-    # Metrics that ask a judge are left out when there is none: that is a finding of its own; so is
-    # whether an embedder answers.
+    # Without a judge, metrics that ask one are left out, as its absence is a separate finding; so is whether
+    # an embedder answers.
     named = settings.metrics if judge is not None or settings.judge_model is None else None
     chosen = None
     if named is not None:
@@ -124,7 +124,7 @@ def _verdict(
 def try_delivery(
     collected: CollectedTelemetry, destinations: Sequence[Destination]
 ) -> Iterator[Finding]:
-    """Send what was emitted to every destination and yield what each said.
+    """Send the emitted telemetry to every destination and yield findings about their answers.
 
     A backend that takes traces and refuses another signal is usual; that is a warning.
     """

@@ -1,4 +1,4 @@
-"""All checks, in the order in which things depend on each other. Called by `app`."""
+"""All checks, in the order of their dependencies. Called by `app`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DoctorOptions:
     otlp: str | None = None
     """Endpoint to try instead of the environment's."""
     chunks: Path | None = None
-    """The index as it is now, to check the golden labels against."""
+    """The current index, to check the golden labels against."""
     judge: bool = True
     """Whether to ask judge and embedder, which may cost a fraction of a cent."""
 
@@ -83,7 +83,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
 
 
 def _judge() -> Any:
-    """Return the environment's judge, or the error that making it raised."""
+    """Return the environment's judge, or the error of making it."""
     try:
         return scoring_arguments()["judge"]
     except RagmeterError as error:

@@ -26,13 +26,13 @@ class Chunk:
     """One paragraph of an article, the unit that is indexed and retrieved."""
 
     id: str
-    """Article and number of the paragraph, counted from 1, e.g. ``ru-baikal#2``."""
+    """Article and number of the paragraph, counted from 1: ``ru-baikal#2``."""
     title: str
     """Title of the article."""
     language: str
     """``en``, ``ru`` or ``zh``."""
     text: str
-    """The paragraph."""
+    """Text of the paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +40,23 @@ class CorpusQuestion:
     """One line of ``questions.jsonl``."""
 
     question: str
-    """What is asked."""
+    """The question."""
     answer: str
     """The golden answer."""
     contexts: tuple[str, ...]
-    """The golden sentences, each verbatim from one chunk; empty when the library has no answer."""
+    """The golden sentences, each verbatim from one chunk; empty if the library has no answer."""
     context_ids: tuple[str, ...]
-    """The chunks that hold the golden sentences."""
+    """Ids of the chunks with the golden sentences."""
     language: str
     """Language of the question: ``en``, ``ru`` or ``zh``."""
     kind: str
-    """``direct``; or made to retrieve badly: ``other_words`` (the question avoids the article's words),
+    """``direct``; or designed for bad retrieval: ``other_words`` (the question avoids the article's words),
     ``cross_language`` (the article is in another language), ``not_in_corpus``."""
 
     referenced: bool
-    """Whether the demo's meter knows the reference. Of half of the questions it does not, as in life."""
+    """Whether the demo's meter has the reference, as for half of the questions: real applications have few."""
     made_up: str | None = None
-    """What the local model answers, where it makes its answer up as language models do."""
+    """The local model's answer, where it makes one up as language models do."""
 
     @property
     def reference(self) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ def _paragraphs(name: str, article: str) -> tuple[Chunk, ...]:
 
 
 def questions_text() -> str:
-    """Return ``questions.jsonl`` as it stands, one JSON object per line."""
+    """Return ``questions.jsonl`` unchanged, one JSON object per line."""
     return files(__name__).joinpath(_QUESTIONS).read_text(encoding="utf-8")
 
 
