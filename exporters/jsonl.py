@@ -104,31 +104,30 @@ class JsonlExporter:
         return as_line(plain(_record(scored, content=self._include_content)), compact=True)
 
 
+_OF_RUN = (
+    *("run_id", "name", "framework", "error_type", "started_ns", "ended_ns"),
+    *("conversation_id", "response_id", "user_id", "tags"),
+)
+_OF_SCORED = (
+    *("late", "sample_rate", "judge_sample_rate", "selection", "judge_selection", "revision"),
+)
+_OF_RETRIEVAL = (
+    *("name", "data_source_id", "top_k", "embedding_model", "provider", "error_type"),
+    *("started_ns", "ended_ns"),
+)
+
+
 def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
     run, sample = scored.run, scored.sample
     spans = recorded_spans(run)
     around = spans.request or run.parent
     record: dict[str, Any] = {
-        "run_id": run.run_id,
-        "late": scored.late,
-        "name": run.name,
-        "framework": run.framework,
+        **{name: getattr(run, name) for name in _OF_RUN},
+        **{name: getattr(scored, name) for name in _OF_SCORED},
         "status": sample.status,
-        "error_type": run.error_type,
-        "started_ns": run.started_ns,
-        "ended_ns": run.ended_ns,
         "trace_id": f"{around.trace_id:032x}" if around else None,
         "span_id": f"{around.span_id:016x}" if around else None,
-        "conversation_id": run.conversation_id,
-        "response_id": run.response_id,
-        "user_id": run.user_id,
-        "tags": run.tags,
         "metadata": _metadata(run.metadata),
-        "sample_rate": scored.sample_rate,
-        "judge_sample_rate": scored.judge_sample_rate,
-        "selection": scored.selection,
-        "judge_selection": scored.judge_selection,
-        "revision": scored.revision,
         "verdict": None if scored.verdict is None else scored.verdict.model_dump(exclude_none=True),
         "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
@@ -155,30 +154,20 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
 def _stage(stage: RetrievalStage) -> dict[str, Any]:
     contexts = stage.contexts
     return {
-        "name": stage.name,
-        "kind": stage.kind,
-        "recorded": stage.recorded,
-        "inputs": stage.inputs,
+        **stage.model_dump(exclude={"contexts"}),
         "context_count": None if contexts is None else len(contexts),
         "documents": None if contexts is None else [{"id": context.id} for context in contexts],
     }
 
 
 def _retrieval(retrieval: Retrieval, *, content: bool) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "name": retrieval.name,
-        "data_source_id": retrieval.data_source_id,
-        "top_k": retrieval.top_k,
-        "embedding_model": retrieval.embedding_model,
-        "provider": retrieval.provider,
-        "error_type": retrieval.error_type,
-        "started_ns": retrieval.started_ns,
-        "ended_ns": retrieval.ended_ns,
-        "documents": [{"id": context.id, "score": context.score} for context in retrieval.contexts],
+    documents = [{"id": context.id, "score": context.score} for context in retrieval.contexts]
+    query = {"query": retrieval.query} if content else {}
+    return {
+        **{name: getattr(retrieval, name) for name in _OF_RETRIEVAL},
+        "documents": documents,
+        **query,
     }
-    if content:
-        record["query"] = retrieval.query
-    return record
 
 
 def _score(score: Score, *, content: bool) -> dict[str, Any]:

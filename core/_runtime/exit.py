@@ -12,32 +12,23 @@ import atexit
 import threading
 import weakref
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Flushable(Protocol):
-    """An object to flush at exit."""
-
-    def flush_at_exit(self) -> None:
-        """Flush within the configured deadline. Must not raise."""
-        ...
-
-    def end_at_exit(self) -> None:
-        """Stop what would outlive this process's threads. Called last. Must not raise."""
-        ...
+if TYPE_CHECKING:
+    from ragmeter._port import MeterPort
 
 
 # By identity, and without a lock: a garbage collection may add a meter on any thread at any time.
-_watched: dict[int, weakref.ref[Flushable]] = {}
+_watched: dict[int, weakref.ref[MeterPort]] = {}
 
 
-def keep_watch(meter: Flushable) -> None:
+def keep_watch(meter: MeterPort) -> None:
     """Flush `meter` at exit, as long as the application holds it."""
     key = id(meter)
     _watched[key] = weakref.ref(meter, lambda _: _watched.pop(key, None))
 
 
-def _meters() -> list[Flushable]:
+def _meters() -> list[MeterPort]:
     return [meter for meter in (seen() for seen in list(_watched.values())) if meter is not None]
 
 

@@ -35,6 +35,10 @@ Capture: TypeAlias = Iterator[_Changes]
 """A one-time note that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
 CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
+_NUMBERS = (
+    *("captured", "exported", "judge_calls", "judge_cache_hits", "input_tokens", "output_tokens"),
+)
+_COLUMNS = ("dropped", "judge_skipped", "export_errors", "unseen_retrievals", "amendments")
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
 
 
@@ -108,7 +112,7 @@ class Counters:
 
     def retrieval_unseen(self, reason: str) -> None:
         """Count a request whose retrieval was not seen."""
-        self._tally.add((("unseen", reason), 1))
+        self._tally.add((("unseen_retrievals", reason), 1))
 
     def count_amendment(self, outcome: str) -> None:
         """Count a late reference or feedback: ``applied`` or ``unknown``."""
@@ -142,21 +146,9 @@ class Counters:
     def snapshot(self, **others: Any) -> MeterStats:
         """Return all counters; `others` are the fields not counted here."""
         counts = self._tally.counts()
-        return MeterStats(
-            captured=counts["captured", ""],
-            exported=counts["exported", ""],
-            dropped=_column(counts, "dropped"),
-            judge_skipped=_column(counts, "judge_skipped"),
-            in_flight=_in_flight(counts),
-            export_errors=_column(counts, "export_errors"),
-            unseen_retrievals=_column(counts, "unseen"),
-            amendments=_column(counts, "amendments"),
-            judge_calls=counts["judge_calls", ""],
-            judge_cache_hits=counts["judge_cache_hits", ""],
-            input_tokens=counts["input_tokens", ""],
-            output_tokens=counts["output_tokens", ""],
-            **others,
-        )
+        others |= {name: _column(counts, name) for name in _COLUMNS}
+        others |= {name: counts[name, ""] for name in _NUMBERS}
+        return MeterStats(in_flight=_in_flight(counts), **others)
 
     def _warn(self, reason: str, consequence: str) -> None:
         # Sampling is intended, and a missing provider has its own message.

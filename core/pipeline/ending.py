@@ -10,9 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter._runtime.queue import remaining
+
+if TYPE_CHECKING:
+    from .line import Pipeline
 
 __all__ = ["Patience", "PipelineEnding", "Signs"]
 
@@ -84,18 +87,6 @@ class Patience:
             seen = signs
 
 
-class Flushes(Protocol):
-    """The pipeline, as seen by the exit."""
-
-    def signs(self) -> Signs:
-        """Return the latest progress of judge and exporters."""
-        ...
-
-    def flush(self, deadline: float, patience: Patience | None = None) -> bool:
-        """Wait until everything is exported; return whether it is."""
-        ...
-
-
 class PipelineEnding:
     """Flushes a pipeline at exit, perhaps several times, within one limit.
 
@@ -108,7 +99,7 @@ class PipelineEnding:
         self._silence_s = SILENCE_S if given_s is None else given_s
         self._patience: Patience | None = None
 
-    def flush(self, pipeline: Flushes) -> None:
+    def flush(self, pipeline: Pipeline) -> None:
         """Flush within the remaining time; log a warning, once, if that is not enough."""
         first = self._patience is None
         patience = self._patience or Patience(self._silence_s, pipeline.signs)

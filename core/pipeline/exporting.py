@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ragmeter.exporters.changes import RetrieverDifference
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["Destinations", "ExportQueues"]
+__all__ = ["ExportQueues"]
 
 logger = logging.getLogger("ragmeter")
 
@@ -331,6 +331,7 @@ class ExportQueues:
         exporters: The exporters.
         counters: Counts exported requests, and losses as ``export_errors``.
         guard_for: Makes a guard for a component.
+        no_data: Warns, once, if results have no destination.
         queue_size: Most waiting results per exporter.
         queue_bytes: Most waiting bytes per exporter.
     """
@@ -340,12 +341,20 @@ class ExportQueues:
         exporters: Sequence[Exporter],
         counters: Counters,
         guard_for: Callable[[str], Guard],
+        no_data: NoDataWarning,
         *,
         queue_size: int,
         queue_bytes: int,
     ) -> None:
         self._counters = counters
+        self._no_data = no_data
         self._judge_guard = guard_for("exporter.judge_called")
+        self._delivers_guard = guard_for("exporter.delivers")
+        self._measure_guard = guard_for("exporter.measure")
+        # An exporter may have nowhere to write to, as OpenTelemetry without an SDK.
+        self._uncertain = [one for one in exporters if isinstance(one, MayLackDestination)]
+        self.measuring = [one for one in exporters if isinstance(one, MeasuresEveryRequest)]
+        """Exporters that want the free scores of every request."""
 
         def queue_for(exporter: Exporter) -> _ExportQueue:
             return _ExportQueue(exporter, counters, guard_for, queue_size, queue_bytes)
@@ -400,6 +409,31 @@ class ExportQueues:
         for queue in queues:
             queue.worker.put(outgoing, size_bytes)
 
+    def any_delivers(self) -> bool:
+        """Return whether the next result reaches an exporter; count those it does not reach. For one thread.
+
+        True without any exporter: the user asked for that.
+        """
+        names: list[str] = []
+        for one in self._uncertain:
+            with self._delivers_guard:  # one that raises will count what it cannot deliver
+                if not one.delivers():
+                    names.append(type(one).__name__)
+        if not names:
+            return True
+        self._no_data.warn_undelivered(names)
+        if len(names) == len(self._queues):
+            return False
+        for name in names:
+            self._counters.export_failed(f"{name}:no_provider")
+        return True
+
+    def measure(self, scored: ScoredRun) -> None:
+        """Pass the free scores of a request that is not exported to `MeasuresEveryRequest` exporters."""
+        for exporter in self.measuring:
+            with self._measure_guard:
+                exporter.measure(scored)
+
     def start(self) -> None:
         """Start the exporters' threads. The caller must hold no lock; see `start_elsewhere`."""
         for queue in self._queues:
@@ -448,62 +482,3 @@ class ExportQueues:
 def _run_beside(step: _Step) -> None:
     leave_host()
     step()
-
-
-class Destinations:
-    """Calls to exporters outside their queues: whether they deliver, and what they measure.
-
-    For one thread. An exporter may lack a destination (OpenTelemetry without an SDK delivers nothing), and
-    may want the free scores of requests that are not exported. Both methods are optional.
-
-    Args:
-        exporters: The meter's exporters.
-        counters: Counts results without a destination.
-        no_data: Logs them, once.
-        guard_for: Makes a guard for a component.
-    """
-
-    def __init__(
-        self,
-        exporters: Sequence[Exporter],
-        counters: Counters,
-        no_data: NoDataWarning,
-        guard_for: Callable[[str], Guard],
-    ) -> None:
-        self._all = len(exporters)
-        self._uncertain = [one for one in exporters if isinstance(one, MayLackDestination)]
-        self._measuring = [one for one in exporters if isinstance(one, MeasuresEveryRequest)]
-        self._counters = counters
-        self._no_data = no_data
-        self._guard = guard_for("exporter.delivers")
-        self._measure_guard = guard_for("exporter.measure")
-
-    @property
-    def measuring(self) -> bool:
-        """Whether an exporter wants the free scores of every request."""
-        return bool(self._measuring)
-
-    def any_delivers(self) -> bool:
-        """Return whether the next result reaches an exporter; count those it does not reach.
-
-        True without any exporter: the user asked for that.
-        """
-        names: list[str] = []
-        for one in self._uncertain:
-            with self._guard:  # one that raises will count what it cannot deliver
-                if not one.delivers():
-                    names.append(type(one).__name__)
-        if not names:
-            return True
-        self._no_data.warn_undelivered(names)
-        if len(names) == self._all:
-            return False
-        for name in names:
-            self._counters.export_failed(f"{name}:no_provider")
-        return True
-
-    def measure(self, scored: ScoredRun) -> None:
-        """Pass the free scores of a request that is not exported to `MeasuresEveryRequest` exporters."""
-        for exporter in self._measuring:
-            with self._measure_guard:
-                exporter.measure(scored)

@@ -28,7 +28,7 @@ from ragmeter.requests.scope import leave_host
 from ._admission import Admission
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
-from .exporting import Destinations, ExportQueues
+from .exporting import ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
 from .lone_retrievals import LoneRetrievals
@@ -116,11 +116,11 @@ class Pipeline:
         self._rules = rules
         self._positions = StreamPositions()
         self._counters = counters
-        self._destinations = Destinations(exporters, counters, no_data, guard_for)
         self._exporting = ExportQueues(
             exporters,
             counters,
             guard_for,
+            no_data,
             queue_size=max(limits.queue_size, EXPORT_QUEUE_SIZE),
             queue_bytes=max(limits.queue_bytes, EXPORT_QUEUE_BYTES),
         )
@@ -336,7 +336,7 @@ class Pipeline:
     def _is_wanted(self) -> bool:
         """Return whether a result reaches any destination; else count the request as dropped."""
         # The explaining log is a destination, too.
-        if self._destinations.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
+        if self._exporting.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
             return True
         self._counters.count_drop("no_provider")
         return False
@@ -355,9 +355,9 @@ class Pipeline:
             asked = JudgingSteps(self._cascade, candidate, scores, awaited)
         on_judged = self._counting.count_request(run, scores, verdict, choice, asked)
         if choice is None:
-            if self._destinations.measuring:
+            if self._exporting.measuring:
                 in_order = self._preparation.redacted_scores(self._metrics.in_order(scores))
-                self._destinations.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
+                self._exporting.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.count_drop("sampled_out")
             return
         pending = self._holding.take(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
@@ -39,11 +39,13 @@ from .refusals import is_refusal_error
 from .scope import RequestScope, apply_scope, current_scope, is_suppressed
 from .size import weight_of, weight_of_scope
 
+if TYPE_CHECKING:
+    from ragmeter._port import MeterPort
+
 __all__ = [
     "Request",
     "RunBuilder",
     "SubmittedSample",
-    "TakesRuns",
     "current_span_context",
     "error_type",
     "request",
@@ -68,26 +70,6 @@ def status_of_error(error: BaseException | None) -> SampleStatus:
 def error_type(error: BaseException | None) -> str | None:
     """Return the low-cardinality name of an exception (``error.type``): its class."""
     return None if error is None else type(error).__name__
-
-
-class TakesRuns(Protocol):
-    """The part of the meter that a request needs."""
-
-    def guard(self, component: str) -> Guard:
-        """Return a guard; see `MeterPort.guard`."""
-        ...
-
-    def offer(
-        self,
-        build: RunBuilder,
-        *,
-        run_id: str,
-        trace_id: int | None = None,
-        size_bytes: int = 0,
-        scope: RequestScope | None = None,
-    ) -> None:
-        """Take a finished request; see `MeterPort.offer`."""
-        ...
 
 
 def current_span_context() -> SpanContext | None:
@@ -155,7 +137,7 @@ class Request:
     Never raises: invalid values are left out, counted and logged.
     """
 
-    def __init__(self, meter: TakesRuns | None, scope: RequestScope, guard: Guard) -> None:
+    def __init__(self, meter: MeterPort | None, scope: RequestScope, guard: Guard) -> None:
         self._meter = meter
         self._own = scope
         self._guard = guard
@@ -231,7 +213,7 @@ class Request:
         """Record the answer. A second call replaces the first."""
         self._answer = text
 
-    def collect(self, meter: TakesRuns, build: RunBuilder, *, size_bytes: int) -> bool:
+    def collect(self, meter: MeterPort, build: RunBuilder, *, size_bytes: int) -> bool:
         """Add a framework's run to this request; return whether it was still open."""
         if not self._open:
             return False
@@ -442,7 +424,7 @@ def request(
     user_id: str | None = None,
     tags: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
-    meter: TakesRuns | None = None,
+    meter: MeterPort | None = None,
 ) -> Request:
     """Group everything that frameworks report within the block into one request.
 

@@ -12,8 +12,9 @@ import time
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -30,12 +31,8 @@ _LIST_FIELDS = ("contexts", "context_ids", "alternative_answers", "orphaned_ids"
 _FINAL_PUNCTUATION = ".?!…。？！؟;；"
 
 
-class ReferenceSource(Protocol):
-    """Returns the reference of a question."""
-
-    def __call__(self, question: str) -> Reference | None:
-        """Return the reference, or None."""
-        ...
+ReferenceSource = Callable[[str], "Reference | None"]
+"""Returns the reference of a question, or None."""
 
 
 def normalise_question(question: str) -> str:
@@ -68,14 +65,13 @@ def load_references(
     if isinstance(references, (str, os.PathLike)):
         return _FileReferences(Path(references), guard=guard)
     if isinstance(references, Mapping):
-        return _MappedReferences(
-            {
-                normalise_question(question): as_reference(value, f"reference for {question!r}")
-                for question, value in references.items()
-            }
-        )
+        by_question = {
+            normalise_question(question): as_reference(value, f"reference for {question!r}")
+            for question, value in references.items()
+        }
+        return lambda question: by_question.get(normalise_question(question))
     if callable(references):
-        return _CalledReferences(references)
+        return partial(_called, references)
     raise ConfigurationError(
         f"references is a {type(references).__name__}; pass the path of a .jsonl or .csv file, "
         "a mapping from question to reference, or a callable(question) -> Reference | None"
@@ -103,21 +99,9 @@ def as_reference(value: Any, where: str) -> Reference:
     )
 
 
-class _MappedReferences:
-    def __init__(self, by_question: Mapping[str, Reference]) -> None:
-        self._by_question = by_question
-
-    def __call__(self, question: str) -> Reference | None:
-        return self._by_question.get(normalise_question(question))
-
-
-class _CalledReferences:
-    def __init__(self, function: Callable[[str], Any]) -> None:
-        self._function = function
-
-    def __call__(self, question: str) -> Reference | None:
-        value = self._function(question)
-        return None if value is None else as_reference(value, "what references(question) returned")
+def _called(function: Callable[[str], Any], question: str) -> Reference | None:
+    value = function(question)
+    return None if value is None else as_reference(value, "what references(question) returned")
 
 
 class _FileReferences:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextlib import suppress as ignoring
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -24,6 +24,9 @@ from ragmeter._runtime.guard import Guard, front_door
 from ragmeter.metrics import ConfigurationError, Reference
 
 from .references import as_reference
+
+if TYPE_CHECKING:
+    from .by_hand import Request
 
 __all__ = [
     "RequestScope",
@@ -41,14 +44,6 @@ T = TypeVar("T")
 
 # The key that all OpenTelemetry instrumentations check; its constant moved between versions.
 _SUPPRESS_KEY = "suppress_instrumentation"
-
-
-class RequestGroup(Protocol):
-    """A request of several runs; see `ragmeter.Request`."""
-
-    def collect(self, meter: Any, build: Any, *, size_bytes: int) -> bool:
-        """Add a framework's run to this request; return whether it was still open."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +64,7 @@ class RequestScope:
     """Tags of the request."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Anything else; scalars go on spans."""
-    group: RequestGroup | None = None
+    group: Request | None = None
     """The open group that framework requests started here belong to, if any."""
 
     def merged_over(self, outer: RequestScope | None) -> RequestScope:

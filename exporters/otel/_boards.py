@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import MethodType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakMethod
 
 from opentelemetry import metrics
@@ -220,9 +220,6 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
                 to.add(tuple(fitted.items()), one.sums, one.design_effect, one.budget)
 
 
-_ENDS = ("mean", "lower", "upper")
-
-
 class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
     """Publishes the evidence of all meters that publish to one meter provider.
 
@@ -245,20 +242,17 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
             yield value, dict(key)
 
 
-class DriftBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
+class DifferenceBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
     """Publishes how much otherwise the judges of all meters judge by now: the mean and its interval.
 
     Args:
         bound: Keeps the number of series below the SDK's limit.
     """
 
-    fields: ClassVar[Mapping[Instrument, str]] = dict(
-        zip(semconv.DRIFT_INSTRUMENTS, _ENDS, strict=True)
-    )
-
-    def __init__(self, bound: SeriesBound) -> None:
+    def __init__(self, bound: SeriesBound, instruments: Sequence[Instrument]) -> None:
         super().__init__()
         self._bound = bound
+        self._fields = dict(zip(instruments, ("mean", "lower", "upper"), strict=True))
 
     def values(self, instrument: Instrument) -> Reading:
         """Return one of the three for each score."""
@@ -266,15 +260,7 @@ class DriftBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
             named: Attributes = {str(semconv.GEN_AI_EVALUATION_NAME): clean(one.score, 256)}
             if isinstance(one, RetrieverDifference):
                 named[str(semconv.SHADOW)] = clean(one.name, 256)
-            yield getattr(one, self.fields[instrument]), self._bound.fit(instrument.name, named)
-
-
-class ShadowBoard(DriftBoard):
-    """Likewise, how other retrievers do on the same requests."""
-
-    fields: ClassVar[Mapping[Instrument, str]] = dict(
-        zip(semconv.SHADOW_INSTRUMENTS, _ENDS, strict=True)
-    )
+            yield getattr(one, self._fields[instrument]), self._bound.fit(instrument.name, named)
 
 
 LEAST_S = 10.0
@@ -343,8 +329,8 @@ class StatsBoard(WeakSources[MeterStats]):
         super().__init__()
         self.quality = QualityBoard(bound)
         self.changes = ChangeBoard(bound)
-        self.drift = DriftBoard(bound)
-        self.shadows = ShadowBoard(bound)
+        self.drift = DifferenceBoard(bound, semconv.DRIFT_INSTRUMENTS)
+        self.shadows = DifferenceBoard(bound, semconv.SHADOW_INSTRUMENTS)
         self.lists = ListBoard()
         self._gone: dict[str, Counter[str]] = {}
         self._known: dict[str, set[str]] = {}
@@ -370,8 +356,8 @@ class StatsBoard(WeakSources[MeterStats]):
                 register(made, semconv.INSTRUMENTS, board.totals)
                 register(made, semconv.QUALITY_INSTRUMENTS, board.quality.totals)
                 register(made, (semconv.CHANGE_EVIDENCE,), board.changes.values)
-                register(made, DriftBoard.fields, board.drift.values)
-                register(made, ShadowBoard.fields, board.shadows.values)
+                register(made, semconv.DRIFT_INSTRUMENTS, board.drift.values)
+                register(made, semconv.SHADOW_INSTRUMENTS, board.shadows.values)
                 register(made, semconv.LIST_INSTRUMENTS, board.lists.values)
             _boards.put(provider, board)
             return board
