@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from ._release_memory import give_back_freed
 
 _EVERY_S = 15.0
+_FIRST_S = 3.0
+"""Seconds that who looks, or sends, at the start comes first."""
 
 
 class Upkeep:
@@ -38,6 +40,7 @@ class Upkeep:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        self._ended.wait(_FIRST_S)
         while not self._ended.is_set():
             more = False
             for task in self._tasks:

@@ -1,4 +1,4 @@
-"""Retention: sum up finished hours, and delete the oldest requests.
+"""Retention: sum up finished slots and hours, and delete the oldest requests.
 
 Deleted requests stay in the sums of their hour, so that a month can be shown while requests are stored for a
 week.
@@ -7,17 +7,16 @@ week.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._cells import Cells
 from ._database import Database, Home
 from ._forgetting import forget_unused, known_names
 from ._names import distinct_segments
 from ._received import home_of
-from ._rows import NEXT_GENERATION, SLOT_MS
+from ._rows import HOUR_MS, NEXT_GENERATION, SLOT_MS, SLOTS
+from ._sums import Sums
 
-HOUR_MS = 3_600_000
-SLOTS = HOUR_MS // SLOT_MS
 HOURS = (
     f"SELECT slot / {SLOTS} AS hour, CAST(sum(generation) AS BIGINT) AS generation "
     f"FROM slot GROUP BY slot / {SLOTS}"
@@ -36,6 +35,24 @@ _ROOM = 0.9
 _KEEP_SUMS = 8_760
 """Hours for which sums are kept: a year."""
 _KEEP_COUNTS_S = 30 * 86_400.0
+
+
+_KEEP_HOUR = (
+    "INSERT INTO rollup (hour, generation, cells) VALUES (?, ?, ?) "
+    "ON CONFLICT (hour) DO UPDATE SET generation = excluded.generation, cells = excluded.cells"
+)
+_KEEP_SLOT = "UPDATE slot SET summed = ?, cells = ? WHERE slot = ?"
+_SLOTS_LEFT = 24
+"""Hours after which the sums of slots are deleted: those of their hour are there by then."""
+
+
+class Summed(NamedTuple):
+    """What was added up."""
+
+    statement: str
+    """Keeps it."""
+    arguments: tuple[object, ...]
+    """What that is given."""
 
 
 class Keeping:
@@ -59,32 +76,35 @@ class Keeping:
         self._forgot_at = 0.0
         self.deleted = 0
 
-    def sum_hour(self, now: float) -> tuple[int, int, bytes] | None:
-        """Return a finished hour with missing or stale sums, its generation and sums; None if none is left."""
-        before = int((now - _SETTLED_S) * 1000) // HOUR_MS
+    def sum_next(self, now: float) -> Summed | None:
+        """Return missing or stale sums of a slot of the last two hours, else of a finished hour."""
+        settled_ms = int((now - _SETTLED_S) * 1000)
+        hour = settled_ms // HOUR_MS
         with self._home.moment() as database:
+            found = database.execute(
+                "SELECT slot, generation FROM slot WHERE slot >= ? AND slot < ? AND "
+                "(summed IS NULL OR summed <> generation) LIMIT 1",
+                ((hour - 1) * SLOTS, settled_ms // SLOT_MS),
+            ).fetchone()
+            if found is not None:
+                slot, generation = found
+                return Summed(_KEEP_SLOT, (generation, _packed(database, slot, SLOT_MS), slot))
             found = database.execute(
                 f"SELECT seen.hour, seen.generation FROM ({HOURS}) seen "
                 "LEFT JOIN rollup ON rollup.hour = seen.hour WHERE seen.hour < ? AND "
                 "(rollup.generation IS NULL OR rollup.generation <> seen.generation) LIMIT 1",
-                (before,),
+                (hour,),
             ).fetchone()
-            if found is None:
-                return None
-            hour, generation = found
-            (cells,) = Cells.between(
-                database, [hour * HOUR_MS, (hour + 1) * HOUR_MS], distinct_segments(database)
-            )
-            return hour, generation, cells.pack()
+            if found is not None:
+                return Summed(_KEEP_HOUR, (*found, _packed(database, found[0], HOUR_MS)))
+        return None
 
-    def step(
-        self, now: float, summed: tuple[int, int, bytes] | None, *, tries: bool = False
-    ) -> bool:
-        """Store the sums of an hour, and delete some requests beyond the limits.
+    def step(self, now: float, summed: Summed | None, *, tries: bool = False) -> bool:
+        """Store sums, and delete some requests beyond the limits.
 
         Args:
             now: Seconds since the epoch.
-            summed: The result of `sum_hour`.
+            summed: The result of `sum_next`.
             tries: Whether to write in any case, to test whether that succeeds.
 
         Returns:
@@ -94,12 +114,8 @@ class Keeping:
             if tries:
                 database.execute("UPDATE revision SET number = number + 1")
             if summed is not None:
-                # If the hour changed meanwhile, these sums are stale already, as their generation shows.
-                database.execute(
-                    "INSERT INTO rollup (hour, generation, cells) VALUES (?, ?, ?) ON CONFLICT (hour) "
-                    "DO UPDATE SET generation = excluded.generation, cells = excluded.cells",
-                    summed,
-                )
+                # If the time changed meanwhile, these sums are stale already, as their generation shows.
+                database.execute(*summed)
             deleted = self._delete(database, now)
             if abs(now - self._forgot_at) >= _FORGETS_S:
                 forget_unused(database)
@@ -152,6 +168,10 @@ class Keeping:
             f"SELECT id, at FROM request WHERE stored < ?{others}{each} ORDER BY id LIMIT ?",
             (before(self._keep_s), *self._by_service, *given, _SLICE),
         ).fetchall()
+
+
+def _packed(database: Database, place: int, long_ms: int) -> bytes:
+    return Sums().counted(database, place * long_ms, (place + 1) * long_ms).pack()
 
 
 def _find_homes(database: Database) -> int:
@@ -238,6 +258,11 @@ def _delete_leftovers(database: Database, cutoff: int, now: float) -> None:
     _delete_texts(database, {row[4] for row in left})
     database.execute("DELETE FROM loose WHERE stored < ?", (cutoff - _LEFT_MS,))
     hour = int(now * 1000) // HOUR_MS - _KEEP_SUMS
+    slot = (hour + _KEEP_SUMS - _SLOTS_LEFT) * SLOTS
+    database.execute(
+        "UPDATE slot SET cells = NULL WHERE slot < ? AND slot >= ? AND cells IS NOT NULL",
+        (slot, slot - _SLOTS_LEFT * SLOTS),
+    )
     database.execute("DELETE FROM archive WHERE hour < ?", (hour,))
     database.execute("DELETE FROM rollup WHERE hour < ?", (hour,))
     database.execute("DELETE FROM slot WHERE slot < ?", (hour * SLOTS,))

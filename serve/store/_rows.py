@@ -20,6 +20,9 @@ from ._received import MAX_NAME, Batch, DroppedCount, StoredRetrieval, home_of
 
 SLOT_MS = 300_000
 """Length of a slot in milliseconds. A slot has a generation: sums over it are valid while that is unchanged."""
+HOUR_MS = 3_600_000
+SLOTS = HOUR_MS // SLOT_MS
+"""Slots of an hour."""
 NEXT_GENERATION = (
     "INSERT INTO slot (slot, generation) VALUES (?, 1) "
     "ON CONFLICT (slot) DO UPDATE SET generation = slot.generation + 1"

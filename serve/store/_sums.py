@@ -1,8 +1,9 @@
 """The sums over any period, assembled from stored sums and rows not yet summed.
 
-Whole hours come from the rollups and, for deleted requests, from the archive. Slots and hours that have not
-changed since they were last read come from memory, as does the day before a page's period, as one entry; the
-rest is counted. So reloading the last hour costs only what has arrived since.
+Whole hours come from the rollups and, for deleted requests, from the archive; finished slots of later hours
+from the slots' rows. Slots and hours that have not changed since they were last read come from memory, as does
+the day before a page's period, as one entry; the rest is counted. So reloading the last hour costs only what
+has arrived since.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from ragmeter.metrics._process.bounded_table import BoundedTable
 from ._cells import ALL, Cells, Keep
 from ._database import Database
 from ._forgetting import Known, known_names
-from ._keeping import HOUR_MS, SLOTS
 from ._names import distinct_segments
-from ._rows import SLOT_MS
+from ._rows import HOUR_MS, SLOT_MS, SLOTS
 
 _REMEMBERED = 400
 """Most cached slots, hours and days."""
@@ -176,12 +176,16 @@ class Sums:
             if archived is None:
                 return None
             # Deleted requests are in no slot.
-            cells = _together(self._slots(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep))
+            cells = self.counted(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep)
         else:
             cells = Cells.unpack(summed[0], keep)
         if archived is not None:
             cells.add(Cells.unpack(archived[0]).known(names), keep)
         return cells
+
+    def counted(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
+        """Return the sums of the requests that are there, without what was added up of an hour."""
+        return _together(self._slots(database, from_ms, until_ms, keep))
 
     def _slots(
         self, database: Database, from_ms: int, until_ms: int, keep: Keep
@@ -191,11 +195,11 @@ class Sums:
         Neighbours that are not cached are counted together, as each count reads the half hour before it, too.
         """
         first, last = from_ms // SLOT_MS, -(-until_ms // SLOT_MS)
-        written = dict(
-            database.execute(
-                "SELECT slot, generation FROM slot WHERE slot >= ? AND slot < ?", (first, last)
-            ).fetchall()
-        )
+        rows = database.execute(
+            "SELECT slot, generation, summed FROM slot WHERE slot >= ? AND slot < ?", (first, last)
+        ).fetchall()
+        written = {slot: generation for slot, generation, _ in rows}
+        summed = {slot for slot, generation, at in rows if at == generation}
         moments = [from_ms, *(slot * SLOT_MS for slot in range(first + 1, last)), until_ms]
         spans = [
             (("slot", at, end, keep), (written.get(at // SLOT_MS),), at, end)
@@ -208,6 +212,14 @@ class Sums:
             else self._recall(key, state) or self._recall((*key[:3], ALL), state)
             for key, state, _, _ in spans
         ]
+        for place, (key, state, at, end) in enumerate(spans):
+            if found[place] is None and end - at == SLOT_MS and at // SLOT_MS in summed:
+                (cells,) = database.execute(
+                    "SELECT cells FROM slot WHERE slot = ?", (at // SLOT_MS,)
+                ).fetchone()
+                if cells is not None:
+                    found[place] = one = Cells.unpack(cells, keep)
+                    self._remember(key, state, one)
         runs: list[list[int]] = []
         for place in (place for place, cells in enumerate(found) if cells is None):
             if runs and place - runs[-1][-1] <= _NEAR:

@@ -24,7 +24,6 @@ from ._conversation_list import conversations
 from ._database import Database, Home
 from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
-from ._keeping import HOUR_MS
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists, where_of
 from ._measured import MeasuredScore, in_order
 from ._names import distinct_segments
@@ -32,7 +31,7 @@ from ._novelty import SLACK_MS, Part, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summaries, trends, with_prefix
 from ._request_detail import one_request
-from ._rows import SLOT_MS
+from ._rows import HOUR_MS, SLOT_MS
 from ._search import with_part
 from ._service_health import ServiceHealth
 from ._shadows import ShadowBoard, ShadowView

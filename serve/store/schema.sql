@@ -124,3 +124,8 @@ CREATE INDEX request_conversation ON request (conversation_id) WHERE conversatio
 -- version 10
 -- What people decided of knowledge gaps; those without a row are open.
 CREATE TABLE gap_state (id TEXT PRIMARY KEY, state TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+
+-- version 11
+-- Of five minutes that are over the sums are kept until those of their hour are.
+ALTER TABLE slot ADD COLUMN summed INTEGER;
+ALTER TABLE slot ADD COLUMN cells BLOB;

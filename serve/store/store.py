@@ -256,7 +256,7 @@ class Store(UnbufferedExporter):
             decide_gap(database, gap, state, int(self._clock() * 1000))
 
     def maintain(self) -> bool:
-        """Sum up finished hours, and delete old requests; called regularly, on a thread that may wait.
+        """Sum up finished slots and hours, and delete old requests; called regularly, on a thread that waits.
 
         Returns:
             Whether there is more to do at once.
@@ -267,7 +267,7 @@ class Store(UnbufferedExporter):
                     self._why["upkeep"] = None
                     return False
                 # Summing takes time, and no write should wait for it.
-                summed = self._keeping.sum_hour(self._clock())
+                summed = self._keeping.sum_next(self._clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
                     more = not self._closed and self._keeping.step(

@@ -136,6 +136,7 @@ def earlier_version(path, version):
         "DROP TABLE appearance; DROP TABLE gap_state;"
         "DROP INDEX request_home; DROP INDEX request_homeless; DROP INDEX request_conversation;"
         "ALTER TABLE request DROP COLUMN home;"
+        "ALTER TABLE slot DROP COLUMN summed; ALTER TABLE slot DROP COLUMN cells;"
         f"PRAGMA user_version = {version};"
     )
     database.close()

@@ -298,6 +298,33 @@ def test_what_is_too_old_goes_and_stays_in_the_sums(runs, fresh):
     assert after.groups == before.groups
 
 
+def test_what_was_added_up_is_what_was_counted(runs, fresh):
+    """In the five minutes after it came, with what comes late, and after its hour; also once opened again."""
+    now, place = [1_800_000_000.0], fresh()
+    came = now[0]
+
+    def overview():
+        with store(place, clock=lambda: now[0]) as kept:
+            counted = kept.reader().overview(Filters(range_s=7_200.0))
+            while kept.maintain():
+                pass
+            added_up = kept.reader().overview(Filters(range_s=7_200.0))
+            assert added_up.groups == counted.groups
+            assert [(s.name, s.estimate, s.statuses) for s in added_up.scores] == [
+                (s.name, s.estimate, s.statuses) for s in counted.scores
+            ]
+        with store(place, clock=lambda: now[0]) as kept:
+            again = kept.reader().overview(Filters(range_s=7_200.0))
+        assert again == added_up
+        return again
+
+    for number, later_s in enumerate((0, 500, 0, 3_700)):
+        with store(place, clock=lambda: now[0]) as kept:
+            kept.export([at(runs[number], came + number)])
+        now[0] += later_s
+        assert overview().requests == number + 1
+
+
 def test_what_has_just_come_stays_be_it_of_long_ago(runs, fresh):
     """A recording that is sent today is there to be looked at."""
     with store(fresh(), clock=lambda: 1_800_000_000.0, keep_s=7 * DAY_S) as kept:
