@@ -1,8 +1,8 @@
-"""Scores a data set into a folder of Parquet parts: reads rows, measures what is missing, writes parts.
+"""Scores a data set into a folder of Parquet parts: reads rows, measures missing scores, writes parts.
 
-A few hundred rows are in memory at a time.  Rows that ask a judge pass through a window: as one ends the
-next one begins, and a part is written as soon as enough have ended.  An engine, such as Ray, gets a
-`ScoringPlan` instead, and its tables are written as they come.  `_folder_rows` sums up the parts afterwards.
+A few hundred rows are in memory at a time. Rows that ask a judge pass through a window: when one ends, the
+next one begins, and a part is written as soon as enough have ended. An engine, such as Ray, gets a
+`ScoringPlan` instead, and its tables are written as they arrive. `_folder_rows` sums up the parts afterwards.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 
 PART = 256
-"""Rows of a part, at most: the work that an interruption can lose."""
+"""Most rows of a part: the work that an interruption can lose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementPlan:
-    """The scores wanted of each row; parts and lists of rows are marked with it."""
+    """The scores to measure for each row; parts and lists of rows are marked with it."""
 
     measurements: dict[str, str]
-    """By what each score is measured."""
+    """The measurement of each score."""
     spared: dict[str, list[str]]
-    """By score: inputs without which a row does not get it."""
+    """By score: the inputs that a row must have to get it."""
     judge_model: str | None
 
     @property
@@ -116,16 +116,16 @@ class _RowToScore(NamedTuple):
     file: int
     row: Row
     missing: frozenset[str]
-    """Names of its scores that are not known."""
+    """Names of the row's scores that are still missing."""
 
 
 @dataclass(slots=True)
 class ScoringPlan:
-    """What an engine is to score: the lines of each file, ascending, and the scores that each lacks."""
+    """The work of an engine: the lines of each file, ascending, and the missing scores of each line."""
 
     lines: list[array[int]]
     missing: list[array[int]]
-    """For each line, the index in `names` of the scores that it lacks."""
+    """For each line, the index in `names` of its missing scores."""
     names: list[frozenset[str]] = field(default_factory=list)
     rows: int = 0
 
@@ -157,7 +157,7 @@ class Archive:
         self._fresh = KnownRows()
         self._under_way: set[bytes] = set()
         self._done: list[tuple[Row, SampleScores]] = []
-        # An interruption also loses the rows under way.
+        # An interruption also loses the rows in progress.
         self._part = max(1, PART - (self._window if self._judges else 0))
         self._mark = asked.mark
         self.rows = 0
@@ -193,9 +193,9 @@ class Archive:
     def run_with(
         self, engine: Callable[[ScoringPlan], Iterator[pa.Table]], advance: Advance, note: Any
     ) -> None:
-        """Have an engine score every unscored row, and write each table of scores as it comes.
+        """Have an engine score every unscored row, and write each table of scores as it arrives.
 
-        The engine returns all scores of a row in one table; it is not called when no row is to be scored.
+        The engine returns all scores of a row in one table; it is not called if there is no row to score.
         """
         listed = self._list()
         try:
@@ -223,7 +223,7 @@ class Archive:
             self._under_way.discard(key)
             self._fresh.add(
                 key, frozenset(by[name] for name in missing)
-            )  # an equal row is not paid
+            )  # an equal row is not paid for again
             number = numbers.setdefault(missing, len(numbers))
             plan.lines[file].append(row.line)
             plan.missing[file].append(number)
@@ -274,7 +274,7 @@ class Archive:
                 advance(note())
 
     def _row(self, raw: RawRow, listed: _AsListed | None) -> Row | BadRow | _AsListed:
-        """Return a row, or only its entry in the earlier list if it lacks no score."""
+        """Return a row, or only its entry in the earlier list if no score is missing."""
         if listed is not None and self._mark in self._earlier.of(listed.key):
             return listed
         return sample_row(raw, self._options.columns)
@@ -295,7 +295,7 @@ class Archive:
         by = self._asked.measurements
         failed = {by.get(one.name, one.name) for one in scores.values() if one.status not in FINAL}
         measured = {by.get(name, name) for name in scores} - failed
-        # Also what failed: in this run it is not tried again.
+        # Failed scores, too: they are not retried in this run.
         self._fresh.add(bytes.fromhex(row.key), frozenset(measured | failed))
         self._done.append((row, scores))
         if len(self._done) >= self._part:
@@ -325,7 +325,7 @@ async def _await_call(ask: Callable[[], Awaitable[None]]) -> None:
 
 
 def giving(names: frozenset[str]) -> Callable[[Metric], bool]:
-    """Return a predicate: whether a metric gives one of these scores."""
+    """Return a predicate: whether a metric computes one of these scores."""
     return lambda metric: not names.isdisjoint(metric.score_names)
 
 
@@ -339,7 +339,7 @@ class _AsListed(NamedTuple):
 class _EarlierList:
     """The list of rows of an earlier run, read along with the data set to skip unchanged rows.
 
-    A list without all of these `segments` is ignored.
+    A list that lacks one of these `segments` is ignored.
     """
 
     def __init__(self, path: Path | None, segments: Sequence[str]) -> None:
@@ -347,7 +347,7 @@ class _EarlierList:
         self._next = next(self._rows, None)
 
     def get(self, place: tuple[int, int], digest: bytes) -> _AsListed | None:
-        """Return the entry at a place; None: there is none, or the row has changed. Places must ascend."""
+        """Return the entry at a place, or None if there is none or the row has changed. Places must ascend."""
         while self._next is not None and self._next[0] < place:
             self._next = next(self._rows, None)
         if self._next is None or self._next[:2] != (place, digest):
@@ -370,4 +370,4 @@ def _read_listing(path: Path, segments: Sequence[str]) -> Iterator[_Listing]:
                     known = None if key is None else _AsListed(key, tuple(values))
                     yield (number, line), digest, known
     except (OSError, pa.ArrowException):
-        return  # the rows are read instead
+        return  # the rows are read again instead

@@ -19,9 +19,9 @@ from ragmeter.quality.row_scores import RowScores
 from ragmeter.quality.segments import OTHER, Segments, segment_text
 
 MOST_VALUES = 50
-"""Values of one name that are counted separately; rows with later values count together."""
+"""Most values of one name that are counted separately; rows with later values count together."""
 _EXACT = 4096
-"""Values of a score that are kept for a segment as they are: there may be some thousand of such lists."""
+"""Most values of a score that are stored individually for a segment: there may be some thousand such lists."""
 
 
 class BySegment:
@@ -31,7 +31,7 @@ class BySegment:
         names: As of ``RagMeter(segments=...)``: ``language``, ``retriever``, ``metadata.X``, or a column.
 
     Raises:
-        ConfigurationError: A name cannot be one, is there twice, or there are too many.
+        ConfigurationError: A name is invalid or repeated, or there are too many.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class BySegment:
         self._found: dict[str, dict[str, Summarizer]] = {name: {} for name in names}
 
     def expect(self, values: Iterable[Sequence[str]]) -> None:
-        """Reserve separate counts for the first of these values of each name, in whatever order rows come."""
+        """Reserve separate counts for the first of these values of each name, whatever the order of rows."""
         for known, expected in zip(self._found.values(), values, strict=True):
             known.update((value, Summarizer(exact=_EXACT)) for value in expected[:MOST_VALUES])
 
@@ -54,10 +54,10 @@ class BySegment:
         return tuple(value for _, value in self._segments.of(_run_of(row))) if self._found else ()
 
     def summaries(self, order: Sequence[str] = ()) -> dict[str, list[ScoreSummary]]:
-        """Return the summaries of each segment, e.g. of ``language:zh``, in the order of names and values.
+        """Return the summaries of each segment, such as ``language:zh``, in the order of names and values.
 
         Args:
-            order: Names of scores that come first, in this order.
+            order: Names of the scores to put first, in this order.
         """
         return {
             segment_text(name, value): known[value].summaries(order=order)
@@ -66,7 +66,7 @@ class BySegment:
         }
 
     def decide(self, decision: Decision | None, asked: Criteria) -> Decision | None:
-        """Return the decision, with the limits decided for every segment too."""
+        """Return the decision, with the limits also applied to every segment."""
         if decision is None or not asked.limits:
             return decision
         checks = list(decision.checks)

@@ -1,4 +1,4 @@
-"""``--compare``: another retriever's results for the same questions, beside those of the data set.
+"""``--compare``: another retriever's results for the same questions, compared with those of the data set.
 
 The other file's rows wait by question in a private database, so files may have any length; rows of one
 question are paired in order.  Called by `run`, shown by the reports.
@@ -21,15 +21,15 @@ _CONTEXTS = TypeAdapter(tuple[RetrievedContext, ...])
 
 
 class OtherRetriever:
-    """What another retriever found for the questions of a data set.
+    """Another retriever's results for the questions of a data set.
 
     Args:
         path: The file with its results.
-        columns: The columns of its fields.
+        columns: The columns of the file's fields.
         judge: Decides which chunks are relevant; None: shared words decide.
 
     Raises:
-        ConfigurationError: The file cannot be read, or no row of it has a question and contexts.
+        ConfigurationError: The file cannot be read, or none of its rows has a question and contexts.
     """
 
     def __init__(self, path: Path, columns: Columns, judge: Judge | None) -> None:
@@ -55,7 +55,7 @@ class OtherRetriever:
             raise ConfigurationError(f"--compare {str(path)!r}: no row has a question and contexts")
 
     async def add(self, row: Row) -> None:
-        """Compare a row of the data set with the other one of its question."""
+        """Compare a row of the data set with the other retriever's row of the same question."""
         sample = row.sample
         if not sample.question or sample.contexts is None:
             self._comparison.fail("no_contexts")

@@ -1,4 +1,4 @@
-"""Finds the files of a data set, and copies standard input into a temporary one."""
+"""Finds the files of a data set, and copies standard input into a temporary file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SNIFFED = 4096
 
 
 def files_of(data: Sequence[Path]) -> list[Path]:
-    """Return the named files; for a folder its files by name, since engines write data sets in parts.
+    """Return the named files; for a folder, its files by name, since engines write data sets in parts.
 
     Raises:
-        ConfigurationError: There is none in a folder.
+        ConfigurationError: A folder has no files.
     """
     found: list[Path] = []
     for path in data:
@@ -46,10 +46,10 @@ def _is_data(path: Path) -> bool:
 
 
 def check_data(data: Sequence[Path], *, merge: bool) -> None:
-    """Check the named files, before any is opened.
+    """Check the names of the files, before any is opened.
 
     Raises:
-        ConfigurationError: None were, one was twice, or one has an ending that is not known.
+        ConfigurationError: There is no name, a repeated one, or one with an unknown ending.
     """
     if not data and not merge:
         raise ConfigurationError("name a data set, or - for standard input")
@@ -95,7 +95,7 @@ def _is_one_object(path: Path) -> bool:
     """Return whether a file that begins with a brace is an API response: its rows are under ``data``."""
     with path.open("rb") as file:
         first = file.readline().strip()
-        if first.endswith((b"{", b"[", b",")):  # broken into lines
+        if first.endswith((b"{", b"[", b",")):  # an object over several lines
             return True
         try:
             found = json.loads(first)

@@ -21,18 +21,18 @@ from ._verdicts import Verdicts
 from ._worst_rows import WorstRow
 
 MAX_BAD_ROWS = 1_000
-"""Skipped rows that are kept with their reasons; the others are counted."""
+"""Most skipped rows to store with their reasons; the others are counted."""
 
 
 class SkippedRow(NamedTuple):
     """A row that could not be read."""
 
     file: str
-    """Where it stands."""
+    """Name of its file."""
     line: int
-    """The line there, counted from 1."""
+    """Its line, counted from 1."""
     reason: str
-    """What is wrong with it."""
+    """Reason for skipping it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,40 +45,40 @@ class EvaluateOptions:
     """Presets, names of metrics, or metrics; empty: the golden ones for rows with a reference, the live
     ones for the others."""
     judge: Judge | None = None
-    """The judge of judged metrics, or None."""
+    """The judge for judged metrics, or None."""
     columns: Columns = field(default_factory=Columns)
-    """Which columns of the data set hold what."""
+    """The columns of the data set for each field."""
     judge_key: str | None = None
     """The variable with the judge's key, if the judge gets a test question before the first row."""
     out: Path | None = None
-    """Where scores are kept for resuming: a file of JSON lines, or a folder of Parquet parts; or None."""
+    """File of JSON lines, or folder of Parquet parts, that stores scores for resuming; or None."""
     shard: str | None = None
-    """Which rows to score, ``i/n``: for a folder."""
+    """The rows to score, ``i/n``: for a folder."""
     merge: bool = False
-    """Report what all shards of a folder have found, and score nothing."""
+    """Whether to report on all shards of a folder, and score nothing."""
     with_text: bool = False
-    """Whether parts hold questions, explanations and the texts of the evidence, too."""
+    """Whether parts include questions, explanations and the texts of the evidence."""
     page: bool = False
-    """Whether the texts of the worst rows are wanted, for a page."""
+    """Whether a page needs the texts of the worst rows."""
     fused: bool = False
-    """Judge precision, recall, relevancy and what live requests are asked in one call, when no metrics
-    are named."""
+    """Whether to judge precision, recall, relevancy and the live scores in one call, if no metrics are
+    named."""
     concurrency: int = 16
     """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None
-    """How many rows to score, from the first."""
+    """Number of rows to score, from the first."""
     engine: str | None = None
-    """Who scores, for a folder: ``ray``; None: this process."""
+    """The scoring engine, for a folder: ``ray``; None: this process."""
     processes: int | None = None
-    """How many processes an engine scores in; None: one per core."""
+    """Number of an engine's processes; None: one per core."""
     asked: Criteria = field(default_factory=Criteria)
-    """What is to be decided."""
+    """The limits and the baseline to decide by."""
     segments: Sequence[str] = ()
-    """By what to tell parts of the data set apart, as of ``RagMeter(segments=...)``."""
+    """Names of the segments, as of ``RagMeter(segments=...)``."""
     gaps: bool = False
-    """Whether the topics that go badly are looked for."""
+    """Whether to look for topics that go badly."""
     compare: Path | None = None
-    """Another retriever's results for the same questions; None: there is none."""
+    """Another retriever's results for the same questions; None: no comparison."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -87,7 +87,7 @@ class EvaluateOptions:
 
     @property
     def folder(self) -> Path | None:
-        """`out`, if it is a folder: one that is there, or a name without an ending."""
+        """`out`, if it is a folder: an existing one, or a name without an ending."""
         if self.out is None or self.out.is_dir() or not (self.out.suffix or self.out.is_file()):
             return self.out
         if self.out.suffix in (".parquet", ".csv"):
@@ -100,46 +100,46 @@ class EvaluateOptions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """Everything a report needs."""
+    """All results, for the reports."""
 
     data: str
-    """The data set: the names of its files."""
+    """Names of the files of the data set."""
     rows: int
-    """How many rows could be read; equal rows each count."""
+    """Number of readable rows; equal rows count separately."""
     worst: Sequence[WorstRow]
     """The rows to look at first, worst first."""
     bad_rows: Sequence[SkippedRow]
     """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
     bad_row_count: int
-    """How many were skipped."""
+    """Number of skipped rows."""
     summaries: Sequence[ScoreSummary]
-    """One per score name."""
+    """Summaries, one per score name."""
     resumed: int
-    """Rows that an earlier run had already finished."""
+    """Number of rows that an earlier run had finished."""
     duration_s: float
     """Wall time in seconds."""
     spent: JudgeStats = field(default_factory=JudgeStats)
-    """What the judge did and cost."""
+    """The judge's calls and their cost."""
     judge_model: str | None = None
     """The judge's model, if any."""
     failures: Failures = field(default_factory=Failures)
     """Scores lost to a failing judge or metric."""
     verdicts: Verdicts = field(default_factory=Verdicts)
-    """How many rows are good, suspect and bad."""
+    """Number of good, suspect and bad rows."""
     decision: Decision | None = None
-    """What was decided; None: nothing was to be."""
+    """The decision; None: nothing was to be decided."""
     segments: Mapping[str, Sequence[ScoreSummary]] = field(default_factory=dict)
-    """The summaries of each segment, e.g. of ``language:zh``."""
+    """The summaries of each segment, such as ``language:zh``."""
     unscored: Sequence[str] = ()
-    """Files of which no row has a score with a value."""
+    """Files without any score with a value."""
     gaps: FoundGaps | None = None
-    """The topics that go badly; None: they were not asked for."""
+    """The topics that go badly; None: not requested."""
     comparison: Comparison | None = None
-    """What another retriever's results amount to; None: there is none."""
+    """The comparison with another retriever; None: not requested."""
     at: float = field(default_factory=time.time)
-    """When it ended, in unix seconds."""
+    """Time of its end, in unix seconds."""
     recorded: bool = False
-    """Whether the scores stood in the data: nothing was scored."""
+    """Whether the scores are from the data itself, and nothing was scored."""
 
     @property
     def failed_scores(self) -> Mapping[str, int]:
@@ -148,5 +148,5 @@ class EvaluationReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every row was read, every score measured, and something of every file."""
+        """Whether every row was read, every score measured, and every file has a value."""
         return not (self.bad_row_count or self.failures or self.unscored)

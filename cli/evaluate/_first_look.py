@@ -1,4 +1,4 @@
-"""Notes on a data file before its first row is scored: which columns are read, and as what.
+"""Notes on a data file before its first row is scored: the columns that are read, and their fields.
 
 Reads the first `FIRST_ROWS` rows and scores nothing.
 """
@@ -17,7 +17,7 @@ from ragmeter.metrics._files.rows import GoodRow, read_rows
 from ragmeter.metrics._files.samples import MAX_FACT, facts_of, fields_of_row
 
 FIRST_ROWS = 256
-"""Rows of each file."""
+"""Most rows to read of each file."""
 _WANTED = ("question", "contexts", "answer")
 
 
@@ -25,7 +25,7 @@ def notes_on(files: Iterable[Path], columns: Columns) -> Iterator[str]:
     """Yield the notes on each file.
 
     Raises:
-        ConfigurationError: A column that the user named is not there, or a file cannot be read.
+        ConfigurationError: A column named by the user is missing, or a file cannot be read.
     """
     for path in files:
         first = islice(read_rows(path, columns.lists), FIRST_ROWS)
@@ -79,7 +79,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], columns: Columns) -> Iterator[str]
 
 
 def _is_foreign(fields: Mapping[str, Any]) -> bool:
-    """Return whether a row is an export, or a result: their columns are known."""
+    """Return whether a row is from an export or a result file, whose columns are known."""
     try:
         return fields_of_row(fields).keys() != Columns().read(fields).keys() or "run_id" in fields
     except UnreadableExportError:

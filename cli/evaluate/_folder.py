@@ -1,7 +1,7 @@
 """``ragmeter evaluate --out DIR``: scores into a folder, and reports on its parts.
 
-The report of a run, of a repeated run and of all shards together is made the same way: from lists of rows and
-parts.
+The report of a run, of a repeated run and of all shards together is computed in the same way: from lists of
+rows and parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._row_list import RowList
 from ._sums import EvaluationSums
 from ._worst_rows import WorstRows
 
-# A setting of the whole process, which is ours here: the other pools keep what is free for themselves.
+# A process-wide setting, which the command line may change: other pools do not return free memory.
 pa.set_memory_pool(pa.system_memory_pool())
 
 
@@ -46,7 +46,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
     """Score the data set into a folder, or report on a finished one.
 
     Raises:
-        ConfigurationError: An option makes no sense, or something cannot be read or written.
+        ConfigurationError: An option is invalid, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the folder.
     """
     path = options.folder
@@ -85,7 +85,7 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
             else:
                 archive.run_with(partial(engine, scorer), advance, beside)
         resumed = archive.resumed
-        del archive  # what it knows of the rows is known from the list now
+        del archive  # free its memory: the list now has the rows
         listed = RowList({shard: folder.lists()[shard]}, options.segments)
         found = _report(options, folder, listed, began)
     return replace(found, resumed=resumed, duration_s=time.perf_counter() - began)
@@ -114,7 +114,7 @@ def _merge(options: EvaluateOptions, path: Path, began: float) -> EvaluationRepo
 
 
 def _scorer(options: EvaluateOptions) -> Scorer:
-    # As fast as the judge answers, and without limits that live requests need.
+    # At the judge's full speed, without the limits of live requests.
     processes = _processes(options) if options.engine else 1
     return Scorer(
         list(options.metrics) or None,
@@ -130,8 +130,8 @@ def _engine(options: EvaluateOptions) -> Callable[[Scorer, ScoringPlan], Iterato
     """Return the engine that scores instead of this process.
 
     Raises:
-        ConfigurationError: It is not known.
-        MissingDependencyError: It is not installed.
+        ConfigurationError: The engine is unknown.
+        MissingDependencyError: The engine is not installed.
     """
     if options.engine is None:
         if options.processes is not None:
@@ -204,7 +204,7 @@ def scores_of_folder(path: Path) -> RowScores:
     """Return the scores of all shards of a folder that is a baseline.
 
     Raises:
-        ConfigurationError: No run has come to its end there, or a list cannot be read.
+        ConfigurationError: No run has finished there, or a list cannot be read.
     """
     sums = EvaluationSums(compares=True)
     with Folder(path, None) as folder:
@@ -215,7 +215,7 @@ def scores_of_folder(path: Path) -> RowScores:
 
 
 def _add_texts(options: EvaluateOptions, worst: WorstRows) -> None:
-    """Read the data set again, up to the last row that is shown."""
+    """Read the data set again, up to the last row to show."""
     wanted: dict[str, dict[int, str]] = {}
     for one in worst.all():
         wanted.setdefault(one.row.file, {})[one.row.line] = one.row.key

@@ -1,7 +1,7 @@
 """Reads the scored rows of a folder for its report.
 
-Parts are read one after the other.  Rows whose scores are spread over several parts, or of which some do not
-count, are joined on disk first; so a report needs the memory of one part.
+Parts are read one after the other. Rows whose scores are spread over several parts, or some of whose scores
+do not count, are joined on disk first; so a report needs the memory of one part.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ._sums import EvaluationSums
 
 _Line = dict[str, Any]
 _KIND = itemgetter("name", "status", "definition", "error_type", "detail")
-"""The fields of a line that few different lines have."""
+"""Fields of a line with few distinct values."""
 _MOST_KINDS = 1024
 _NOT_READ = ["line", "items", "question"]
-"""Columns that are read of the rows that are shown only."""
+"""Columns that are only read of rows to show."""
 _NO_SAMPLE = RagSample(question=None)
 
 
@@ -56,7 +56,7 @@ def _is_readable(path: Path) -> bool:
         with parquet.ParquetFile(path, pre_buffer=False) as file:
             return description_of(file.schema_arrow) is not None
     except (OSError, pa.ArrowException):
-        return False  # said when the run began; its rows were measured again
+        return False  # already reported at the start; its rows were measured again
 
 
 def _keys_of(path: Path) -> list[str]:
@@ -79,7 +79,7 @@ class _FolderRows:
 
     def add_part(self, path: Path) -> None:
         """Add the rows that are complete in a part, and store the others."""
-        # Not `read_table`, which brings the reader of whole data sets with threads of its own.
+        # Not `read_table`, which loads the reader of whole data sets, with its own threads.
         with parquet.ParquetFile(path, pre_buffer=False) as file:
             table = file.read(use_threads=False)
         first = 0
@@ -104,7 +104,7 @@ class _FolderRows:
         self._spread.execute("CREATE INDEX by_row ON lines (row, number)")
         found = self._spread.execute("SELECT row, line FROM lines ORDER BY row, number")
         for key, group in groupby(found, itemgetter(0)):
-            # Of equal lines the last counts.
+            # Of equal lines, the last counts.
             by_name = {line["name"]: line for line in (json.loads(text) for _, text in group)}
             lines = sorted(by_name.values(), key=lambda line: self._order.get(line["name"], 0))
             verdict = self._rules.verdict(_scores(lines), lines[0]["ended"])
@@ -115,7 +115,7 @@ class _FolderRows:
             self._add(lines, self._listed.of(key), partial(list, lines))
 
     def _counts(self, line: _Line) -> bool:
-        """Return whether a line has the wanted measurement, and its row is to get that score."""
+        """Return whether a line has the planned measurement, and its row is to get that score."""
         spared = self._spared.get(line["name"], ())
         return line["measurement"] in self._wanted and not (
             spared and set(spared) & set(line["lacking"].split(","))
@@ -154,7 +154,7 @@ class _FolderRows:
     def _in_full(
         self, lines: Sequence[_Line], verdict: Verdict | None
     ) -> tuple[Mapping[str, Score], Verdict | None]:
-        """Return scores and verdict of a row with reasons; a verdict by other rules has only its word."""
+        """Return scores and verdict of a row with reasons; if the verdict has other rules, only its word."""
         scores = _scores(lines)
         if verdict is None:
             return scores, None

@@ -1,4 +1,4 @@
-"""``--gaps``: the topics of a data set whose questions go worse than the others.
+"""``--gaps``: the topics of a data set whose questions go worse than others.
 
 Computed as in a meter, from a bounded sample of the rows.  Called by `run`, shown by the reports.
 """
@@ -24,22 +24,22 @@ _WHY_EMPTY: Mapping[str, str] = {
     "nothing_stands_out": "no topic goes worse than the others",
 }
 _ROWS = 5
-"""Places of rows that are named of each gap."""
+"""Most places of rows to show for each gap."""
 _OF_REQUESTS = ("since", "workflow")
-"""What a row has not."""
+"""Fields of a gap that rows do not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundGaps:
-    """The gaps, and where their rows stand."""
+    """The gaps with the places of their rows."""
 
     found: GapList
     rows: Mapping[str, tuple[str, ...]]
-    """The first rows of each, by its id."""
+    """The places of the first rows of each gap, by its id."""
 
     @property
     def note(self) -> str:
-        """The basis of the list, in a line."""
+        """A line about the basis of the list."""
         found = self.found
         why = _WHY_EMPTY.get(found.why_empty)
         known = f"{found.n_bad} of {found.n_requests} rows are bad"
@@ -79,7 +79,7 @@ class GapSearch:
 
     def __init__(self) -> None:
         self._memory = GapMemory(MOST_EXAMINED)
-        # The same ranks as in the memory, so that the same rows stay.
+        # With the same ranks as the memory, so that both keep the same rows.
         self._places: Sample[_BadRowPlace] = Sample(MOST_EXAMINED)
 
     def add(self, row: Row, scores: Mapping[str, Score], verdict: Verdict | None) -> None:

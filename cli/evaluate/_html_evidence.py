@@ -1,4 +1,4 @@
-"""The evidence on the HTML report: rows in full, and the meaning of each score."""
+"""The evidence in the HTML report: rows in full, and the meaning of each score."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ragmeter.metrics._display.wording import value_text
 from ._worst_rows import WorstRow
 
 MAX_TEXT = 1200
-"""Characters of one text that are shown."""
+"""Most characters to show of one text."""
 MAX_CHUNKS, MAX_ITEMS = 10, 12
-"""Chunks of a row, and pieces of evidence of a score, that are shown."""
+"""Most chunks of a row, and pieces of evidence of a score, to show."""
 _MARKS = {True: ("✓", "yes"), False: ("✕", "no"), None: ("?", "unknown")}
 _ORDER = {False: 0, None: 1, True: 2}
 
 
 def place_of(found: WorstRow) -> str:
-    """Return where a row stands, in words."""
+    """Return file and line of a row, in words."""
     return f"{found.row.file} line {found.row.line}".lstrip()
 
 
 def row_in_full(found: WorstRow, link: str) -> str:
-    """Return a row with its texts and all its scores, folded up.
+    """Return a row with its texts and all its scores, as a collapsed section.
 
     Args:
         found: The row.
-        link: The id of the folded part: following a link to it unfolds it.
+        link: The id of the section; a link to it expands it.
     """
     texts = "".join(
         f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _texts(found.row.sample) if value
@@ -132,7 +132,7 @@ def questions_of(summaries: Sequence[ScoreSummary]) -> dict[str, str]:
 
 
 def meanings(summaries: Sequence[ScoreSummary]) -> str:
-    """Return each metric's description, version and role in the verdict, folded up."""
+    """Return each metric's description, version and role in the verdict, as collapsed sections."""
     of_metric = {
         meaning.metric: meaning
         for meaning in (meaning_of(one.name) for one in summaries)

@@ -30,11 +30,11 @@ from ._report import comparison_notes, problems, segment_rows
 
 GENERATOR = '<meta name="generator" content="ragmeter evaluate">'
 MAX_BYTES = 900_000
-"""Bytes beyond which rows are shown without their texts."""
+"""Bytes beyond which further rows are shown without their texts."""
 MAX_SEGMENTS = 100
-"""Means of segments that are shown."""
+"""Most means of segments to show."""
 MAX_UNREADABLE = 50
-"""Rows that could not be read, of which the reasons are shown."""
+"""Most unreadable rows to show with their reasons."""
 _SCORES_SAID = (
     '<p class="soft">Below each distribution: the mean, and its 95 % interval as a bar. '
     "A score without a value is never counted as 0; the last column says why there is none.</p>"
@@ -47,7 +47,7 @@ _DARK = (
 
 
 def write_page(evaluation: EvaluationReport, path: Path) -> None:
-    """Write the page whole or not at all, readable by its owner only: it quotes the data set.
+    """Write the page completely or not at all, readable by its owner only, as it quotes the data set.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -67,10 +67,10 @@ def write_page(evaluation: EvaluationReport, path: Path) -> None:
 
 
 def check_page(path: Path | None) -> None:
-    """Check that a page written to `path` replaces no file but an earlier page.
+    """Check that writing a page to `path` replaces no file but an earlier page.
 
     Raises:
-        ConfigurationError: There is another file.
+        ConfigurationError: There is another kind of file.
     """
     if path is None or not path.exists():
         return
@@ -141,8 +141,8 @@ def _link(number: int) -> str:
 
 
 def _in_full(evaluation: EvaluationReport, room: int) -> list[str]:
-    """Return rows with their texts, the worst ones first, as many as there is room for."""
-    room -= 2_000 * len(evaluation.worst)  # their table
+    """Return rows with their texts, the worst ones first, as many as fit."""
+    room -= 2_000 * len(evaluation.worst)  # for the table of these rows
     full: list[str] = []
     for number, found in enumerate(evaluation.worst):
         one = row_in_full(found, _link(number))
@@ -296,7 +296,7 @@ def _meanings(meant: str) -> str:
 
 
 def _fold(link: str, title: str, details: str) -> str:
-    """Return a section that is folded up; print shows only what is unfolded."""
+    """Return a collapsed section; printing shows only expanded ones."""
     if not details:
         return ""
     return f'<section class="folded"><h2 id="{link}">{title}</h2>{details}</section>'

@@ -1,4 +1,4 @@
-"""Which rows are already scored, and by which measurements, in a private database on disk."""
+"""The rows that are already scored, with their measurements, in a private database on disk."""
 
 from __future__ import annotations
 

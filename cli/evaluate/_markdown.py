@@ -22,13 +22,13 @@ from ._worst_rows import WorstRow
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 _DASH = "–"
 SHOWN = 10
-"""Rows that are shown."""
+"""Most rows to show."""
 WORST_SCORES = 3
-"""Scores that are shown of each."""
+"""Most scores to show of each row."""
 
 
 def write_markdown(evaluation: EvaluationReport, path: Path) -> None:
-    """Append the summary to a file, which other steps may have written to.
+    """Append the summary to a file, to which other steps may have written.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -102,7 +102,7 @@ def as_markdown(evaluation: EvaluationReport) -> str:
             lines += _table(
                 ["gap", *GAP_HEADS[1:], "rows"],
                 [
-                    # Its name is words of questions.
+                    # A gap's name has words of questions.
                     [gap.id, *map(_escape, gaps.cells(gap)), _escape(", ".join(gaps.rows[gap.id]))]
                     for gap in gaps.found.gaps
                 ],

@@ -23,7 +23,7 @@ from ragmeter.metrics import ConfigurationError
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where two runs at a time are not noticed
+except ImportError:  # not on Windows, where two simultaneous runs are not detected
     fcntl = None  # type: ignore[assignment]
 
 PART = re.compile(r"part-\d+-of-\d+-(\d+)\.parquet")
@@ -34,11 +34,11 @@ FORMAT = 1
 
 ROW_LIST = pa.schema(
     [
-        pa.field("file", pa.int32()),  # number of the file among the data sets' names
+        pa.field("file", pa.int32()),  # index of the file in the data set's names
         pa.field("line", pa.int64()),
-        pa.field("digest", pa.binary(16)),  # of the row as it stands there
-        pa.field("row", pa.binary(16)),  # the key of its content; null: it could not be read
-        pa.field("reason", pa.string()),  # why
+        pa.field("digest", pa.binary(16)),  # digest of the row as it is in the file
+        pa.field("row", pa.binary(16)),  # hash of the row's content; null: unreadable
+        pa.field("reason", pa.string()),  # reason if unreadable
     ]
 )
 
@@ -49,24 +49,24 @@ class Shard(NamedTuple):
     number: int
     """Counted from 0."""
     of: int
-    """How many there are."""
+    """Number of pieces."""
 
     def __str__(self) -> str:
-        """Return its written form."""
+        """Return the form ``i/n``."""
         return f"{self.number}/{self.of}"
 
     @property
     def name(self) -> str:
-        """As it stands in the names of files."""
+        """The shard's part of file names."""
         return f"{self.number}-of-{self.of}"
 
     def has(self, digest: bytes) -> bool:
-        """Return whether a row belongs to the shard; equal rows belong to the same one."""
+        """Return whether a row belongs to the shard; equal rows belong to the same shard."""
         return int.from_bytes(digest[:8], "big") % self.of == self.number
 
 
 def shard_of(text: str) -> Shard:
-    """Read ``i/n``.
+    """Parse ``i/n``.
 
     Raises:
         ConfigurationError: It has another form.
@@ -85,7 +85,7 @@ class Folder:
         shard: The shard to write; None: only read.
 
     Raises:
-        ConfigurationError: It cannot be written to, holds something else, or another run has it.
+        ConfigurationError: It cannot be written to, has other content, or is in use by another run.
     """
 
     def __init__(self, path: Path, shard: Shard | None) -> None:
@@ -134,12 +134,12 @@ class Folder:
         return {Shard(int(named[1]), int(named[2])): at for at, named in self._files_named(ROWS)}
 
     def write_part(self, table: pa.Table, about: Mapping[str, Any]) -> None:
-        """Write a part: whole or not at all.
+        """Write a part, completely or not at all.
 
         Raises:
-            ConfigurationError: The disk is full; the parts before it are kept.
+            ConfigurationError: The disk is full; earlier parts remain.
         """
-        # The time orders parts; two of one run never have the same.
+        # Parts are ordered by time; two of one run never have the same.
         self._last = max(self._last + 1, time.time_ns())
         described_table = table.replace_schema_metadata(_metadata(about))
         half = self.half("part")
@@ -152,7 +152,7 @@ class Folder:
         return self.path / f".tmp-{self._own.name}-{os.getpid()}-{kind}"
 
     def finish(self, half: Path, name: str) -> None:
-        """Give a file its name, once it is on disk."""
+        """Give a file its final name, once it is on disk."""
         file = os.open(half, os.O_RDONLY)
         try:
             os.fchmod(file, 0o600)
@@ -163,7 +163,7 @@ class Folder:
 
     @contextmanager
     def writing(self, half: Path) -> Iterator[None]:
-        """Explain a full disk, and delete the incomplete file."""
+        """Explain the error of a full disk, and delete the incomplete file."""
         try:
             yield
         except BaseException as error:
@@ -239,13 +239,13 @@ class ListWriter:
         reason: str | None,
         segments: Sequence[str | None] = (),
     ) -> None:
-        """Add a row, with its value of each segment."""
+        """Add a row, with its values of the segments."""
         self._rows.append((file, line, digest, key, reason, *segments))
         if len(self._rows) >= self.BATCH:
             self._write()
 
     def finish(self) -> None:
-        """Write the remaining rows, and give the list its name."""
+        """Write the remaining rows, and give the list its final name."""
         self._write()
         with self._folder.writing(self._half):
             self._writer.close()
@@ -271,12 +271,12 @@ class ListWriter:
 
 
 def segment_column(name: str) -> str:
-    """Return the column of a list of rows that holds the values of a segment."""
+    """Return the column of a list of rows with the values of a segment."""
     return f"segment:{name}"
 
 
 def description_of(schema: pa.Schema) -> dict[str, Any] | None:
-    """Return the description in a file's metadata; None: the file is foreign, or of a later format."""
+    """Return the description in a file's metadata, or None if the file is foreign or of a later format."""
     found: Any = (schema.metadata or {}).get(_ABOUT)
     try:
         about = json.loads(found)

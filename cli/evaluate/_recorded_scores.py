@@ -73,7 +73,7 @@ class _Read:
         self._database.execute("CREATE INDEX by_run ON lines (run, at)")
 
     def requests(self) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """Yield the lines of each request, in the order in which requests came first."""
+        """Yield the lines of each request, in the order of the first lines."""
         rows = self._database.execute(
             "SELECT began, line, said FROM lines AS one JOIN "
             "(SELECT run, min(at) AS began, min(first) AS line FROM lines GROUP BY run) USING (run) "
@@ -83,7 +83,7 @@ class _Read:
             yield line, [json.loads(said) for *_, said in group]
 
     def take(self, line: int, lines: list[dict[str, Any]]) -> None:
-        """Take in a request."""
+        """Add a line of a request."""
         scores: dict[str, Score] = {}
         verdict: Verdict | None = None
         for said in lines:
@@ -118,7 +118,7 @@ def _is_result(fields: Mapping[str, Any]) -> bool:
 
 
 def _problem(fields: Mapping[str, Any]) -> str | None:
-    """Return why a line is not a result; None: it is one."""
+    """Return the reason why a line is not a result, or None if it is one."""
     if not fields.get("run_id") or not isinstance(fields.get("scores"), Mapping):
         return "not a result: it has no run_id or no scores"
     try:

@@ -34,7 +34,7 @@ MAX_BAD_ROWS_SHOWN = 20
 
 
 def print_bad_rows(evaluation: EvaluationReport, console: Console) -> None:
-    """Print skipped rows as ``file:line: reason``, each reason once a file, on the error stream."""
+    """Print skipped rows as ``file:line: reason`` on the error stream, each reason once per file."""
     first: dict[tuple[str, str], int] = {}
     alike: Counter[tuple[str, str]] = Counter()
     for bad in evaluation.bad_rows:
@@ -81,7 +81,7 @@ def print_evaluation(evaluation: EvaluationReport, console: Console) -> None:
 def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSummary]]:
     """Return score, segment and summary for each row of the table by segment.
 
-    Shows the scores with a condition to decide; without any, those that have a better end.
+    Shows the scores with a condition to decide by; without any, those with a better direction.
     """
     decision = evaluation.decision
     decided = (
@@ -100,7 +100,7 @@ def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSumm
 
 
 def segment_table(evaluation: EvaluationReport, *, width: int) -> Table:
-    """Return a line for each score and segment: how many, the mean and its interval."""
+    """Return a line for each score and segment: count, mean and interval."""
     table = new_table("By segment")
     for heading in ("score", "segment"):
         table.add_column(heading, overflow="fold")
@@ -122,7 +122,7 @@ def segment_table(evaluation: EvaluationReport, *, width: int) -> Table:
 
 
 def _gap_table(gaps: FoundGaps) -> Table:
-    """Return a line for each gap, most bad rows first."""
+    """Return a line for each gap, those with most bad rows first."""
     table = new_table(
         "Knowledge gaps", caption="About half of a topic's rows stay outside its gap."
     )
@@ -137,7 +137,7 @@ _OUTCOME_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "bl
 
 
 def decision_lines(decision: Decision | None) -> list[Text]:
-    """Return the decision and each check with its numbers; no lines where nothing was to be decided."""
+    """Return the decision and each check with its numbers; empty without anything to decide."""
     if decision is None:
         return []
     lines = [
@@ -146,7 +146,7 @@ def decision_lines(decision: Decision | None) -> list[Text]:
     ]
     for check in decision.checks:
         if check.before is not None:
-            continue  # a row of the table
+            continue  # shown as a row of the table
         style = _OUTCOME_STYLES[check.outcome]
         lines.append(
             Text.assemble("  ", (f"{check.outcome:<12}", style), f" {check.what}: {check.reason}")
@@ -185,7 +185,7 @@ _STYLES = {"good": "green", "suspect": "yellow", "bad": "red"}
 
 
 def verdict_lines(verdicts: Verdicts) -> list[Text]:
-    """Return how many rows are good, suspect and bad, and for which reasons; nothing without verdicts."""
+    """Return the numbers of good, suspect and bad rows with their reasons; empty without verdicts."""
     if not verdicts.words:
         return []
     judged = sum(verdicts.words.values())
@@ -201,7 +201,7 @@ def verdict_lines(verdicts: Verdicts) -> list[Text]:
 
 
 def facts(evaluation: EvaluationReport) -> str:
-    """Return what was scored, by which judge and at what cost, in one line."""
+    """Return the number of scored rows, the judge and the cost, in one line."""
     rows = "1 row" if evaluation.rows == 1 else f"{evaluation.rows} rows"
     parts = [f"{rows} of {evaluation.data} in {evaluation.duration_s:.1f} s"]
     if evaluation.recorded:
@@ -218,7 +218,7 @@ def facts(evaluation: EvaluationReport) -> str:
 
 
 def comparison_notes(evaluation: EvaluationReport) -> list[str]:
-    """Return how another retriever compares, and the caveats of comparing means by words."""
+    """Return the comparison with another retriever, and the caveats of comparing means by words."""
     decision = evaluation.decision
     notes = [] if evaluation.comparison is None else [str(evaluation.comparison)]
     compared = {name for name, _, _ in segment_rows(evaluation)}
@@ -235,7 +235,7 @@ def comparison_notes(evaluation: EvaluationReport) -> list[str]:
 
 
 def problems(evaluation: EvaluationReport) -> list[str]:
-    """Return why the evaluation is incomplete, in words."""
+    """Return the reasons why the evaluation is incomplete, in words."""
     lines = []
     if evaluation.bad_row_count:
         lines.append(f"rows that could not be read and were skipped: {evaluation.bad_row_count}")
@@ -258,7 +258,7 @@ def problems(evaluation: EvaluationReport) -> list[str]:
 
 
 def evaluation_as_json(evaluation: EvaluationReport) -> dict[str, Any]:
-    """Return the summary as JSON-ready fields; the scores of each row are in the out file."""
+    """Return the summary as JSON-ready fields; the scores of each row are in the ``--out`` file."""
     spent = evaluation.spent
     return {
         "data": evaluation.data,

@@ -1,4 +1,4 @@
-"""The rows of a report: how often each occurs, where, and in which segments.
+"""The rows of a report: their number of occurrences, their places and their segments.
 
 Read from the lists of rows of a folder's shards into a private database.  Called by `_folder`; read by
 `_folder_rows`.
@@ -21,20 +21,20 @@ from ._evaluation import SkippedRow
 from ._parts import ListWriter, Shard, description_of, segment_column
 
 _FILE = 1 << 40
-"""A place in the data set is this times the number of the file, and the line."""
+"""A place in the data set is the index of the file times this, plus the line."""
 
 
 class ListedRow(NamedTuple):
-    """A row of the data set; equal ones each are one."""
+    """A row of the data set; equal rows are separate."""
 
     file: str
     line: int
     place: int
-    """Where it stands in the whole data set, ascending."""
+    """Place in the whole data set, ascending."""
     in_several: bool
-    """Whether several parts have scores of it."""
+    """Whether several parts have scores of the row."""
     segments: tuple[str, ...]
-    """Its values of the segments."""
+    """Values of the row's segments."""
 
 
 class RowList:
@@ -45,8 +45,8 @@ class RowList:
         segments: Names of segments that are counted separately.
 
     Raises:
-        ConfigurationError: A list cannot be read, two are of runs that asked something else, or one says
-            nothing of a segment.
+        ConfigurationError: A list cannot be read, two are of runs with different plans, or one lacks a
+            segment.
     """
 
     def __init__(self, lists: Mapping[Shard, Path], segments: Sequence[str] = ()) -> None:
@@ -75,7 +75,7 @@ class RowList:
         )
 
     def of(self, key: str) -> list[ListedRow]:
-        """Return the rows with this key in the order of the data set; none: the key is unknown."""
+        """Return the rows with this key in the order of the data set; () if the key is unknown."""
         names = ", ".join(["file", "line", *self._columns])
         found = self._database.execute(
             f"SELECT row IN several, {names} FROM lines WHERE row = ? ORDER BY file, line",  # noqa: S608 -- ours

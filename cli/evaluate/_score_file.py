@@ -22,9 +22,9 @@ from ragmeter.metrics._files.json_lines import as_line, object_of
 from ragmeter.metrics._files.samples import Row
 
 FINAL = frozenset({"ok", "undefined", "missing_input", "partial"})
-"""Statuses worth keeping; anything else (a failed judge, no judge) is tried again."""
+"""Statuses to keep; scores with any other (a failed judge, no judge) are measured again."""
 _IN_MEMORY = 32 * 1024 * 1024
-"""Bytes that stay in memory when no file was asked for; beyond that a temporary file takes them."""
+"""Most bytes in memory if no file was requested; beyond that a temporary file is used."""
 
 
 class ScoreFile:
@@ -35,7 +35,7 @@ class ScoreFile:
             earlier run. None: a temporary one.
 
     Raises:
-        ConfigurationError: The file cannot be opened, or holds something else.
+        ConfigurationError: The file cannot be opened, or has other content.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -49,7 +49,7 @@ class ScoreFile:
         try:
             if path.exists():
                 self._read(path)
-            # Unbuffered: a buffer that a full disk did not take would be written when it is closed.
+            # Unbuffered: after a full disk, closing would otherwise write the rest of a buffer.
             self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
         except OSError as error:
             raise ConfigurationError(f"--out {str(path)!r}: {error.strerror}") from error
@@ -62,11 +62,11 @@ class ScoreFile:
         self._file.close()
 
     def is_earlier(self, row: Row) -> bool:
-        """Return whether an earlier run measured something on this row."""
+        """Return whether an earlier run measured a score of this row."""
         return bytes.fromhex(row.key) in self._earlier
 
     def of(self, row: Row) -> dict[str, tuple[Score, ...]]:
-        """Return a row's final scores, by measurement: those that need not be repeated."""
+        """Return a row's final scores, which need not be repeated, by measurement."""
         known: dict[str, tuple[Score, ...]] = {}
         for offset, length in self._lines.get(bytes.fromhex(row.key), ()):
             self._file.seek(offset)
@@ -79,7 +79,7 @@ class ScoreFile:
         """Append a row's new scores, and the verdict of all its scores so far: its last line has the last one.
 
         Raises:
-            ConfigurationError: The disk is full; what was there before still is.
+            ConfigurationError: The disk is full; earlier lines remain.
         """
         record = {
             "row": row.key,
@@ -100,14 +100,14 @@ class ScoreFile:
         self._lines.setdefault(bytes.fromhex(row.key), []).append((offset, len(line)))
 
     def _append(self, line: bytes) -> int:
-        """Append a line; return where it begins."""
+        """Append a line; return its offset."""
         offset = self._file.seek(0, os.SEEK_END)
         try:
             written = 0
             while written < len(line):
                 written += self._file.write(line[written:])
         except OSError as error:
-            self._file.truncate(offset)  # half a line
+            self._file.truncate(offset)  # an incomplete line
             place = "the temporary folder" if self._path is None else f"--out {str(self._path)!r}"
             raise ConfigurationError(
                 f"{place}: {error.strerror}; what was scored before is kept, and the same command "
@@ -132,13 +132,13 @@ class ScoreFile:
                 break
             if line.strip():
                 key = _row_of(line)
-                if key is not None:  # a line that cannot be read: its row is scored again
+                if key is not None:  # an unreadable line: its row is scored again
                     self._lines.setdefault(key, []).append((offset, len(line)))
             offset += len(line)
 
 
 def _row_of(line: bytes) -> bytes | None:
-    """Return the key of the row that a line is about; None when the line cannot be read."""
+    """Return the key of a line's row, or None if the line cannot be read."""
     try:
         record = object_of(line)
         return bytes.fromhex(record["row"]) if record["measured"] else None

@@ -32,7 +32,7 @@ class EvaluationSums:
 
     Args:
         segments: Names of segments.
-        compares: Whether every score is kept on disk, to be compared with another run's.
+        compares: Whether to store every score on disk, for a comparison with another run's.
     """
 
     def __init__(self, segments: Sequence[str] = (), *, compares: bool = False) -> None:
@@ -73,10 +73,11 @@ class EvaluationSums:
             scores: Its scores by name.
             verdict: Its verdict.
             measured_by: The measurement of each score, by name.
-            question: The key of its question; None: that of its text.
+            question: The key of its question; None: computed from its text.
             segments: Its values of the segments; None: from the row's fields.
             place: Its place in the data set; None: its line.
-            in_full: Returns scores and verdict with all evidence, for a row that is shown; None: they have it.
+            in_full: Returns scores and verdict with all evidence, for a row to show; None: they already have
+                it.
         """
         if question is None and row.sample.question is not None:
             question = key_of_question(row.sample.question)
@@ -114,7 +115,7 @@ class EvaluationSums:
             options: The user's options.
             files: The data set.
             began: The start, by `time.perf_counter`.
-            order: Names of scores that come first, in this order.
+            order: Names of the scores to put first, in this order.
             about: Other fields of the report.
         """
         summaries = self._summarizer.summaries(order=order)

@@ -17,11 +17,11 @@ class Verdicts:
     """Counts verdicts."""
 
     words: Counter[str] = field(default_factory=Counter)
-    """Rows by word; those without a verdict are not among them."""
+    """Number of rows by word, without rows that have no verdict."""
     codes: Counter[str] = field(default_factory=Counter)
-    """Rows by code; a row with several codes counts for each."""
+    """Number of rows by code; a row with several codes counts for each."""
     unjudged: int = 0
-    """Rows of which nothing was measured that a verdict could rest on."""
+    """Number of rows without any score that a verdict could be based on."""
 
     def add(self, verdict: Verdict | None) -> None:
         """Count the verdict on a row."""
@@ -32,7 +32,7 @@ class Verdicts:
         self.codes.update(verdict.codes)
 
     def by_word(self) -> list[tuple[str, int]]:
-        """Return the words with their counts, the good one first; nothing when no row was judged."""
+        """Return the words with their counts, the good one first; empty if no row has a verdict."""
         return [(word, self.words[word]) for word in get_args(VerdictWord)] if self.words else []
 
     def by_code(self) -> list[tuple[str, int]]:

@@ -30,7 +30,7 @@ from ._archive import ScoringPlan, giving
 from ._evaluation import EvaluateOptions
 
 LEAST = 16
-"""Rows that a process is given at a time, at least."""
+"""Fewest rows per call of a process."""
 _CALLS = "judge_calls_made"
 _ROW = pa.schema([("row", pa.binary()), ("missing", pa.int32())])
 
@@ -38,7 +38,7 @@ _ROW = pa.schema([("row", pa.binary()), ("missing", pa.int32())])
 def scored_by_ray(
     options: EvaluateOptions, processes: int, scorer: Scorer, plan: ScoringPlan
 ) -> Iterator[pa.Table]:
-    """Yield the scores of a plan's rows, some hundred rows a table, in no order.
+    """Yield the scores of a plan's rows, some hundred rows per table, in no particular order.
 
     Args:
         options: The user's options; every machine of the cluster must see the files under these names.
@@ -58,9 +58,9 @@ def scored_by_ray(
         if plan.lines[number]
     ]
     judge = options.judge
-    # Rows in flight in any process are paid for again after an interruption: together at most one part.
+    # Rows in progress in any process are paid for again after an interruption: at most one part in total.
     rows = ROWS if judge is None else max(LEAST, ROWS // processes)
-    # Few rows are for few processes, each of which takes seconds to start.
+    # Fewer processes for few rows, as each takes seconds to start.
     processes = max(1, min(processes, -(-plan.rows // rows)))
     with cluster(processes) as lacking:
         if lacking:
@@ -88,7 +88,7 @@ class _RowReading:
     lines: array[int]
     missing: array[int]
     cell: int
-    """Characters that a CSV cell may have."""
+    """Most characters of a CSV cell."""
 
     def __call__(self) -> Iterator[pa.Table]:
         csv.field_size_limit(self.cell)
@@ -110,7 +110,7 @@ class _RowReading:
 
 @dataclass(frozen=True)
 class _Building:
-    """Makes what scores, in a process of Ray's."""
+    """Makes the scorer, in a process of Ray's."""
 
     scorer: Scorer
     names: Sequence[frozenset[str]]
@@ -123,13 +123,13 @@ class _Building:
 
 
 class _RowScoring:
-    """Scores rows as they stand in the data set."""
+    """Scores rows of the data set."""
 
     def __init__(self, asked: _Building) -> None:
         self._asked = asked
         self._calls: list[JudgeCall] = []
         self._counted = (0, 0, 0.0)
-        # The two were pickled together: the judge is the scorer's.
+        # Both were pickled together, so this is the judge that the scorer uses.
         if asked.judge is not None:
             asked.judge.subscribe(self._calls.append)
 
@@ -140,7 +140,7 @@ class _RowScoring:
         columns = (table.column(name).to_pylist() for name in _ROW.names)
         for content, missing in zip(*columns, strict=True):
             row = sample_row(RawRow(*pickle.loads(content)), self._asked.columns)  # noqa: S301 -- this program's own
-            # A row that has changed since is not scored; the report says that it is missing.
+            # A row that has changed since is not scored; the report counts it as missing.
             if isinstance(row, Row):
                 of_missing.setdefault(missing, []).append(row)
         for missing, rows in of_missing.items():
@@ -155,7 +155,7 @@ class _RowScoring:
         return scored_rows.append_column(_CALLS, pa.array(stats, pa.binary()))
 
     def _new_judge_stats(self) -> bytes | None:
-        """Return the judge's calls since the last report."""
+        """Return the judge's calls since the previous report."""
         judge = self._asked.judge
         if judge is None:
             return None

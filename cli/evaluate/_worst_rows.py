@@ -1,4 +1,4 @@
-"""Keeps the worst rows of a data set, which a report shows. Only these stay in memory."""
+"""Keeps the worst rows of a data set, for the report. Only these stay in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ragmeter.metrics._display.ranking import Badness, badness_of
 from ragmeter.metrics._files.samples import Row
 
 SHOWN = 30
-"""Questions of which a row is kept."""
+"""Most questions of which a row is kept."""
 MAX_COUNTED = 10_000
-"""Questions whose rows are counted; the first ones that come."""
+"""Most questions whose rows are counted, the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class WorstRow:
     scores: Mapping[str, Score]
     """Its scores, with their evidence."""
     verdict: Verdict | None
-    """What they say together; None: nothing."""
+    """The verdict from all scores, or None."""
     times: int = 1
-    """Rows of the same question that there is something to look at in, this one included."""
+    """Number of rows with this question and a fault, including this one."""
 
 
 class WorstRows:
     """Keeps the `SHOWN` worst rows, one for each question, in the order of `ragmeter.metrics._display.ranking`.
 
-    Of equally bad ones the earlier is kept. A row without a verdict, or good, whose scores are all at their
-    better ends is never among them.
+    Of equally bad rows the earlier is kept. A row without a verdict, or a good one, is left out if all its
+    scores have their best possible values.
     """
 
     def __init__(self) -> None:
@@ -55,9 +55,9 @@ class WorstRows:
             row: The row.
             scores: Its scores.
             verdict: Its verdict.
-            question: Equal for equal questions.
+            question: A key of its question.
             place: Its place in the data set, ascending.
-            in_full: Returns scores and verdict with their evidence; None: they have it.
+            in_full: Returns scores and verdict with their evidence; None: they already have it.
         """
         badness = badness_of(scores.values(), None if verdict is None else verdict.word)
         if badness.is_perfect:
@@ -86,7 +86,7 @@ class WorstRows:
         ]
 
     def all(self) -> list[WorstRow]:
-        """Return the rows kept, worst first."""
+        """Return the stored rows, the worst first."""
         return [
             replace(row, times=self._times.get(question, 1))
             for _, _, question, row in reversed(self._kept)

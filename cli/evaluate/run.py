@@ -1,8 +1,8 @@
 """``ragmeter evaluate``: scores a data set offline, resumably, with the metrics that score live requests.
 
-`run_evaluation` reads one row after the other, measures what an earlier run has not measured yet,
-and returns an `EvaluationReport`; `_report` and `_html_report` show it.  Only numbers and the worst
-rows stay in memory, however long the data set is.  Called by `app`.
+`run_evaluation` reads one row after the other, measures the scores that an earlier run has not measured, and
+returns an `EvaluationReport`; `_report` and `_html_report` show it. Only numbers and the worst rows stay in
+memory, however long the data set is. Called by `app`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["EvaluateOptions", "EvaluationReport", "read_baseline", "run_evaluati
 
 
 def choose_metrics(options: EvaluateOptions) -> list[Metric]:
-    """Turn the option into metrics.
+    """Return the metrics of the option.
 
     Raises:
         ConfigurationError: A metric is unknown, or needs a judge and there is none.
@@ -65,7 +65,7 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
     """Score the data set. Shows progress on the error stream.
 
     Raises:
-        ConfigurationError: An option makes no sense, or a file cannot be read or written.
+        ConfigurationError: An option is invalid, or a file cannot be read or written.
         KeyboardInterrupt: The user stopped it; finished rows are in the out file.
     """
     recorded = not options.merge and is_recorded(options.files)
@@ -135,7 +135,7 @@ class _Pass:
         self._limit = options.limit
         self._found = _rows_of(options.files, options.columns)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
-        # Where the metrics were not chosen, a row gets only those that it has inputs for.
+        # If the metrics were not chosen, a row gets only those that it has inputs for.
         self._sparing = () if options.metrics else ("reference", "stages")
         self._kept = kept
         self._under_way: dict[str, asyncio.Event] = {}
@@ -187,7 +187,7 @@ class _Pass:
     async def _score(self, row: Row) -> None:
         """Measure the missing scores of a row, and add all its scores."""
         while (other := self._under_way.get(row.key)) is not None:
-            await other.wait()  # an equal row: what it pays for is not paid twice
+            await other.wait()  # an equal row: its calls are not paid twice
         known = self._kept.of(row)
         wanted = self._measurements_of(row)
         missing = [(metric, key) for metric, key in wanted if key not in known]
@@ -228,7 +228,7 @@ class _Pass:
         missing: Sequence[tuple[Metric, str]],
         known: dict[str, tuple[Score, ...]],
     ) -> None:
-        """Measure a row's missing metrics, and write each judged one as soon as it is paid for."""
+        """Measure a row's missing metrics; write the scores of each judged one as soon as it is paid for."""
         measured = {
             key: await run_metric(metric, row.sample, self._judge)
             for metric, key in missing
