@@ -20,7 +20,7 @@ _BROUGHT_BY = {
     "rich": ("rich", "cli"),
     "opentelemetry": ("opentelemetry-sdk", "otlp"),
 }
-"""Package and extra behind each import that a command makes without asking first."""
+"""Package and extra of each import that a command makes without a prior check."""
 EXIT_USAGE = 2
 
 
@@ -28,9 +28,9 @@ def run() -> None:
     """Run the command line, or explain how to install it and exit with 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character shows its escape; printing never fails.
+            # A terminal that cannot show a character shows an escape sequence; printing never fails.
             stream.reconfigure(errors="backslashreplace")
-    # A limit of the whole process, which is ours here: the readers leave an application's alone.
+    # A process-wide limit, which the command line may change; the readers leave an application's alone.
     csv.field_size_limit(64 * 1024 * 1024)
     try:
         with interruptible():
@@ -41,7 +41,7 @@ def run() -> None:
         sys.stderr.write("interrupted\n")
         os._exit(EXIT_INTERRUPTED)
     except SystemExit as ending:
-        if ending.code == EXIT_INTERRUPTED:  # waiting threads block nothing
+        if ending.code == EXIT_INTERRUPTED:  # waiting threads do not delay the exit
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()

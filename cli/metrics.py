@@ -31,24 +31,24 @@ _COST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MetricFacts:
-    """One metric, as the listing shows it."""
+    """The properties of a metric, as in the listing."""
 
     name: str
-    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    """The metric's name in ``--metrics`` and ``RagMeter(metrics=[...])``."""
     question: str
-    """The question it answers: the first sentence of its docstring."""
+    """The question that the metric answers: the first sentence of its docstring."""
     scores: tuple[str, ...]
-    """Names of its scores."""
+    """Names of the metric's scores."""
     needs: tuple[str, ...]
-    """Fields of the sample it reads."""
+    """Fields of the sample that the metric reads."""
     method: str
     """``exact``, ``rouge``, ``lexical`` or ``llm``."""
     cost: str
-    """``free``, or the judge calls it makes."""
+    """``free``, or the number of judge calls."""
     ranges: Mapping[str, tuple[float | None, float | None]]
     """Smallest and largest possible value of each score; None: no bound."""
     target: str
-    """What it judges: ``retrieval`` or ``answer``."""
+    """The measured part: ``retrieval`` or ``answer``."""
     definition: str
     """Version of the formula and prompt."""
 
@@ -58,7 +58,7 @@ class MetricFacts:
 
 
 def list_metrics() -> list[MetricFacts]:
-    """Return every metric that can be named, built-ins first."""
+    """Return every metric that has a name on the command line, built-ins first."""
     return [_facts(name, resolve_metrics([name])[0]) for name in known_metrics()]
 
 
@@ -78,7 +78,7 @@ def _facts(name: str, metric: Metric) -> MetricFacts:
 
 
 def _ranges(metric: Metric) -> dict[str, tuple[float | None, float | None]]:
-    """Ask a free metric for the ranges of its scores; a judged one has one range for all."""
+    """Return the ranges of a free metric's scores; a judged metric has one range for all."""
     ranges = dict.fromkeys(metric.score_names, metric.range)
     if isinstance(metric, ComputedMetric):
         ranges.update((score.name, score.range) for score in compute_metric(metric, _EXAMPLE))
@@ -110,16 +110,16 @@ def _range_column(facts: MetricFacts) -> str:
 
 
 def _short(cost: str) -> str:
-    """Keep the first clause; exceptions and options are in the JSON and in docs/metrics.md."""
+    """Return the first clause; exceptions and options are in the JSON and in docs/metrics.md."""
     return re.split(r"[;.]", cost, maxsplit=1)[0]
 
 
 TABLE_WIDTH = 90
-"""Columns that the table takes; a narrower terminal gets a list."""
+"""Columns of the table; a narrower terminal gets a list."""
 
 
 def print_metrics(console: Console) -> None:
-    """Print the listing, as a table where there is room for it."""
+    """Print the listing, as a table if there is room."""
     if console.width < TABLE_WIDTH:
         _print_list(console)
     else:

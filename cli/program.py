@@ -1,8 +1,8 @@
 """Runs a user's program unchanged, after calling one function before its first line.
 
-The program replaces this process: process id, signals, terminal, output and exit status are its own.  The
-function takes no arguments and is named ``module:function``; `startup` calls it in that process, and in Python
-processes that it starts.  Nothing is printed here.
+The program replaces this process, so process id, signals, terminal, output and exit status are the program's.
+The function takes no arguments and is named ``module:function``; `startup` calls it in that process, and in
+Python processes that it starts. Nothing is printed here.
 
 In our process (`runpy`) the program would see loaded modules, another ``__main__`` and our frames; as a child,
 it would need signals and terminal passed on.  At its end no module may be imported that starts threads or
@@ -26,7 +26,7 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["STARTUP", "become_program", "program_command"]
 
 STARTUP = "RAGMETER_STARTUP"
-"""Variable with the functions to call, separated by commas."""
+"""The variable with the functions to call, separated by commas."""
 _FOLDER = Path(__file__).parent / "startup"
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CALL = """\
@@ -83,7 +83,7 @@ def become_program(
     """Replace this process by the program.
 
     Args:
-        command: What `program_command` returned.
+        command: The result of `program_command`.
         startup: The function to call before the program's first line, as ``module:function``.
         environment: Variables to set for it.
 
@@ -97,7 +97,7 @@ def become_program(
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     try:
-        if sys.platform == "win32":  # where a process cannot be replaced
+        if sys.platform == "win32":  # on a system where a process cannot be replaced
             sys.exit(subprocess.call(command, env=given))  # noqa: S603 -- the user's own command
         os.execve(command[0], list(command), given)  # noqa: S606 -- likewise
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``ragmeter serve``: run the server until a signal ends it, then report what happened to all it received."""
+"""``ragmeter serve``: run the server until a signal ends it, then report the outcome of all received data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["kafka_options", "run_server", "store_options", "summary"]
 EXIT_INTERRUPTED = 130
 _ALWAYS_REPORTED = ("exports", "spans", "requests")
 _OVERTIME_S = 5.0
-"""Seconds beyond the time to drain after which the process ends come what may."""
+"""Seconds after the time to drain until the process is forced to end."""
 
 
 def run_server(server: Server, say: Callable[[str], None]) -> bool:
@@ -30,10 +30,10 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         say: Prints a line.
 
     Returns:
-        Whether everything that was received was scored and sent.
+        Whether all received requests were scored and sent.
     """
     ending = False
-    # A lock, not an event: setting an event in a signal handler may wait for the code that it interrupts.
+    # A lock, not an event: a signal handler that sets an event may deadlock with the code that it interrupts.
     running = threading.Lock()
     running.acquire()
 
@@ -88,8 +88,8 @@ def store_options(
     """Return the options of the request store.
 
     Args:
-        where: The file, or the address of a database; None: ``RAGMETER_SERVE_STORE``, which unlike an argument
-            stays out of process lists, else a file in the user's state folder, or a private one.
+        where: The file, or the address of a database; None: ``RAGMETER_SERVE_STORE``, which unlike an
+            argument stays out of process lists, else a file in the user's state folder, or a temporary one.
         keep: Retention, e.g. ``7d``.
         max_size: Largest size, e.g. ``1GB``.
         texts: Whether texts are stored.
@@ -97,7 +97,7 @@ def store_options(
         environ: The environment's variables.
 
     Raises:
-        ConfigurationError: One of them makes no sense.
+        ConfigurationError: An option is invalid.
     """
     where = where or environ.get(STORE_VARIABLE) or None
     folder = _state_folder(environ) / "ragmeter"
@@ -117,10 +117,10 @@ def store_options(
 def kafka_options(
     servers: str | None, topic: str, group: str, config: Path | None
 ) -> KafkaOptions | None:
-    """Return the brokers and the topic to read; None: no Kafka.
+    """Return the brokers and the topic to read, or None without Kafka.
 
     Raises:
-        ConfigurationError: The file cannot be read, or one of them makes no sense.
+        ConfigurationError: The file cannot be read, or an option is invalid.
     """
     if servers is None:
         if config is not None:

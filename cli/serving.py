@@ -127,7 +127,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         trace_url (URL): Where else a trace is shown, with {trace_id} in it.
         no_text: Keep no question, answer, chunk or explanation.
     """
-    del config  # its callback has taken it
+    del config  # the callback of ``--config`` has already used it
     drop_contradicted(context)
     spool, no_spool, no_store = (context.params[one] for one in ("spool", "no_spool", "no_store"))
     with exit_with_line():

@@ -1,1 +1,1 @@
-"""``ragmeter golden``: golden sets that live as long as the documents that they are about."""
+"""``ragmeter golden``: golden sets that stay valid when their documents are split differently."""

@@ -20,15 +20,16 @@ from typing import Literal
 Kind = Literal["valid", "re-anchorable", "merged", "split", "orphaned"]
 
 COVERED = 0.9
-"""Share of a label's words that must stand in a chunk, or in its parts together."""
+"""Share of a label's words that a chunk, or its parts together, must have."""
 FILLED = 0.8
-"""Share of a chunk's words from which it is the label's text under another id, and not merged with more."""
+"""Share of a chunk's words from which it is the label's text under another id, and not merged with more
+text."""
 _RUN = 5
-"""Words in a row that count as found: single words stand everywhere."""
+"""Successive words that count as a match, as single words occur everywhere."""
 _LEAST_PART = 0.1
 """Share of a label's words that a part must add."""
 _NAMED = 5
-"""Chunks that are named where it is not clear which one holds a label."""
+"""Most chunks to name if it is unclear which one has a label's text."""
 _HAN = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
 
 
@@ -46,7 +47,7 @@ class GoldenLabel:
 
     id: str
     text: str | None
-    """None: it is not known any more."""
+    """None: the text is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +56,17 @@ class LabelOutcome:
 
     kind: Kind
     ids: tuple[str, ...]
-    """The chunks that hold its text; where that is not sure, those that may."""
+    """The chunks with its text; if that is uncertain, the candidates."""
     share: float
-    """Share of its words that stand there, 0.0 to 1.0; 0.0 where its text is not known."""
+    """Share of its words found there, 0.0 to 1.0; 0.0 if its text is unknown."""
     sure: bool
-    """Whether it may be repaired without a person."""
+    """Whether it can be repaired without a person."""
     reason: str
-    """The same in a sentence, without any text."""
+    """The outcome in a sentence, without any text."""
 
 
 _NAME = re.compile(r"(?<=[^\W\d_]\s|[,;:]\s|\d\s)[^\W\d_]\w*")
-"""A word that does not begin a sentence; one with a capital letter is a name."""
+"""A word that does not begin a sentence; if capitalised, it is a name."""
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def words_of(text: str) -> tuple[str, ...]:
 class Index:
     """The part of an index that matters for the labels: its ids, and the chunks that share runs of words.
 
-    Several chunks may have one id, e.g. where labels name documents.
+    Several chunks may have one id, for example if labels name documents.
 
     Args:
         labels: All labels to find.
@@ -130,7 +131,7 @@ class Index:
         return LabelOutcome("orphaned", (), 0.0, False, reason)
 
     def _match_whole(self, holders: list[_Match]) -> LabelOutcome:
-        """Return the outcome of a label whose whole text stands in at least one chunk."""
+        """Return the outcome of a label whose whole text is in at least one chunk."""
         whole = [match for match in holders if match.share == 1.0] or holders
         alone = [match for match in whole if match.is_same] or whole
         names = tuple(dict.fromkeys(match.id for match in alone))
@@ -152,7 +153,7 @@ class Index:
     def _in_parts(
         self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]
     ) -> LabelOutcome:
-        """Return the outcome of a label whose whole text stands in no chunk."""
+        """Return the outcome of a label whose whole text is in no chunk."""
         open_places, parts, sure = set(range(len(words))), [], True
         least = max(1.0, _LEAST_PART * len(words))
         left = list(matches)
@@ -162,7 +163,7 @@ class Index:
             added = best.places & open_places
             if len(added) < least:
                 break
-            # Another chunk that would add the same: it is not sure which of them is meant.
+            # If another chunk would add the same, it is uncertain which of them is meant.
             sure = sure and not any(added <= one.places and one.id != best.id for one in left)
             parts.append(best)
             open_places -= added
@@ -208,7 +209,7 @@ class _Match:
         self.words = words
         size = min(_RUN, len(wanted), len(words))
         self.places = _places(wanted, words, size)
-        """Words of the label that stand in the chunk."""
+        """Positions of the label's words in the chunk."""
 
     @property
     def share(self) -> float:
@@ -216,7 +217,7 @@ class _Match:
 
     @cached_property
     def filled(self) -> float:
-        """Share of the chunk's words that are the label's."""
+        """Share of the chunk's words that belong to the label."""
         size = min(_RUN, len(self._wanted), len(self.words))
         return len(_places(self.words, self._wanted, size)) / len(self.words)
 
@@ -231,7 +232,7 @@ class _Match:
 
 
 def _distinctive_words(text: str, words: tuple[str, ...]) -> Counter[str]:
-    """Return the words that differ between texts of one pattern: numbers and names."""
+    """Return the words in which texts of one pattern differ: numbers and names."""
     names = {word for name in _NAME.findall(text) if name[0].isupper() for word in words_of(name)}
     return Counter(word for word in words if _is_number(word) or word in names)
 
@@ -245,7 +246,7 @@ def _runs(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
 
 
 def _places(words: tuple[str, ...], other: tuple[str, ...], size: int) -> set[int]:
-    """Return which of `words` belong to a run of `size` that stands in `other`, too."""
+    """Return the positions of those `words` that are in a run of `size` also found in `other`."""
     there = set(_runs(other, size))
     return {
         at + step

@@ -71,7 +71,7 @@ def repair_row(
     Args:
         row: The row.
         outcomes: The outcome of each of its labels.
-        texts: Texts of the chunks that hold parts of a split label.
+        texts: Texts of the chunks with parts of a split label.
     """
     fields = {key: value for key, value in row.fields.items() if value is not None}
     if not row.labels:
@@ -97,7 +97,7 @@ def repair_row(
     if isinstance(nested, str):
         nested = {"answer": nested}
     if isinstance(nested, Mapping) or _COLUMN in fields:
-        # A column of its own wins over a nested field; the result has only one of them.
+        # A top-level column takes precedence over a nested field; the result has only one of them.
         fields.pop(_COLUMN, None)
         kept = {key: value for key, value in (nested or {}).items() if key != "orphaned_ids"}
         fields["reference"] = {**kept, **given}

@@ -14,7 +14,7 @@ from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 __all__ = ["EXIT_UNSURE", "golden"]
 
 EXIT_UNSURE = 5
-"""As `ragmeter evaluate` says that evidence is missing."""
+"""As `ragmeter evaluate` ends if evidence is missing."""
 
 golden = typer.Typer(
     help="Keep a golden set true when the index is cut again.", no_args_is_help=True

@@ -34,7 +34,7 @@ _MEANINGS: dict[Kind, str] = {
 }
 _WRITTEN = (".jsonl", ".json")
 _SHOWN = 20
-"""Labels that need a person and are listed; JSON has all."""
+"""Most labels to list that need a person; the JSON output has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class GoldenCheck:
 
     outcomes: tuple[tuple[GoldenRow, tuple[LabelOutcome, ...]], ...]
     chunks: int
-    """Chunks of the index."""
+    """Number of chunks in the index."""
     written: bool
     """Whether the repaired set was written."""
 
@@ -68,7 +68,7 @@ class GoldenCheck:
 
     @property
     def to_repair(self) -> int:
-        """Labels that are not valid and surely found."""
+        """Labels that are not valid, but found with certainty."""
         return sum(one.sure and one.kind != "valid" for _, _, one in self.found)
 
     @property
@@ -96,7 +96,7 @@ class GoldenCheck:
 
 
 def check_labels(options: CheckOptions) -> GoldenCheck:
-    """Classify the labels, and write the repaired set if asked to.
+    """Classify the labels, and write the repaired set if requested.
 
     Raises:
         ConfigurationError: A file cannot be read or written, or there is nothing to check.
@@ -126,7 +126,7 @@ def check_labels(options: CheckOptions) -> GoldenCheck:
 
 
 def print_checked(checked: GoldenCheck, out: Console) -> None:
-    """Print how many labels are of which kind, and which need a person."""
+    """Print the number of labels of each kind, and those that need a person."""
     counts = Counter(one.kind for _, _, one in checked.found)
     table = Table(box=None, pad_edge=False)
     for name in ("kind", "labels", "sure", "meaning"):
@@ -148,7 +148,7 @@ def print_checked(checked: GoldenCheck, out: Console) -> None:
 def _texts_of_parts(
     against: Path, outcomes: Sequence[tuple[GoldenRow, Sequence[LabelOutcome]]]
 ) -> dict[str, str]:
-    """Return the texts of the chunks that hold parts of split labels: their new anchors."""
+    """Return the texts of the chunks with parts of split labels: their new anchors."""
     wanted = {
         name
         for _, found in outcomes

@@ -1,1 +1,1 @@
-"""``ragmeter label``: a person says on a terminal how good requests are."""
+"""``ragmeter label``: a person rates requests on a terminal."""

@@ -19,7 +19,7 @@ NEEDED = {
     "context_sufficiency": ("question", "contexts"),
     "answer_relevancy": ("question", "answer"),
 }
-"""Texts without which there is nothing to say of a score."""
+"""The texts that a rater needs for a score."""
 NEEDED_OF_ANY = ("question", "answer")
 
 
@@ -28,16 +28,16 @@ class Drawing(NamedTuple):
 
     requests: Sequence[ScoredRequest]
     probability: float | None
-    """That each was among them; None: they were picked."""
+    """Probability of each request to be drawn; None: they were picked."""
 
 
 def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) -> Drawing:
     """Draw requests, among those with a judged value if there are any.
 
-    Each has the same probability, whatever it is like.
+    Each request has the same probability, whatever its properties.
 
     Those at the lowest places are drawn, and the probability is the next place above them: given that, each
-    request was drawn or not independently of the others.
+    request was drawn independently of the others.
 
     Args:
         results: The requests.
@@ -47,7 +47,7 @@ def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) 
             are drawn with it, too, so there may be more than `count`.
 
     Raises:
-        ConfigurationError: There is nothing to draw from.
+        ConfigurationError: No request can be labelled.
     """
     able = sorted(_able(results, score), key=lambda one: one.place)
     probability = 1.0 if count >= len(able) else able[count].place
@@ -57,10 +57,10 @@ def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) 
 
 
 def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
-    """Pick the requests that the judge scored lowest: to find faults, not for estimates.
+    """Pick the requests with the judge's lowest scores: to find faults, not for estimates.
 
     Raises:
-        ConfigurationError: The judge has no value of any request.
+        ConfigurationError: No request has a value of the judge.
     """
     known = [
         (value, one)

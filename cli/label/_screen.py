@@ -1,6 +1,6 @@
-"""How a request looks to a rater on a terminal of any width, or through a pipe, and which key was pressed.
+"""The display of a request to a rater, on a terminal of any width or through a pipe, and the pressed keys.
 
-Texts are data: what could steer the terminal is replaced.  The judge's verdict is not shown.
+Texts are data: characters that could control the terminal are replaced. The judge's verdict is not shown.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ._draw import NEEDED, NEEDED_OF_ANY
 from ._wording import Wording
 
 LONGEST = {"contexts": 700, "answer": 4_000, "question": 2_000}
-"""Characters of a text that are shown before the rater asks for more."""
+"""Characters of a text to show before the rater asks for more."""
 _STEERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _YES = frozenset("yYдД是1")
 _NO = frozenset("nNнН否0")
 
 
 def grade_of(key: str, scale: LabelScale) -> float | None:
-    """Return the grade that a key stands for, 0 to 1; None: it is not a grade."""
+    """Return the grade of a key, 0 to 1, or None if it is not a grade."""
     if scale == "yes-no":
         return 1.0 if key in _YES else 0.0 if key in _NO else None
     if len(key) == 1 and key in "12345":
@@ -39,10 +39,10 @@ class Screen:
     """Shows requests and reads keys.
 
     Args:
-        console: Where to.
-        wording: In which language.
+        console: The terminal.
+        wording: The words of the language.
         score: The score to label.
-        scale: How it may be answered.
+        scale: The possible grades.
     """
 
     def __init__(self, console: Console, wording: Wording, score: str, scale: LabelScale) -> None:
@@ -56,8 +56,8 @@ class Screen:
 
         Args:
             sample: The request.
-            place: Which one of how many it is.
-            whole: Show long texts to their end.
+            place: Its number, and the number of requests.
+            whole: Show long texts completely.
         """
         words = self._wording
         self._console.print()
@@ -84,7 +84,7 @@ class Screen:
         self._console.print(Text(_safe(line), style=style))
 
     def key(self) -> str | None:
-        """Return the next key, in a pipe the next line's word; None: there is nothing more."""
+        """Return the next key, or in a pipe the next line's word; None at the end of input."""
         if sys.stdin.isatty():
             return getchar()
         while line := sys.stdin.readline():
@@ -113,7 +113,7 @@ class Screen:
 
 
 def _safe(text: str) -> str:
-    """Return `text` without what could move the cursor, colour the terminal or turn the line around."""
+    """Return `text` without characters that move the cursor, colour the terminal or reverse the line."""
     return "".join(
         "\ufffd"
         if char in _STEERING or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t")

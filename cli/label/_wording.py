@@ -1,6 +1,6 @@
-"""What a rater reads, in English, Russian and Chinese: the question, the keys, the outcome.
+"""The rater's screen texts in English, Russian and Chinese: the question, the keys, the outcome.
 
-One `Wording` per language; a score without a question of its own gets the general one.  No layout.
+One `Wording` per language; a score without a specific question gets the general one. No layout.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Wording:
     answer: str
     nothing: str
     asked: Mapping[str, str]
-    """By score: what is asked of the rater."""
+    """By score: the question to the rater."""
     asked_of_any: str
-    """The same of any other score, with its name."""
+    """The question for any other score, with its name."""
     grades: Mapping[str, tuple[str, str]]
-    """By score: what 1 and 5 mean."""
+    """By score: the meaning of 1 and 5."""
     grades_of_any: tuple[str, str]
     yes: str
     no: str

@@ -32,9 +32,9 @@ from ._wording import LANGUAGES, WORDINGS, Language
 __all__ = ["LabelOptions", "run_labelling"]
 
 LEAST_FOR_MEAN = 30
-"""Labels before the mean so far is shown, and so are few that it is shown only"""
+"""Labels before the first display of the mean so far; with so few, it is shown only"""
 EVERY = 10
-"""after every so many more."""
+"""after this many more labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,31 +42,31 @@ class LabelOptions:
     """The options of the command line."""
 
     results: Path
-    """The requests, with scores or without."""
+    """File of requests, with or without scores."""
     out: Path
     """The file of labels."""
     score: str = "faithfulness"
-    """What is to be labelled."""
+    """The score to label."""
     data: Path | None = None
-    """The data set, where `results` has no texts."""
+    """The data set, if `results` has no texts."""
     count: int = 50
-    """How many requests are drawn."""
+    """Number of requests to draw."""
     worst: bool = False
-    """Pick those that the judge thought least of, instead of drawing."""
+    """Whether to pick the requests with the judge's lowest scores, instead of drawing."""
     rater: str | None = None
-    """Who labels; None: the name of the account."""
+    """Name of the rater; None: the name of the account."""
     scale: LabelScale = "1-5"
-    """What can be said."""
+    """The possible grades."""
     language: Language | None = None
-    """Of the words on the screen; None: that of the terminal."""
+    """Language of the screen; None: that of the terminal."""
 
 
 def run_labelling(options: LabelOptions, console: Console) -> None:
-    """Show requests until all are labelled or the rater stops; each label is kept at once.
+    """Show requests until all are labelled or the rater stops; each label is stored at once.
 
     Raises:
-        ConfigurationError: An option makes no sense, a file cannot be read or written, or there is nothing
-            that could be labelled.
+        ConfigurationError: An option is invalid, a file cannot be read or written, or no request can be
+            labelled.
     """
     check_output_paths(options.results, out=options.out)
     if options.data is not None:
@@ -134,7 +134,7 @@ def _language() -> Language:
 
 
 class _Session:
-    """One rater at work."""
+    """The session of one rater."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class _Session:
         self._given += value is not None
 
     def _say_rates(self) -> None:
-        """Print the share of bad requests per verdict by all raters' labels; only when the rater is done."""
+        """Print the share of bad requests per verdict by all raters' labels; only once the rater is done."""
         rates = verdict_rates([*self._others, *self._said.values()])
         for one in rates:
             line = self._words.rate.format(
@@ -244,7 +244,7 @@ class _Session:
             self._screen.say(self._words.early_rate.format(count=n, least=LEAST_LABELS), "dim")
 
     def _say_mean(self) -> None:
-        """Print the mean with an interval that stays valid however often it is read."""
+        """Print the mean with an interval that stays valid for any number of looks."""
         if self._drawing.probability is None:
             return
         said = [
@@ -260,6 +260,6 @@ class _Session:
         mean = sum(w * value for w, value in said) / weight
         n = weight**2 / sum(w * w for w, _ in said)
         spread = sum(w * (value - mean) ** 2 for w, value in said) / weight
-        # Half a squared residual of size 1 added: thirty equal labels are no proof of no spread.
+        # Adds half a squared residual of size 1: thirty equal labels do not prove the absence of spread.
         half = always_valid_half((spread * n + 0.5) / max(1.0, n - 1), n)
         self._screen.say(self._words.mean.format(mean=f"{mean:.2f}", half=f"{half:.2f}"), "dim")

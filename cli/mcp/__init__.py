@@ -1,1 +1,1 @@
-"""``ragmeter mcp``: what `ragmeter serve` knows, as tools of the Model Context Protocol. It reads only."""
+"""``ragmeter mcp``: data of `ragmeter serve`, as tools of the Model Context Protocol. Read-only."""

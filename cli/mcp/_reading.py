@@ -1,7 +1,7 @@
 """Reads a server's API, and reduces its answers to what an assistant needs.
 
-An assistant sends what it reads to the provider of its model.  So users' texts (questions, answers, chunks,
-and fields that quote them) are left out unless the command was started with them.
+An assistant sends the results to the provider of its model. So users' texts (questions, answers, chunks, and
+fields that quote them) are left out unless the command was started with them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ServerApi:
 
     Args:
         url: The server's address.
-        token: Its readers' token; None: it needs none.
+        token: The token for its viewers; None: it needs none.
         texts: Whether to return users' texts.
     """
 

@@ -1,4 +1,4 @@
-"""The tools that an assistant gets, and the server that offers them on standard input and output."""
+"""The tools for an assistant, and the server that offers them on standard input and output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._reading import ServerApi, UnreadableServerError
 __all__ = ["tools"]
 
 _HOMES = (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))
-"""Where the protocol's SDK has its server: since 2.0, and before."""
+"""Module of the server in the protocol's SDK: since 2.0, and before."""
 _ABOUT = """\
 ragmeter scores live RAG (retrieval-augmented generation) requests. Begin with `overview`; take a trace id \
 from `worst_requests` to `request`, which says why. A verdict is good, suspect or bad: a hint where to look, \
@@ -34,7 +34,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "stale.",
     "not_scored": "What the server received and did not score or could not send, by reason, and how it is.",
 }
-"""The tools, methods of `ServerApi`, and what an assistant reads of each."""
+"""The tools, methods of `ServerApi`, with their descriptions for an assistant."""
 
 
 def _protocol() -> tuple[str, Any]:

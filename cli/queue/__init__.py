@@ -1,1 +1,1 @@
-"""``ragmeter queue``: what waits to be scored outside the application, and what could not be."""
+"""``ragmeter queue``: messages that wait to be scored outside the application, and dead letters."""

@@ -1,4 +1,4 @@
-"""Prints what ``ragmeter queue`` found, for people and as JSON."""
+"""The output of ``ragmeter queue``, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def status_as_json(status: QueueStatus) -> dict[str, Any]:
 
 
 def print_status(status: QueueStatus, console: Console) -> None:
-    """Print the counts, one a line."""
+    """Print the counts, one per line."""
     console.print(f"{status.waiting} messages wait to be scored, up to 32 requests each")
     console.print(f"{status.dead} messages are dead letters")
     if status.workers is not None:

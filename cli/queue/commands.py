@@ -143,7 +143,7 @@ def _tell(what: str, done: int, *, as_json: bool) -> None:
 
 @contextmanager
 def _reachable_queue() -> Iterator[None]:
-    """End with 1, and one line, when the queue cannot be reached."""
+    """Exit with code 1 and one line if the queue cannot be reached."""
     with exit_with_line():
         from ragmeter.fleet.transport import TransportDownError
 

@@ -20,26 +20,26 @@ class Letter:
     """A dead letter, as shown."""
 
     reason: str
-    """Why it is not tried any more."""
+    """Reason why it is no longer retried."""
     deaths: int
-    """How many workers have ended, or failed, while they had it."""
+    """Number of workers that ended, or failed, while they had it."""
     age_s: float | None
-    """Seconds since it is dead; None: unknown. The clocks of two machines may differ: never below 0."""
+    """Seconds since its death, at least 0, as the clocks of two machines may differ; None: unknown."""
     readable: bool
     """Whether this version of ragmeter can read it."""
     service: str | None = None
     """The ``service.name`` of the application that sent it."""
     ids: Sequence[str] = ()
-    """Of its requests."""
+    """Ids of its requests."""
     texts: Sequence[dict[str, Any]] | None = None
-    """What was asked, found and answered; None unless asked for."""
+    """Questions, chunks and answers; None unless requested."""
 
 
 def queue_at(url: str | None) -> Queue:
     """Return the queue that an option or the environment names.
 
     Raises:
-        ConfigurationError: Neither does, or there is no such engine.
+        ConfigurationError: Neither names one, or the engine is unknown.
     """
     if not url:
         raise ConfigurationError(

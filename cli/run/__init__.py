@@ -1,1 +1,1 @@
-"""``ragmeter run app.py``: a program as it is, with its requests scored, and shown where one looks."""
+"""``ragmeter run app.py``: a program unchanged, with its requests scored and shown on a page."""

@@ -1,4 +1,4 @@
-"""The command ``ragmeter run``: finds or starts the page, says where to look, and becomes the program."""
+"""The command ``ragmeter run``: finds or starts the page, prints its address, and becomes the program."""
 
 from __future__ import annotations
 

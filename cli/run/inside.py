@@ -55,7 +55,7 @@ class _VerdictCounts:
 
 
 class _Display:
-    """Shows the requests of the program's meters, or of its own meter while the program makes none."""
+    """Shows the requests of the program's meters, or those of a meter made here while there is none."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -66,7 +66,7 @@ class _Display:
         """Attach a meter to the frameworks, until the program makes one.
 
         Raises:
-            RagmeterError: It cannot be made.
+            RagmeterError: The meter cannot be made.
         """
         arguments = meter_arguments()
         kept = [one for one in arguments.get("exporters", ()) if isinstance(one, JsonlExporter)]
@@ -76,7 +76,7 @@ class _Display:
         self._attached.append(True)
 
     def join(self, theirs: Sequence[Exporter]) -> Iterable[Exporter]:
-        """Return the exporters to add to a meter of the program, and detach our own meter."""
+        """Return the exporters to add to a meter of the program, and detach the meter made here."""
         made = self._exporters(theirs)
         while self._attached:
             self._attached.pop()
@@ -84,7 +84,7 @@ class _Display:
         return made
 
     def say_how_it_went(self) -> None:
-        """Write the last line."""
+        """Print the last line, with the counts."""
         words: Counter[str] = sum((counts.words for counts in self._counts), Counter())
         if not words:
             own = "" if self._attached else " by the program's own meter"
@@ -94,7 +94,7 @@ class _Display:
         _say(f"{counts}; look at {self.plan.url}")
 
     def _exporters(self, theirs: Sequence[Exporter]) -> list[Exporter]:
-        """Return the exporters that show a meter's requests, besides its own."""
+        """Return the exporters that show a meter's requests, in addition to the meter's own."""
         found = self._to_phoenix(theirs) if self.plan.to == "phoenix" else self._to_otlp()
         if any(isinstance(one, ConsoleExporter) for one in theirs):
             found = [one for one in found if not isinstance(one, ConsoleExporter)]
@@ -110,7 +110,7 @@ class _Display:
 
     def _to_otlp(self) -> list[Exporter]:
         plan, is_page = self.plan, self.plan.to == "page"
-        # The page is on this machine; texts leave it only if allowed.
+        # The page is on this machine; texts are sent elsewhere only if allowed.
         texts = True if is_page and semconv.CAPTURE_CONTENT_VARIABLE not in os.environ else None
         otel = OpenTelemetryExporter(
             **sending_providers(
@@ -120,7 +120,7 @@ class _Display:
                 plan.name,
                 token=os.environ.get("RAGMETER_SERVE_TOKEN") if is_page else None,
             ),
-            # The program's own spans go elsewhere, if it has any: here each request stands for itself.
+            # The program's own spans, if any, go elsewhere: here each request is a separate trace.
             span_mode="own",
             capture_content=texts,
         )
@@ -137,7 +137,7 @@ def begin() -> None:
     shown = _Display(Plan(*json.loads(os.environ[PLAN])))
     is_the_program = shown.plan.process == os.getpid()
     if is_the_program:
-        # Registered before the meter, which flushes at exit: called after it.
+        # Registered before the meter, which flushes at exit, and so called after it.
         atexit.register(shown.say_how_it_went)
     if any(is_installed(probe) for probe, _ in FRAMEWORKS.values()):
         try:

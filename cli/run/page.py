@@ -1,4 +1,4 @@
-"""The page of ``ragmeter serve`` on this machine: a running server's, or a new one's that stays."""
+"""The page of ``ragmeter serve`` on this machine, of a running server or of a new one that stays."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["PageAddress", "page_on_this_machine"]
 PORTS = range(4318, 4328)
 """Ports to search for a page; a new one is started on the first free port."""
 START_S = 60.0
-"""Seconds that a server may take to answer."""
+"""Seconds to wait for a server's answer."""
 
 
 class PageAddress(NamedTuple):
     """The page's address."""
 
     url: str
-    """Without a slash at the end."""
+    """URL without a slash at the end."""
     started: int | None
-    """The process id of the server that was started; None: it ran already."""
+    """Process id of the started server; None: it was running already."""
 
 
 def page_on_this_machine() -> PageAddress:
-    """Return the page, started if none runs.
+    """Return the page, started if none is running.
 
     Raises:
-        ConfigurationError: It cannot be started; says why.
+        ConfigurationError: It cannot be started; the message has the reason.
         MissingDependencyError: The extra ``serve`` is not installed.
     """
     import ragmeter.serve  # noqa: F401, PLC0415 -- names a missing package before a process is started
@@ -54,7 +54,7 @@ def page_on_this_machine() -> PageAddress:
 
 
 def _health(url: str) -> str:
-    """Return who listens: ``page`` or ``other``; ``free``: nothing does."""
+    """Return the kind of listener: ``page``, ``other``, or ``free`` if there is none."""
     try:
         with build_opener(ProxyHandler({})).open(f"{url}/healthz", timeout=5) as answer:
             state = json.loads(answer.read(1_000_000))
@@ -87,7 +87,7 @@ def _start(port: int, url: str) -> int:
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
-            start_new_session=True,  # Ctrl-C is the program's
+            start_new_session=True,  # Ctrl-C is meant for the program
         )
         give_up = time.monotonic() + START_S
         while _health(url) != "page":

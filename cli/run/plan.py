@@ -14,12 +14,12 @@ class Plan(NamedTuple):
     """The destination of the requests."""
 
     process: int
-    """The id of the process that becomes the program; others are begun by it."""
+    """Process id of the program; other processes are its children."""
     name: str
-    """Of the service, unless OpenTelemetry's variables say another."""
+    """Name of the service, unless OpenTelemetry's variables set another one."""
     to: Literal["page", "phoenix", "otlp"]
-    """What stands at `url`."""
+    """The kind of destination at `url`."""
     url: str
-    """Where to send, and to look."""
+    """Address to send to, and to look at."""
     protocol: str = "http/protobuf"
-    """How to send there."""
+    """Protocol for sending."""

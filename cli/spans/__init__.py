@@ -1,1 +1,1 @@
-"""``ragmeter spans``: the requests in recorded OTLP, and why one cannot be scored."""
+"""``ragmeter spans``: the requests in recorded OTLP, and the reasons why some cannot be scored."""

@@ -1,4 +1,4 @@
-"""Recorded OTLP in files: raw export requests, JSON, and what a Collector's file exporter writes."""
+"""Reads recorded OTLP from files: raw export requests, JSON, and the output of a Collector's file exporter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragmeter.metrics._files.json_lines import lines_of
 
 _GZIP = b"\x1f\x8b"
 _MAX_BYTES = 1024 * 1024 * 1024
-"""A file, or what a packed file holds, may be so large."""
+"""Most bytes of a file, or of a compressed file's content."""
 
 
 class BadInput(NamedTuple):
@@ -26,7 +26,7 @@ class BadInput(NamedTuple):
 
     path: Path
     line: int | None
-    """Counted from 1; None: the file as a whole."""
+    """Line, counted from 1; None: the file as a whole."""
     reason: str
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class BadInput(NamedTuple):
 def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     """Read a recording.
 
-    Its content shows its format: raw protobuf, JSON, or one JSON a line. Each may be gzipped.
+    Its content shows its format: raw protobuf, JSON, or one JSON document per line. Each may be gzipped.
 
     Yields:
         The content of each export request, or the place and the reason if it cannot be read.
@@ -71,7 +71,7 @@ def _why(error: Exception) -> str:
 
 def _read_unpacked(path: Path) -> bytes:
     with path.open("rb") as plain:
-        if plain.peek(2)[:2] != _GZIP:  # a pipe cannot go back
+        if plain.peek(2)[:2] != _GZIP:  # a pipe cannot be rewound
             body = plain.read(_MAX_BYTES + 1)
         else:
             with gzip.open(plain) as inner:
@@ -89,7 +89,7 @@ def _json(path: Path, body: bytes) -> Iterator[ExportedRecords | BadInput]:
         try:
             whole = read_json(lines[0][1])
         except MalformedError:
-            # The first line is no request: one request over several lines, or no OTLP at all.
+            # The first line is no request: one request over several lines, or not OTLP.
             try:
                 yield read_json(body)
             except MalformedError as error:

@@ -25,26 +25,26 @@ __all__ = ["Recording", "as_row", "read_recording", "scores_of"]
 
 @dataclass(slots=True)
 class Recording:
-    """What the files hold."""
+    """The content of the files."""
 
     requests: list[FoundRequest] = field(default_factory=list)
-    """Their requests, by the start of their traces."""
+    """The requests, by the start of their traces."""
     bad: list[BadInput] = field(default_factory=list)
-    """What could not be read."""
+    """Unreadable files and lines."""
     spans: int = 0
-    """Spans read."""
+    """Number of spans."""
     invalid: int = 0
-    """Spans without an id."""
+    """Number of spans without an id."""
     accounts: Accounts = field(default_factory=Accounts)
-    """What was heard: how much is scored, and why not the rest."""
+    """Counts of scored spans, and of others by reason."""
 
 
 def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -> Recording:
     """Read recorded spans and find the requests in them.
 
     Args:
-        files: Several are one recording, in order: a trace may be spread over them.
-        tools: Which tools retrieve.
+        files: The files of one recording, in order: a trace may be spread over several.
+        tools: The tools that retrieve.
     """
     recording = Recording()
     templates = PromptTemplates()
@@ -65,7 +65,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         ):
             recording.accounts.add(one)
 
-    # Nothing is given up: the recording is there, and ends.
+    # Nothing is evicted: a recording is finite.
     assembler = TraceAssembler(
         found_in, max_traces=sys.maxsize, max_spans=sys.maxsize, max_bytes=sys.maxsize
     )
@@ -84,7 +84,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
 
 
 def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -> dict[str, Any]:
-    """Return the request as ``ragmeter spans`` prints it, with its scores, or with what it lacks."""
+    """Return the request as ``ragmeter spans`` prints it, with its scores, or with its missing parts."""
     row: dict[str, Any] = {
         "question": found.question,
         "contexts": [
@@ -112,7 +112,7 @@ def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -
 
 
 def scores_of(sample: RagSample) -> Iterator[tuple[str, float | None]]:
-    """Yield name and value of every free score; None: it could not be measured."""
+    """Yield name and value of every free score; None: not measurable."""
     for metric in default_metrics(judged=False):
         if isinstance(metric, ComputedMetric):
             for one in compute_metric(metric, sample):

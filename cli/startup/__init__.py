@@ -1,1 +1,1 @@
-"""What the path of a program that is run unchanged begins with."""
+"""The folder at the beginning of an unchanged program's import path."""

@@ -1,7 +1,7 @@
-"""Calls the function that `cli.program` names, before the first line of an unchanged program.
+"""Calls the functions that `cli.program` names, before the first line of an unchanged program.
 
-Python imports a module of this name from the path when it starts.  If the program's environment has a
-`sitecustomize` too, that one is imported first.  Nothing else of ragmeter is imported unless it is named.
+Python imports a module of this name when it starts. If the program's environment has a `sitecustomize` too,
+that one is imported first. Nothing else of ragmeter is imported unless it is named.
 """
 
 import os
@@ -27,4 +27,4 @@ def _begin() -> None:
             getattr(import_module(module), function)()
 
 
-_begin()  # Python prints what it raises and goes on
+_begin()  # Python prints an exception and continues

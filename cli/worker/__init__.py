@@ -1,1 +1,1 @@
-"""``ragmeter worker``: scores what applications have published."""
+"""``ragmeter worker``: scores published requests."""

@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK of a worker process: made after the fork, with an identity of its own.
+"""The OpenTelemetry SDK of a worker process: made after the fork, with a separate identity.
 
 Scores go to the endpoints of the standard ``OTEL_EXPORTER_OTLP_*`` variables, if any are set.  Rejected
 telemetry is counted, so that its message can be requeued.
@@ -20,7 +20,7 @@ from ragmeter.metrics import MissingDependencyError
 
 _SERVICE = "ragmeter-worker"
 _METRICS_EVERY_MS = 10_000
-"""What a killed process loses of its counters, unless ``OTEL_METRIC_EXPORT_INTERVAL`` says otherwise."""
+"""Interval of exports, whose counts a killed process loses, unless ``OTEL_METRIC_EXPORT_INTERVAL`` is set."""
 _EXPORTERS = {
     "traces": ("trace_exporter", "OTLPSpanExporter"),
     "logs": ("_log_exporter", "OTLPLogExporter"),
@@ -68,7 +68,7 @@ class WorkerTelemetry:
                     ) from None
 
     def unsent(self) -> int:
-        """Return how many spans and events could not be delivered."""
+        """Return the number of spans and events that could not be delivered."""
         return sum(one.lost for one in self._watched)
 
     def shutdown(self, timeout_s: float) -> None:
@@ -90,7 +90,7 @@ class WorkerTelemetry:
         named = bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
-        # An instance of its own: the counters of two processes under one name would overwrite each other.
+        # A separate instance id, as counters of two processes with the same one would overwrite each other.
         own = {"service.instance.id": str(uuid4())} | ({} if named else {"service.name": _SERVICE})
         resource = Resource.create(own)
         if "traces" in wanted:
@@ -117,7 +117,7 @@ class WorkerTelemetry:
 
 
 def wanted_signals() -> set[str]:
-    """Return the signals that have an endpoint."""
+    """Return the signals with an endpoint."""
     return {signal for signal in _EXPORTERS if _is_wanted(signal)}
 
 
@@ -133,7 +133,7 @@ def _is_wanted(signal: str) -> bool:
 
 
 def _exporter(signal: str) -> Any:
-    """Return the SDK's exporter, which reads its own variables."""
+    """Return the SDK's exporter, which reads OpenTelemetry's variables."""
     protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
         "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
     )
@@ -142,7 +142,7 @@ def _exporter(signal: str) -> Any:
     kind: Callable[..., Any] = getattr(
         import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name
     )
-    # If a redirect counted as accepted, messages whose scores are lost would be acknowledged.
+    # A redirect must not count as accepted, or messages whose scores are lost would be acknowledged.
     return kind() if way == "grpc" else kind(session=own_session())
 
 

@@ -20,7 +20,7 @@ def queue_of(given: str | None, settings: Settings) -> str:
     """Return the URL of the queue.
 
     Raises:
-        ConfigurationError: None is set.
+        ConfigurationError: No queue is set.
     """
     if given:
         return given
@@ -40,18 +40,18 @@ def run(
     require_export: bool,
     say: Callable[[str], None],
 ) -> bool:
-    """Score messages until a signal ends it; return whether everything went well.
+    """Score messages until a signal ends it; return whether everything succeeded.
 
     Args:
-        queue: Its URL; None: that of the settings.
-        processes: How many; None: as the settings say, else as many as cores.
-        once: End when nothing waits any more.
+        queue: URL of the queue; None: that of the settings.
+        processes: Number of processes; None: that of the settings, else one per core.
+        once: End when the queue is empty.
         require_export: Requeue a message whose scores could not be exported.
         say: Prints a line.
 
     Raises:
-        ConfigurationError: An option or a variable makes no sense.
-        MissingDependencyError: A package that they need is not installed.
+        ConfigurationError: An option or a variable is invalid.
+        MissingDependencyError: A required package is not installed.
     """
     settings = read_settings()
     url = queue_of(queue, settings)
@@ -78,7 +78,7 @@ def run(
         )
 
     number = processes or settings.worker_processes or os.cpu_count() or 1
-    engine_of(url)  # refuse a bad URL before printing
+    engine_of(url)  # refuse an invalid URL before printing
     end = "what waits there" if once else "what comes there, until SIGTERM or Ctrl-C"
     who = "1 process scores" if number == 1 else f"{number} processes score"
     say(f"ragmeter worker: {address_shown(url)}: {who} {end}")
