@@ -1,4 +1,4 @@
-"""The server: takes telemetry that others send, finds the RAG requests in it and has them scored.
+"""The server: receives telemetry, finds the RAG requests in it and has them scored.
 
 Needs the extra ``[serve]``.
 """

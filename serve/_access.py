@@ -1,8 +1,8 @@
-"""Who may speak to the server over HTTP: the rules of the whole port, before anything is read.
+"""Access to the server over HTTP: the rules of the whole port, checked before anything is read.
 
-On this machine alone anybody may, but no web page of elsewhere: its browser says so by ``Host`` or ``Origin``.
-Beyond this machine a client with the token may, and one with the viewers' token may read.  Bodies pass
-through untouched, so that what streams streams.
+A server on loopback serves any local client, but no web page of another site, which its browser identifies by
+``Host`` or ``Origin``. Beyond this machine, clients need the token, and a client with the viewers' token may
+only read. Bodies are passed through unbuffered, so that streaming works.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ TOKEN_VARIABLE = "RAGMETER_SERVE_TOKEN"  # noqa: S105 -- a name
 VIEW_TOKEN_VARIABLE = "RAGMETER_SERVE_VIEW_TOKEN"  # noqa: S105 -- a name
 COOKIE = "ragmeter_token"
 LEAST_TOKEN = 16
-"""Characters of a token."""
+"""Fewest characters of a token."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/healthz", "/readyz"})
-"""What any client of the port may ask: it reveals nothing of any request."""
+"""Paths that any client may request: they reveal nothing of any request."""
 
 
 class Access:
-    """The rules that a caller of the server must meet.
+    """The access rules for clients of the server.
 
     Args:
-        host: Where the server listens.
-        token: What they must know; empty: nothing on this machine, and a new one beyond it.
-        view_token: What those must know who only look; empty: they need the other.
+        host: The address on which the server listens.
+        token: The token of clients; empty: none on this machine, and a new one beyond it.
+        view_token: The token of clients that only read; empty: they need the other one.
 
     Raises:
-        ConfigurationError: A token can be guessed, or those of viewers would not hold them back.
+        ConfigurationError: A token can be guessed, or viewers would need no token or the same one.
     """
 
     def __init__(self, host: str, token: str = "", view_token: str = "") -> None:
@@ -66,32 +66,32 @@ class Access:
         self._hosts = {"localhost", "127.0.0.1", "::1", host.lower().strip("[]")}
 
     def knows(self, authorization: str, *, looks: bool = False) -> bool:
-        """Return whether a header ``Authorization`` holds a token that is enough, or none is asked for."""
+        """Return whether a header ``Authorization`` has a sufficient token, or no token is required."""
         kind, _, given = authorization.partition(" ")
         return not self.token or (
             kind.lower() == "bearer" and self.lets(given.strip(), looks=looks)
         )
 
     def lets(self, given: str, *, looks: bool = False) -> bool:
-        """Return whether this is a token that is enough, in constant time.
+        """Return whether a token is sufficient, in constant time.
 
         Args:
-            given: What the client sent.
-            looks: Whether nothing is sent or changed: then that of viewers is enough, too.
+            given: The client's token.
+            looks: Whether the request only reads, for which the viewers' token suffices, too.
         """
         enough = [self.token, self.view_token] if looks else [self.token]
         return any(one and hmac.compare_digest(given.encode(), one.encode()) for one in enough)
 
     def is_own_host(self, host: str) -> bool:
-        """Return whether a request was meant for this server, by its header ``Host``."""
+        """Return whether a request is meant for this server, by its header ``Host``."""
         try:
             said = urlsplit(f"//{host}")
-            name, _ = said.hostname, said.port  # a port that is none is no address at all
+            name, _ = said.hostname, said.port  # an invalid port makes the whole address invalid
         except ValueError:
             return False
         if said.netloc != host or "@" in host:
             return False
-        # A client with the token was given the address with it.
+        # A client with the token got the address with it.
         return bool(name) and (bool(self.token) or name in self._hosts)
 
 
@@ -99,10 +99,10 @@ def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: L
     """Wrap the application so that every request is checked against the access rules.
 
     Args:
-        application: Answers those who may come in.
-        access: What is asked of them.
-        counts: Counts what was refused, by the reason.
-        limits: How many are answered at once; who asks for health is answered beside them.
+        application: Answers the admitted requests.
+        access: The access rules.
+        counts: Counts refused requests by reason.
+        limits: Bounds the number of concurrent requests; requests for health are not counted.
     """
     under_way = 0
 
@@ -126,11 +126,11 @@ def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: L
 
 
 def _refusal(scope: Scope, access: Access, counted: Callable[[str], None]) -> Response | None:
-    """Return the answer to a request that may not come in; None: it may."""
+    """Return the response that refuses a request, or None if it is admitted."""
     headers = Headers(scope=scope)
     path: str = scope["path"]
     if scope["method"] == "PRI":
-        # The beginning of HTTP/2, which is what gRPC speaks.
+        # The beginning of HTTP/2, which gRPC uses.
         counted("grpc_on_http")
         return _error_response(
             421,
@@ -171,7 +171,7 @@ def _without_token(
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     token = next((v for name, v in query if name == "token" and access.lets(v, looks=True)), "")
     if scope["method"] == "GET" and token:
-        # Once: from now on the browser has it, and no address that is passed on holds it.
+        # Once: from now on the browser has the token, and addresses that people share do not contain it.
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         path = "/" + scope["path"].lstrip("/")  # never another host's
         answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
@@ -204,7 +204,7 @@ def _cookie(headers: Headers) -> str:
 
 
 def _error_response(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
-    # What a body holds that was not read would be taken for the next request.
+    # The unread rest of a body would be taken for the next request.
     return LingeringResponse(
         json.dumps({"error": why}),
         status_code=status,

@@ -1,6 +1,6 @@
-"""`SharedClaims`: of several servers on one store one notifies of a change, as `ragmeter.watch.notify` asks.
+"""`SharedClaims`: of several servers on one store, one sends the alert for a change (`ragmeter.watch.notify`).
 
-It says which changes are the same, and puts them into the store's words.
+It decides which changes are the same, and converts them to and from the store's claims.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ class SharedClaims:
     """The claims of all servers on a store: a `ragmeter.watch.notify.NoticeClaims`.
 
     Args:
-        store: Where they are.
+        store: The claims in the store.
     """
 
     def __init__(self, store: Store) -> None:
         self._claims = store.claims()
 
     def claim(self, notice: ChangeNotice) -> str | None:
-        """Return the claim to send a change; None: another server has it."""
+        """Return the claim to send the alert for a change, or None if another server has it."""
         series, kind = _change_key(notice)
         with _known():
             return self._claims.claim(series, kind, notice.change.at, json.dumps(notice.state()))
 
     def left(self) -> list[tuple[str, ChangeNotice]]:
-        """Take over what other servers claimed and did not send in time."""
+        """Take over the claims of other servers whose alerts were not sent in time."""
         with _known():
             left = self._claims.left()
         read = [(claim, _read(body)) for claim, body in left]
         return [(claim, notice) for claim, notice in read if notice is not None]
 
     def hold(self, claim: str) -> bool:
-        """Return whether a claim is this server's still, and keep it a while longer."""
+        """Return whether this server still owns a claim; if so, renew its lease."""
         with _known():
             return self._claims.hold(claim)
 
@@ -70,9 +70,9 @@ def _read(body: str) -> ChangeNotice | None:
 
 
 def _change_key(notice: ChangeNotice) -> tuple[str, str]:
-    """Return the name of what changed, and in which way.
+    """Return the name of the changed series, and the kind of the change.
 
-    A fall and a change of the mix are one way: how the parts look may differ a little between servers.
+    A fall and a change of the mix are one kind, as the segments may look slightly different to each server.
     """
     change = notice.change
     judge = change.kind == "judge"

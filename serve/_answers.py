@@ -1,8 +1,8 @@
-"""The protocol's answers to what was taken, and to metrics, which are not used here.
+"""The protocol's answers to accepted exports, and to metrics, which are not used here.
 
-An application that is pointed here sends all of its signals here, and most exporters would complain once a
-minute of a signal that is refused.  So metrics are read and ignored, and the answer says so: every
-point is rejected in a partial success, which no sender may send again.
+An application that exports to this server sends all of its signals, and most exporters would log an error
+once a minute for a refused signal. So metrics are read and ignored, and the answer is a partial success that
+rejects every point, which senders must not repeat.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Answer: TypeAlias = (
 
 
 def answer_to(signal: Signal, taken: Acceptance) -> Answer:
-    """Return the answer to an export that was taken, in full or in part."""
+    """Return the answer to an export that was accepted, in full or in part."""
     if signal == "traces":
         spans = ExportTraceServiceResponse()
         if taken.rejected:
@@ -51,11 +51,11 @@ def answer_to_metrics(
 
     Args:
         body: The export.
-        keep: Takes the part that is used; what it raises passes through.
-        as_json: Whether it is JSON.
+        keep: Stores the used part; its exceptions are not caught.
+        as_json: Whether the body is JSON.
 
     Raises:
-        MalformedError: It is none.
+        MalformedError: The body is not an export of metrics.
     """
     request = ExportMetricsServiceRequest()
     try:

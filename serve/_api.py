@@ -1,7 +1,7 @@
-"""What the page shows, as JSON: ``/api/overview``, ``/api/requests``, ``/api/conversations`` and so on.
+"""The page's data as JSON: ``/api/overview``, ``/api/requests``, ``/api/conversations`` and so on.
 
-The same numbers from the same functions; ``/api/openapi.json`` (`_openapi.py`) describes every field.  Nothing
-here changes anything.
+The same numbers from the same functions; ``/api/openapi.json`` (`_openapi.py`) describes every field. All of
+it is read-only.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _NUMBER = re.compile(r"[0-9]{1,8}(\.[0-9]{1,9})?")
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-# As the first of its kind is answered: all of them at the start would take a quarter of it.
+# Created when first used: creating all of them at the start would take a quarter of it.
 _adapter = cache(TypeAdapter)
 
 
 def filters_of(asked: Mapping[str, str]) -> Filters:
-    """Return the filters that an address names.
+    """Return the filters in a query string.
 
     Args:
-        asked: Parameters that are described in ``openapi.json``.
+        asked: The query parameters, as described in ``openapi.json``.
 
     Raises:
-        ValueError: One makes no sense; the message names it.
+        ValueError: A parameter is invalid; the message names it.
     """
     since, until = (_whole(asked, name) for name in ("since", "until"))
     if since is not None and until is not None and since >= until:
@@ -120,7 +120,7 @@ def _bound(said: str) -> tuple[str, str, float]:
 
 
 def _json(kind: type, value: object) -> Response:
-    # Written at once: as Python's values hundreds of requests take megabytes, and twice as long.
+    # Serialised directly: as Python objects, hundreds of requests take megabytes, and twice the time.
     return Response(
         _adapter(kind).dump_json(value), media_type="application/json", headers=_HEADERS
     )
@@ -138,15 +138,15 @@ def api_routes(
 
     Args:
         reader: Reads the store.
-        changes: Returns what has changed in quality, as `Watch.changes`.
-        overloads: Returns when senders were asked to come again.
-        guard: Contains our own errors.
-        rate: Returns how often people call requests with a verdict's word bad.
-        heard: Returns what came of each service.
+        changes: Returns the changes of quality, as `Watch.changes`.
+        overloads: Returns the periods in which senders were asked to retry later.
+        guard: Contains the server's own errors.
+        rate: Returns the share of requests of a verdict that people call bad.
+        heard: Returns the received requests of each service, by outcome.
     """
 
     def explain_change(change: Change) -> Change:
-        # What is past was explained when it was reported, if it was.
+        # A past change was explained when it was reported, if at all.
         return (
             change
             if change.new or change.kind in ("recovered", "version")
@@ -281,20 +281,20 @@ def api_routes(
 
 
 class NoSuchMethod:
-    """What an address answers to every method that it does not have, also to an unknown one."""
+    """The answer of an address to every method that it does not support, including unknown ones."""
 
     def __init__(self, *allowed: str) -> None:
         self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Send the answer."""
         why = f"{self._allowed[0]} is answered here, and nothing else"
         answer = _error(405, why, {"Allow": ", ".join(self._allowed)})
         await answer(scope, receive, send)
 
 
 class _Unknown:
-    """What is answered at addresses that there are not."""
+    """The answer at unknown addresses."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         known = ", ".join((*description()["paths"], "/api/openapi.json"))
@@ -306,7 +306,7 @@ def _check(asked: QueryParams, known: Mapping[str, Mapping[str, Any]]) -> None:
     for name, schema in known.items():
         if given.count(name) > 1 and schema.get("type") != "array":
             raise ValueError(f"{name} is given {given.count(name)} times")
-        # Of requests that have none: of these two an empty value says something.
+        # For these two, an empty value selects requests without a name.
         if name not in ("service", "workflow") and asked.get(name) == "":
             raise ValueError(f"{name} is empty; leave it out")
     unknown = sorted(set(asked) - set(known))

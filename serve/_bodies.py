@@ -1,4 +1,4 @@
-"""Bodies of export requests, unpacked within a limit: a small body may hold gigabytes."""
+"""Decompression of export requests, within a limit: a small body may expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from ragmeter.adapters.opentelemetry.otlp import MalformedError
 from ragmeter.metrics import RagmeterError
 
 _WINDOWS: Mapping[str, int] = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""Content encodings, and how zlib calls them."""
+"""Content encodings, with zlib's parameter for each."""
 _MEMBERS = 1_000
-"""Packed parts of one body, as some senders pack theirs in parallel; they may be empty."""
+"""Most compressed members of one body, as some senders compress in parallel; they may be empty."""
 _PIECE = 65_536
 ENCODINGS = "gzip, deflate, identity"
-"""What a sender may choose from."""
+"""The supported encodings, for error messages."""
 
 
 class TooLargeError(RagmeterError):
-    """A body is beyond a limit; sent again, it would be so again."""
+    """A body exceeds a limit; repeating it is useless."""
 
 
 class UnknownEncodingError(RagmeterError):
-    """A body is packed in a way that is not known here."""
+    """The content encoding of a body is not supported."""
 
 
 def unpack(body: bytes, encoding: str, limit: int) -> bytes:
     """Return the decompressed body.
 
     Args:
-        body: As it was sent.
-        encoding: Its content encoding; "" or ``identity``: it is not packed.
-        limit: Bytes that it may hold.
+        body: The received body.
+        encoding: Its content encoding; "" or ``identity``: not compressed.
+        limit: Most bytes of the result.
 
     Raises:
-        TooLargeError: It holds more.
-        MalformedError: It is not packed as it says.
-        UnknownEncodingError: It cannot be unpacked here.
+        TooLargeError: The result is larger.
+        MalformedError: The body does not match its encoding.
+        UnknownEncodingError: The encoding is not supported.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):

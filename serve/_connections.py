@@ -1,10 +1,10 @@
-"""Connections over HTTP: each of their phases has a deadline, and who only waits makes room for who asks.
+"""HTTP connections: each phase has a deadline, and idle connections make room for active ones.
 
-It stands between uvicorn and the network, before any request there is to be answered: a connection that says
-nothing would otherwise stay for ever, and a few hundred of them would be everybody's 503.  uvicorn itself has
-one deadline, between two requests, and refuses everyone beyond a number of connections, health included: 512
-silent ones were enough.  What is read of its protocol (``cycle``, ``conn``, ``transport``) is not documented;
-tests fail with a version that lacks it.
+The class is between uvicorn and the network, before there is any request to answer: a silent connection would
+otherwise stay open for ever, and a few hundred of them would cause 503 for everyone. uvicorn itself has a
+single deadline, between two requests, and refuses everyone beyond a number of connections, health checks
+included: 512 silent ones were enough. The attributes read from its protocol (``cycle``, ``conn``,
+``transport``) are not documented; tests fail with a version that lacks them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ._counts import Counts
 from ._limits import Limits
 
 _BESIDE = 64
-"""Connections beyond the limit, for those who ask for health while all others have requests under way."""
+"""Connections beyond the limit, for health checks while all others have requests in progress."""
 _AFTER_S = 10.0
-"""Seconds after the deadline of a body, in which who receives it answers."""
+"""Seconds after the deadline of a body, in which its receiver sends the answer."""
 _CHUNKS = 1_000
 _CHUNK_BYTES = 64
-"""A body may come in so many chunks, and one more for each so many bytes: each costs the time of all others."""
+"""Most chunks of a body, and bytes that allow one more chunk each: every chunk costs all other clients time."""
 
 
 def connections(limits: Limits, counts: Counts) -> Any:
-    """Return what uvicorn makes of each connection.
+    """Return the factory of uvicorn's connections.
 
     Args:
-        limits: How many there may be, and how long each phase may last.
-        counts: Counts those that were closed: ``slow``, ``idle`` where others needed the room, ``crowded``, or
-            ``tiny_chunks`` of which a body consisted.
+        limits: Bounds the number of connections, and the time of each phase.
+        counts: Counts closed connections: ``slow``, ``idle`` if others needed the room, ``crowded``, or
+            ``tiny_chunks`` for a body in too many chunks.
     """
     return partial(_Connection, limits=limits, counts=counts, waiting=OrderedDict())
 
@@ -57,7 +57,7 @@ class _Connection(H11Protocol):
         self._limits = limits
         self._counts = counts
         self._waiting = waiting
-        """Connections without a request, those first that have waited longest."""
+        """Connections without a request, the longest waiting first."""
         self._phase: tuple[str, object] = ("", None)
         self._deadline: asyncio.TimerHandle | None = None
         self._is_writing = False
@@ -65,8 +65,9 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._counts.open_connections += 1
-        # What was written has left: else the last of an answer could wait for ever in our buffer.
-        # Beyond 0 with TLS, of which an empty buffer that holds 0 at most is full for good.
+        # Wait until all written data has left: otherwise the end of an answer could stay in this buffer for
+        # ever.
+        # Not 0 with TLS, whose empty buffer counts as full for ever if its limit is 0.
         transport.set_write_buffer_limits(
             high=int(transport.get_extra_info("sslcontext") is not None)
         )
@@ -104,7 +105,7 @@ class _Connection(H11Protocol):
         self._look()
 
     def _look(self, *, begun: bool = False) -> None:
-        """See which phase it is in; its time runs from when it began."""
+        """Determine the current phase; its deadline counts from its beginning."""
         cycle: Any = self.cycle
         limits = self._limits
         idle = cycle is None or cycle.response_complete
@@ -119,10 +120,10 @@ class _Connection(H11Protocol):
         elif cycle is None or begun or self._has_more(cycle) or self._phase == ("headers", cycle):
             self._enter("headers", cycle, limits.header_s)
         else:
-            self._enter("", None)  # between two requests: uvicorn's own time runs
+            self._enter("", None)  # between two requests: uvicorn's own deadline applies
 
     def _has_more(self, cycle: Any) -> bool:
-        """Return whether part of a request has come: a body that is not all there, a beginning."""
+        """Return whether a part of a request has arrived: an incomplete body or the beginning of a head."""
         return bool(cycle.more_body or self.conn.trailing_data[0])
 
     def _enter(self, name: str, of: object, limit_s: float | None = None) -> None:
@@ -135,7 +136,7 @@ class _Connection(H11Protocol):
         self._phase = (name, of)
 
     def give_up(self, why: str) -> None:
-        """Close the connection at once, and count why."""
+        """Close the connection at once, and count the reason."""
         self._waiting.pop(self, None)
         if not self.transport.is_closing() or self._is_writing:
             self._counts.connection(why)
@@ -143,10 +144,10 @@ class _Connection(H11Protocol):
 
 
 class _Parser(h11.Connection):
-    """Parses the bytes that a connection receives.
+    """Parses the bytes received on a connection.
 
     Args:
-        give_up: Closes the connection, for a reason.
+        give_up: Closes the connection with a reason.
     """
 
     def __init__(self, give_up: Callable[[str], None]) -> None:

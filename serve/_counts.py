@@ -1,4 +1,4 @@
-"""What the server counts of what it is sent, and when it had to refuse some. Thread-safe."""
+"""Counters of received requests, and periods in which some were refused. Thread-safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 _APART_MS = 60_000
-"""Milliseconds without a refusal after which the next one is of another time."""
+"""Milliseconds without a refusal that separate two overloads."""
 _MOST_TIMES = 100
 _MOST_REASONS = 8
 
@@ -24,13 +24,13 @@ class Overload:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     from_ms: int
-    """When the first was, in milliseconds since the epoch."""
+    """Time of the first refusal, milliseconds since the epoch."""
     until_ms: int
-    """When the last was, so far."""
+    """Time of the last refusal so far."""
     refused: int = 0
-    """Export requests that were refused. Senders send them again, so one may be refused several times."""
+    """Number of refused export requests. Senders repeat them, so one may be refused several times."""
     why: dict[str, int] = field(default_factory=dict)
-    """How many of them for which reason, as the senders were answered."""
+    """Number of them by the reason that senders got."""
 
 
 class Counts:
@@ -47,21 +47,21 @@ class Counts:
         self._spans: Counter[str] = Counter()
         self._connections: Counter[str] = Counter()
         self.open_connections = 0
-        """Connections over HTTP that are open; one thread writes it, the event loop's."""
+        """Number of open HTTP connections; written by the event loop's thread only."""
         self._overloads: deque[Overload] = deque(maxlen=_MOST_TIMES)
 
     def export(self, outcome: str) -> None:
-        """Count one export request by its outcome: ``accepted``, or why it was refused."""
+        """Count one export request by its outcome: ``accepted``, or the reason of its refusal."""
         with self._lock:
             self._exports[outcome] += 1
 
     def connection(self, why: str) -> None:
-        """Count one connection that was closed by us, by the reason."""
+        """Count one connection closed by the server, by the reason."""
         with self._lock:
             self._connections[why] += 1
 
     def busy(self, why: str) -> None:
-        """Count one export request that was refused for want of room, and note when that was."""
+        """Count one export request refused for want of room, and record the time."""
         now = int(self._clock() * 1000)
         with self._lock:
             self._exports["busy"] += 1
@@ -74,28 +74,28 @@ class Counts:
                 time_of_it.why[why] = time_of_it.why.get(why, 0) + 1
 
     def spans(self, outcome: str, count: int) -> None:
-        """Count spans that got no further than the door."""
+        """Count spans that were refused on receipt."""
         if count:
             with self._lock:
                 self._spans[outcome] += count
 
     def exports_by_outcome(self) -> Mapping[str, int]:
-        """Return how many export requests came, by outcome."""
+        """Return the number of export requests by outcome."""
         with self._lock:
             return dict(self._exports)
 
     def connections_by_reason(self) -> Mapping[str, int]:
-        """Return how many connections were closed by us, by the reason."""
+        """Return the number of connections closed by the server, by the reason."""
         with self._lock:
             return dict(self._connections)
 
     def spans_by_outcome(self) -> Mapping[str, int]:
-        """Return how many spans got no further than the door, by reason."""
+        """Return the number of spans refused on receipt, by reason."""
         with self._lock:
             return dict(self._spans)
 
     def overloads(self) -> Sequence[Overload]:
-        """Return when requests were refused for want of room, since the server began; the last 100 times."""
+        """Return the periods of refusals for want of room since the server began, the last 100."""
         with self._lock:
             return [
                 Overload(

@@ -1,4 +1,4 @@
-"""What happened in a day or a week, as Markdown: what fell, gaps, worst questions, what is not scored."""
+"""A digest of a day or a week, as Markdown: falls, gaps, worst questions, and unscored requests."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from .options import ServeOptions
 from .store import Filters, Reader, Store, StoredClaims, StoreFullError
 
 PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
-"""Seconds from one digest to the next."""
+"""Length of each period in seconds."""
 _MONDAY_S = 4 * 86_400.0
-"""The first Monday after the epoch: weeks begin there."""
+"""The first Monday after the epoch, with which weeks begin."""
 MOST_LINES = 5
 _PAUSE_S = 60.0
-"""Seconds after which what was not taken is posted again."""
+"""Seconds between two attempts to post a digest."""
 
 
 class Digest:
-    """Prints a digest whenever a day or a week is over, in UTC, and posts it.
+    """Prints a digest at the end of every day or week, in UTC, and posts it.
 
     Args:
-        period: Of `PERIODS`.
-        reader: Of the store.
-        heard: What came of each service.
-        changes: The changes of quality.
+        period: One of `PERIODS`.
+        reader: Reads the store.
+        heard: Returns the received requests of each service, by outcome.
+        changes: Returns the changes of quality.
         clock: Seconds since the epoch.
-        say: Is given the text; None: it is printed.
-        post: Is given it, too, and again after a while where it raises NotTakenError; None: it is not posted.
-        claims: Says which of several servers on one store posts it; None: there is one.
+        say: Outputs the text; None: print it.
+        post: Posts the text, and is called again later if it raises NotTakenError; None: do not post.
+        claims: Decide which of several servers on one store posts it; None: a single server.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Digest:
         self._last_number = self._number()
 
     def look(self) -> bool:
-        """Print and post it if it is time; return False: there is never more to do at once.
+        """Print and post a digest that is due; return False: there is never more to do at once.
 
         Raises:
-            DeliveryError: It was refused for good.
+            DeliveryError: The digest was refused for good.
         """
         number = self._number()
         if number > self._last_number:
@@ -91,7 +91,7 @@ class Digest:
         return False
 
     def _is_mine(self, end: float) -> bool:
-        """Return whether no other server on the store has this digest; where that cannot be known, it is."""
+        """Return whether no other server on the store posts this digest; True if that is unknown."""
         if self._claims is None:
             return True
         try:
@@ -117,7 +117,7 @@ def digests(
     """Return the recurring task that sends digests, if digests are enabled.
 
     Raises:
-        ConfigurationError: There is no such period, or no store.
+        ConfigurationError: The period is unknown, or there is no store.
     """
     period, url = options.digest, options.webhook
     if period is None:
@@ -139,7 +139,7 @@ def digest_of(
     since: float,
     until: float,
 ) -> str:
-    """Return what happened between two moments, seconds since the epoch, as Markdown."""
+    """Return the digest between two moments, seconds since the epoch, as Markdown."""
     time_of_it = Filters(since_ms=int(since * 1000), until_ms=int(until * 1000))
     health = reader.health(time_of_it)
     fell = [

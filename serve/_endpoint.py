@@ -1,6 +1,6 @@
-"""Where one signal is sent over OTLP, as the standard ``OTEL_EXPORTER_OTLP_*`` variables say.
+"""The OTLP endpoint of one signal, from the standard ``OTEL_EXPORTER_OTLP_*`` variables.
 
-The variables of one signal win over the general ones; what they hold is never shown.
+The variables of one signal take precedence over the general ones; their values are never shown.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _MAX_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one signal is sent, and how."""
+    """Address, protocol and options for one signal."""
 
     protocol: Literal["http/protobuf", "grpc"]
-    """How it is spoken to."""
+    """Protocol: ``http/protobuf`` or ``grpc``."""
     url: str = field(repr=False)
-    """The full address; over HTTP with the signal's path. May hold a password."""
+    """Full address; over HTTP with the signal's path. May contain a password."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request; may hold keys."""
+    """Headers of every request; may contain keys."""
     timeout_s: float = _TIMEOUT_S
-    """Seconds for one attempt."""
+    """Timeout of one attempt in seconds."""
     gzip: bool = False
     """Whether bodies are compressed."""
     secure: bool = False
-    """Whether it is spoken to by TLS."""
+    """Whether the connection uses TLS."""
     certificate: str | None = None
-    """Path of the certificates that it is trusted by; None: the system's."""
+    """Path of the trusted certificates; None: the system's."""
     client_key: str | None = None
-    """Path of the key that we show it."""
+    """Path of the client's key."""
     client_certificate: str | None = None
-    """Path of the certificate to that."""
+    """Path of the client's certificate."""
 
     @property
     def shown(self) -> str:
@@ -69,18 +69,18 @@ def endpoint_of(
     url: str | None = None,
     protocol: str | None = None,
 ) -> Endpoint | None:
-    """Return where `signal` (``traces``, ``logs``, ``metrics``) is sent; None: no endpoint is set.
+    """Return the endpoint of `signal` (``traces``, ``logs``, ``metrics``), or None if none is set.
 
     There is no default address: it would be this server's own.
 
     Args:
-        signal: What is sent.
+        signal: The signal.
         environ: The environment's variables.
-        url: A base address that wins over theirs.
-        protocol: ``http/protobuf`` or ``grpc``, which wins over theirs.
+        url: A base address that takes precedence over the variables.
+        protocol: ``http/protobuf`` or ``grpc``; takes precedence over the variables.
 
     Raises:
-        ConfigurationError: A variable makes no sense.
+        ConfigurationError: A variable is invalid.
     """
 
     def setting(name: str) -> str:
@@ -106,7 +106,7 @@ def endpoint_of(
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # The value is not quoted: it may hold a password.
+        # The value is not quoted: it may contain a password.
         raise ConfigurationError(
             f"{variable} is no address; write for example http://localhost:4318"
         )
@@ -127,7 +127,7 @@ def endpoint_of(
 
 
 def _protocol(setting: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
-    """Return the protocol: gRPC for port 4317 and HTTP for everything else, where none is set."""
+    """Return the protocol; by default gRPC for port 4317 and HTTP for everything else."""
     if setting == "grpc" or (not setting and port == _GRPC_PORT):
         return "grpc"
     if setting in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
@@ -141,7 +141,7 @@ def _timeout_s(setting: str) -> float:
     if not setting:
         return _TIMEOUT_S
     try:
-        # The specification says milliseconds; OpenTelemetry's Python reads seconds, and so do we.
+        # The specification has milliseconds; OpenTelemetry for Python reads seconds, as this server does.
         seconds = float(setting)
     except ValueError:
         seconds = 0.0

@@ -1,11 +1,12 @@
-"""`Forwarder`: passes received export requests on, unchanged, in the order in which they came.
+"""`Forwarder`: forwards received export requests unchanged, in the order of their arrival.
 
-One queue and one thread for spans, one of each for log records.  Requests that wait together are sent
-together: protobuf messages of one kind may be joined end to end, byte by byte, without being read.  What may
-pass is tried again until it has passed; meanwhile the queue fills, and callers of `has_room` ask the senders to
-wait.  Nothing is given up but what the endpoint refuses for good, or what is left at the end.  A status of 401
-or 403 may pass, since a key can be put right.  One request at a time is slow over a slow line, and several
-lanes would lose the order; so the receiver sees other batch sizes, and what came as JSON leaves as protobuf.
+There is one queue and one thread for spans, and one of each for log records. Waiting requests are sent
+together: protobuf messages of one kind can be concatenated byte by byte, without being parsed. Temporary
+failures are retried until they pass; meanwhile the queue fills, and callers of `has_room` ask the senders to
+wait. Only requests that the endpoint refuses for good, and those left at the end, are dropped. A status of
+401 or 403 counts as temporary, since a key can be corrected. One request at a time is slow over a slow line,
+and several lanes would lose the order; so the receiver sees other batch sizes, and JSON is forwarded as
+protobuf.
 """
 
 from __future__ import annotations
@@ -28,33 +29,33 @@ from ._sender import Answer, OtlpSender
 _log = logging.getLogger("ragmeter")
 
 LONGEST_PAUSE_S = 30.0
-"""Between two attempts, unless the endpoint asks for more."""
+"""Longest pause between two attempts, unless the endpoint asks for more."""
 JOINED_BYTES = 1024 * 1024
-"""Requests are joined up to this size: gRPC servers take 4 MiB by default."""
+"""Requests are joined up to this size, as gRPC servers accept 4 MiB by default."""
 _OF_ALL = frozenset({"status_404", "status_405", "status_501", "unimplemented"})
-"""What an endpoint says of any request, whatever is in it."""
+"""Answers of an endpoint that do not depend on the content of the request."""
 _SAID_EVERY_S = 60.0
 _LAST_S = 0.5
-"""Seconds beyond the last moment that an attempt under way has to come to an end."""
+"""Seconds after the deadline for an attempt in progress to end."""
 _BESIDE_BODY = 200
-"""Bytes that a waiting request takes beside its body, about."""
+"""Approximate bytes of a waiting request in addition to its body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardStats:
-    """What became of the requests to be passed on: all = ``forwarded`` + every failure + ``waiting``."""
+    """Requests to forward, by outcome: all = ``forwarded`` + every failure + ``waiting``."""
 
     forwarded: int = 0
-    """Export requests that the endpoint has taken."""
+    """Export requests accepted by the endpoint."""
     failed: Mapping[str, int] = field(default_factory=dict)
-    """Export requests that it has not, by reason: its status (``status_400``, ``unimplemented``),
-    ``error``, or ``shutdown``."""
+    """Export requests not accepted, by reason: its status (``status_400``, ``unimplemented``), ``error``, or
+    ``shutdown``."""
     rejected: int = 0
-    """Spans and log records that it did not take of requests that it took."""
+    """Spans and log records rejected within accepted requests."""
     waiting: int = 0
-    """Export requests that wait."""
+    """Waiting export requests."""
     waiting_bytes: int = 0
-    """Bytes of their bodies."""
+    """Bytes of the waiting requests' bodies."""
 
 
 class _QueuedBody(NamedTuple):
@@ -63,13 +64,13 @@ class _QueuedBody(NamedTuple):
 
 
 class Forwarder:
-    """Passes bodies on to OTLP endpoints. Thread-safe. To be started and closed.
+    """Forwards bodies to OTLP endpoints. Thread-safe. To be started and closed.
 
     Args:
-        endpoints: Where each signal goes; one that is not there is not passed on.
-        guard: Contains what ought not to happen.
-        max_bytes: So many bytes may wait for each signal.
-        settled: Called with the positions of requests that were taken, or refused for good.
+        endpoints: The endpoint of each signal; others are not forwarded.
+        guard: Contains unexpected errors.
+        max_bytes: Most waiting bytes of each signal.
+        settled: Called with the positions of requests that were accepted, or refused for good.
     """
 
     def __init__(
@@ -91,32 +92,32 @@ class Forwarder:
             lane.start()
 
     def takes(self, signal: Signal) -> bool:
-        """Return whether there is somewhere to pass this on to."""
+        """Return whether a signal is forwarded."""
         return signal in self._lanes
 
     def has_room(self) -> bool:
-        """Return whether another request of any kind may come."""
+        """Return whether there is room for another request of any signal."""
         return all(lane.has_room() for lane in self._lanes.values())
 
     def put(
         self, signal: Signal, body: bytes, position: int | None = None, *, force: bool = False
     ) -> bool:
-        """Pass a serialised export request on, later. Never blocks.
+        """Queue a serialised export request. Never blocks.
 
         Args:
-            signal: What it holds.
+            signal: Its signal.
             body: Its bytes.
-            position: What `settled` calls it.
-            force: Take it although there is no room: it was asked for before.
+            position: Its position in the spool, for `settled`.
+            force: Whether to accept it without room, because room was checked before.
 
         Returns:
-            False: there is no room; the sender is to come again.
+            False if there is no room, so that the sender has to retry.
         """
         lane = self._lanes.get(signal)
         return True if lane is None else lane.put(_QueuedBody(body, position), force=force)
 
     def stats(self) -> ForwardStats:
-        """Return what became of everything so far."""
+        """Return the counts of requests so far, by outcome."""
         lanes = [lane.stats() for lane in self._lanes.values()]
         failed: Counter[str] = Counter()
         for lane in lanes:
@@ -130,7 +131,7 @@ class Forwarder:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Pass on what can be passed on within `timeout_s` seconds, count the rest, stop."""
+        """Forward as much as possible within `timeout_s` seconds, count the rest, and stop."""
         deadline = time.monotonic() + timeout_s
         for lane in self._lanes.values():
             lane.finish(deadline)
@@ -139,7 +140,7 @@ class Forwarder:
 
 
 class _Lane:
-    """One signal's queue and thread."""
+    """Queue and thread of one signal."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class _Lane:
     def put(self, waiting: _QueuedBody, *, force: bool) -> bool:
         size = len(waiting.body) + _BESIDE_BODY
         with self._changed:
-            # One that is larger than all the room there is comes in when nothing else waits.
+            # A request larger than the whole queue is accepted if nothing else waits.
             full = self._bytes + size > self._max_bytes and bool(self._waiting)
             if (full and not force) or self._deadline is not None:
                 return False
@@ -224,7 +225,7 @@ class _Lane:
                 return
 
     def _next(self) -> list[_QueuedBody]:
-        """Return those at the head of the queue that go together; they stay there until they are settled."""
+        """Return the requests at the head of the queue to send together; they stay there until finished."""
         several: list[_QueuedBody] = []
         size = 0
         for waiting in self._waiting:
@@ -235,7 +236,7 @@ class _Lane:
         return several
 
     def _pass_on(self, several: Sequence[_QueuedBody]) -> bool:
-        """Send these until they are settled; return whether there is time for others."""
+        """Send requests until they are finished; return whether there is time for others."""
         answer = Answer("error")
         with self._guard:
             answer = self._sender.send_patiently(
@@ -244,13 +245,13 @@ class _Lane:
         if answer.passing:
             return False
         if len(several) > 1 and answer.problem is not None and answer.problem not in _OF_ALL:
-            # One of them may be what it does not like.
+            # Only one of them may be unacceptable.
             return all(self._pass_on([waiting]) for waiting in several)
         self._settle(several, answer)
         return True
 
     def _rest(self, seconds: float, answer: Answer) -> bool:
-        """Wait so long; return whether there is time for another attempt."""
+        """Wait for some seconds; return whether there is time for another attempt."""
         self._say(f"waits ({answer.problem}) and is tried again")
         until = time.monotonic() + seconds
         with self._changed:
@@ -266,7 +267,7 @@ class _Lane:
     def _settle(self, several: Sequence[_QueuedBody], answer: Answer) -> None:
         with self._changed:
             if self._ended:
-                return  # it was counted as lost
+                return  # already counted as lost
             for waiting in several:
                 self._waiting.popleft()
                 self._bytes -= len(waiting.body) + _BESIDE_BODY

@@ -1,8 +1,8 @@
-"""Gauges of what the store holds: means of quality, knowledge gaps, chunks and conversations that went badly.
+"""Gauges of the store's contents: means of quality, knowledge gaps, chunks and conversations that went badly.
 
-For users without Prometheus to compute them from the sums, or with another kind of backend, they are here,
-and also those of scores that applications sent: the same numbers as the page and the API show of the last hour.
-They leave under the server's own name, and an attribute says whose they are.
+They are for users whose backend cannot compute them from the sums as Prometheus does, and include scores sent
+by applications: the same numbers as on the page and in the API, over the last hour. They are exported under
+the server's name, and an attribute has the service.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .store import (
 )
 
 MAX_SERIES = 1_500
-"""Scores by service, workflow and segment; of what is beyond there is no gauge. The SDK keeps 2,000 apart."""
+"""Most scores by service, workflow and segment with a gauge. The SDK distinguishes 2,000."""
 
 Estimates = Callable[[], Mapping[CellKey, Mean]]
 
@@ -40,7 +40,7 @@ class QualityGauges:
 
     Args:
         estimates: Returns the means, the most important first.
-        guard: Contains our own errors.
+        guard: Contains the server's own errors.
     """
 
     def __init__(self, estimates: Estimates, guard: AbstractContextManager[object]) -> None:
@@ -65,12 +65,12 @@ class QualityGauges:
     def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
         for key, mean in self._moment(name).items():
             value: float | None = getattr(mean.estimate, name)
-            # Nothing is known, so nothing is reported: an interval from 0 to 1 would look like a measurement.
+            # Without knowledge nothing is reported: an interval from 0 to 1 would look like a measurement.
             if value is not None and mean.estimate.method != "none":
                 yield Observation(value, _attributes(key, mean))
 
     def _moment(self, name: str) -> Mapping[CellKey, Mean]:
-        """Return the estimates of the present collection: a new one begins when an instrument asks again."""
+        """Return the estimates of this collection; a new one begins when an instrument reads again."""
         with self._lock:
             if name in self._observed or not self._observed:
                 self._observed = set()
@@ -84,10 +84,10 @@ class QualityGauges:
             try:
                 found = self._estimates()
             except UnreadableStoreError:
-                return {}  # it is away just now, as the server says elsewhere
+                return {}  # the store is unreachable now, which the server reports elsewhere
         means: dict[CellKey, Mean] = {}
         for key, each in found.items():
-            # Who has one keeps it: gauges that come and go would be none.
+            # Existing series keep their gauges, which would otherwise appear and disappear.
             if key in self._known or len(self._known) < MAX_SERIES:
                 self._known.add(key)
                 means[key] = each
@@ -101,7 +101,7 @@ def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
         semconv.GEN_AI_EVALUATION_NAME: key.score,
         semconv.SEGMENT: key.segment,
         semconv.SCORE_DIRECTION: mean.direction,
-        # Of two judges there are two gauges, and of two versions of a formula.
+        # Two judges, or two versions of a formula, have two gauges.
         semconv.JUDGE: key.measurement if mean.judged else "",
         semconv.SCORE_JUDGE_MODEL: mean.judge,
         semconv.EVALUATOR_VERSION: mean.definition,
@@ -124,6 +124,6 @@ def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Seque
 def publish_gauges(
     telemetry: Telemetry, reader: Reader, guard: AbstractContextManager[object]
 ) -> None:
-    """Publish the store's measurements as gauges of the server itself."""
+    """Publish the store's measurements as gauges under the server's name."""
     QualityGauges(reader.estimates, guard).publish(telemetry.meter_provider)
     telemetry.own_exporter.observe_lists(partial(store_points, reader, guard))

@@ -1,7 +1,7 @@
 """OTLP over gRPC: ``Export`` of the trace and the logs service, and of the metrics service, which is ignored.
 
-Services and methods are named by the descriptors of ``opentelemetry-proto``.  Bodies come as bytes and are
-read here, so that a malformed one is answered with the reason, as over HTTP.
+Services and methods are named by the descriptors of ``opentelemetry-proto``. Bodies arrive as bytes and are
+parsed here, so that a malformed one is answered with the reason, as over HTTP.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ def grpc_server(
     guard: AbstractContextManager[None],
     access: Access,
 ) -> grpc.Server:
-    """Return a server that is bound to no port yet.
+    """Return a server that is not bound to a port yet.
 
     Args:
-        intake: Takes what was received.
-        limits: Of bodies and of calls.
+        intake: Accepts the received requests.
+        limits: Bounds of bodies and calls.
         counts: Counts calls by their outcomes.
         readers: Read bodies.
-        guard: Contains our own errors.
-        access: What senders must know.
+        guard: Contains the server's own errors.
+        access: The access rules.
     """
     calls = _Calls(limits.calls, thread_name_prefix="ragmeter-grpc")
     server = grpc.server(
         calls,
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
-            # Two servers of one port would each get some of the spans of a trace.
+            # Two servers on one port would each get some of the spans of a trace.
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", int(limits.header_s * 1000)),
             ("grpc.max_connection_idle_ms", int(KEEP_ALIVE_S * 1000)),
             ("grpc.max_allowed_incoming_connections", limits.connections // 2),
         ],
-        # Beyond that gRPC itself refuses, and does not say when to try again: without that, no sender does.
+        # Beyond this, gRPC itself refuses without a hint when to retry, so that no sender retries.
         maximum_concurrent_rpcs=limits.connections,
     )
     services: list[tuple[Any, str, Signal | None]] = [
@@ -86,7 +86,7 @@ def grpc_server(
 class _Bodies:
     """Receives the bodies of calls, within limits of time and size.
 
-    A thread waits for each, which nothing but the end of its call wakes.
+    A thread waits for each, which only the end of its call wakes.
     """
 
     def __init__(self, limits: Limits, counts: Counts) -> None:
@@ -98,7 +98,7 @@ class _Bodies:
         self._is_watched = False
 
     def receive(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """Return the body of a call; raises `BusyError` without room for it, `MalformedError` without it."""
+        """Return the body of a call; raises `BusyError` for want of room, `MalformedError` without a body."""
         come: list[bool] = []
         with self._lock:
             self._waiting.append((time.monotonic() + self._limits.call_s, context, come))
@@ -114,7 +114,7 @@ class _Bodies:
         raise MalformedError("no body")
 
     def release(self, body: bytes) -> None:
-        """Note that a body was read."""
+        """Subtract a body that was read."""
         with self._lock:
             self._held -= len(body)
 
@@ -127,7 +127,7 @@ class _Bodies:
             watch.start()
 
     def _end_overdue(self) -> None:
-        """End the calls whose body did not come in time."""
+        """End the calls whose body did not arrive in time."""
         now = time.monotonic()
         with self._lock:
             while self._waiting and (self._waiting[0][2] or self._waiting[0][0] <= now):
@@ -140,11 +140,11 @@ class _Bodies:
 
 
 class _Calls(ThreadPoolExecutor):
-    """The threads that answer calls, which know how many there are."""
+    """The threads that answer calls, with a count of calls."""
 
     _lock = threading.Lock()
     under_way = 0
-    """Calls that are being answered, or wait for it."""
+    """Calls that are being answered, or waiting for a thread."""
 
     def submit(self, *job: Any, **named: Any) -> Future[Any]:
         with self._lock:
@@ -163,18 +163,18 @@ class _Calls(ThreadPoolExecutor):
 
 
 class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds who answers a call, before anything of its body is received.
+    """Chooses the handler of a call, before any of its body is received.
 
     Args:
-        path: Of the method.
-        export: Reads a body.
-        calls: Those that are under way.
-        most: At most so many; one more is asked to come again.
+        path: Path of the method.
+        export: Handles the call.
+        calls: The calls in progress.
+        most: Most calls in progress; senders of further ones are asked to retry.
     """
 
     def __init__(self, path: str, export: _Export, calls: _Calls, most: int) -> None:
         self._path = path
-        # On the wire it is the same as a single one; but the body of a stream comes only when it is asked for.
+        # A stream of one message looks the same as a unary call, but its body is received only on request.
         self._export = grpc.stream_unary_rpc_method_handler(export)
         self._refusal = grpc.stream_unary_rpc_method_handler(export.refuse)
         self._calls = calls
@@ -216,13 +216,13 @@ class _Export:
             self._counts.busy(str(answer))
             _try_later(context, str(answer))
         if isinstance(answer, TooLargeError):
-            # Without a hint when to try again: sent once more it would be as large.
+            # Without a hint when to retry, as it would be as large again.
             self._counts.export("too_large")
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(answer))
         if isinstance(answer, RagmeterError):
             self._counts.export("malformed")
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(answer))
-            return b""  # not reached: aborting raises
+            return b""  # not reached: `abort` raises
         if answer is None:
             self._counts.export("error")
             context.abort(grpc.StatusCode.INTERNAL, "an error of the server's")
@@ -233,10 +233,10 @@ class _Export:
     def _answer(
         self, coming: Iterator[bytes], context: grpc.ServicerContext
     ) -> Answer | RagmeterError | None:
-        """Receive a body and have it read; return the answer, why it is refused, or None: we failed."""
+        """Receive and read a body; return the answer, the refusal, or None for an error of the server's."""
         why = self._intake.busy() or self._readers.why_not()
         if why is not None:
-            return BusyError(why)  # known without reading
+            return BusyError(why)  # known without receiving the body
         try:
             body = self._bodies.receive(coming, context)
             try:
@@ -247,12 +247,12 @@ class _Export:
             return error
 
     def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
-        """Answer a call of which nothing is read: too many are under way."""
+        """Refuse a call without receiving its body: too many are in progress."""
         self._admit(context)
         why = "too many calls at once"
         self._counts.busy(why)
         _try_later(context, why)
-        return b""  # not reached: aborting raises
+        return b""  # not reached: `abort` raises
 
     def _admit(self, context: grpc.ServicerContext) -> None:
         said = dict(context.invocation_metadata() or ())
@@ -264,7 +264,7 @@ class _Export:
             )
 
     def _read(self, body: bytes) -> Answer | RagmeterError | None:
-        """Read a body; return the answer, why it is refused, or None: we failed."""
+        """Parse and accept a body; return the answer, the refusal, or None for an error of the server's."""
         with self._guard:
             try:
                 if self._signal is None:
@@ -278,7 +278,7 @@ class _Export:
 
 
 def _try_later(context: grpc.ServicerContext, why: str) -> None:
-    """Refuse a call that may be made again, and say when."""
+    """Refuse a call that may be repeated, with the time to wait."""
     info = RetryInfo(retry_delay=Duration(seconds=RETRY_AFTER_S))
     details = AnyMessage()
     details.Pack(info)
@@ -287,7 +287,7 @@ def _try_later(context: grpc.ServicerContext, why: str) -> None:
     context.set_trailing_metadata(
         (
             ("grpc-status-details-bin", status.SerializeToString()),
-            # Where OpenTelemetry's Python exporters look.
+            # Read by OpenTelemetry's Python exporters.
             ("google.rpc.retryinfo-bin", info.SerializeToString()),
         )
     )

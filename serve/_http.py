@@ -1,7 +1,7 @@
 """OTLP over HTTP: ``POST /v1/traces``, ``/v1/logs`` and ``/v1/metrics``, and ``GET /healthz`` and ``/readyz``.
 
-Bodies are received on the event loop, within limits of size and time; they are unpacked and read on a
-few threads, so that a large one holds up no other sender.  Answers are in the request's own format, as the
+Bodies are received on the event loop, within limits of size and time; they are unpacked and read on a few
+threads, so that a large one does not delay other senders. Answers are in the request's format, as the
 protocol demands.
 """
 
@@ -46,7 +46,7 @@ _UNAVAILABLE = 14
 
 
 class _RefusedError(Exception):
-    """The request is answered with an error."""
+    """A request that is answered with an error."""
 
     def __init__(self, status: int, code: int, why: str, outcome: str, **headers: str) -> None:
         super().__init__(why)
@@ -66,17 +66,17 @@ def http_application(
     guard: AbstractContextManager[None],
     more: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """Return the application.
+    """Return the ASGI application.
 
     Args:
-        intake: Takes what was received.
-        limits: Of bodies.
+        intake: Accepts the received requests.
+        limits: Bounds of bodies.
         counts: Counts requests by their outcomes.
         readers: Read bodies.
-        health: Says how the server is; ``status`` is ``ok`` or why it takes nothing.
-        why_not_ready: Says why nothing is to be sent here just now; None: it may be.
-        guard: Contains our own errors.
-        more: What is served beside that.
+        health: Returns the server's health; ``status`` is ``ok`` or the reason why it accepts nothing.
+        why_not_ready: Returns why nothing should be sent here at the moment, or None.
+        guard: Contains the server's own errors.
+        more: Further routes.
     """
     door = _Door(intake, limits, counts, readers, guard)
 
@@ -145,7 +145,7 @@ class _Door:
             )
         why = self._intake.busy() or self._readers.why_not()
         if why is None and self._requests >= self._limits.connections * 3 // 4:
-            # The rest is for those who look at the page.
+            # The rest is reserved for viewers of the page.
             why = "too many requests at once"
         if why is not None:
             raise _busy(why)
@@ -174,7 +174,7 @@ class _Door:
         return _answer(answer, media_type)
 
     async def _receive_body(self, request: Request, held: list[int]) -> bytes:
-        """Return the body as it was sent, once it is complete."""
+        """Return the complete body, still compressed."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
             raise self._too_long()
@@ -198,7 +198,7 @@ class _Door:
         return b"".join(parts)
 
     def _too_long(self) -> _RefusedError:
-        # What follows is not read: the connection cannot serve for another request.
+        # The rest is not read, so the connection cannot be reused.
         return _RefusedError(
             413, _RESOURCE_EXHAUSTED,
             f"more than {self._limits.body_bytes} bytes; send smaller batches", "too_large",
@@ -208,7 +208,7 @@ class _Door:
     def _read(
         self, signal: Signal | None, body: bytes, encoding: str, media_type: str
     ) -> Answer | RagmeterError | None:
-        """Read a body, on a thread; return the answer, why it is refused, or None: we failed."""
+        """Read a body, on a thread; return the answer, the refusal, or None for an error of the server's."""
         with self._guard:
             try:
                 plain = unpack(body, encoding, self._limits.body_bytes)

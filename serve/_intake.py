@@ -1,7 +1,8 @@
-"""The one door for everything that is received, whatever protocol brought it.
+"""The single entry for all received requests, whichever protocol brought them.
 
-A receiver parses a body and calls `Intake.take`; its answer says what the sender gets.  What is
-taken is counted; what there is no room for is refused before anything is kept: the sender still has it.
+A receiver parses a body and calls `Intake.take`, whose result determines the sender's answer. Accepted
+requests are counted; a request without room is refused before any of it is stored, so the sender still has
+it.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from ._spool import SpoolFullError
 from .store import Store, StoreFullError, StoreRefusedError
 
 RETRY_AFTER_S = 2
-"""Seconds after which a sender that was refused for want of room may try again."""
+"""Seconds until a sender that was refused for want of room may retry."""
 
 
 class BusyError(RagmeterError):
-    """There is no room just now; the same request may be sent again."""
+    """There is no room at the moment; the same request may be sent again."""
 
 
 class Acceptance:
-    """What became of an export request that was accepted.
+    """The result of an accepted export request.
 
     Attributes:
-        rejected: How many of its spans, records or points were not.
-        message: Why, for the sender's developers; "" if all were.
+        rejected: Number of its spans, records or points that were not accepted.
+        message: The reason, for the sender's developers; "" if all were accepted.
     """
 
     __slots__ = ("message", "rejected")
@@ -52,14 +53,14 @@ class Acceptance:
 
 
 class Intake:
-    """Takes parsed export requests in, or says why not. Thread-safe.
+    """Accepts parsed export requests, or refuses them with a reason. Thread-safe.
 
     Args:
-        scoring: Where spans go.
-        limits: How much is held.
-        counts: Where it is counted.
-        journal: Keeps it, and passes it on.
-        store: Keeps what ragmeter elsewhere reports of its own requests; None: there is none.
+        scoring: Gets the spans.
+        limits: Bounds of waiting data.
+        counts: Counts spans.
+        journal: Stores and forwards the requests.
+        store: Stores the requests that ragmeter scored elsewhere; None: no store.
     """
 
     def __init__(
@@ -80,20 +81,20 @@ class Intake:
         self._closed = False
 
     def close(self) -> None:
-        """Refuse everything from now on: the server ends."""
+        """Refuse everything from now on, as the server ends."""
         self._closed = True
 
     def busy(self, spans: int = 0) -> str | None:
-        """Return why so many spans more cannot come in; None: they can."""
+        """Return why a number of further spans cannot be accepted, or None."""
         return "shutting down" if self._closed else self.full(spans)
 
     @property
     def trouble(self) -> str | None:
-        """What was in the way of the last write to spool or store, until one succeeds; None: nothing."""
+        """Error of the last write to spool or store, until one succeeds; None: no error."""
         return self._journal.trouble or (None if self._store is None else self._store.trouble)
 
     def full(self, spans: int = 0) -> str | None:
-        """Return why there is no room for so many spans more; None: there is."""
+        """Return why there is no room for a number of further spans, or None."""
         why = self._journal.busy()
         if why is None and self._store is not None:
             why = self._store.why_not()
@@ -101,7 +102,7 @@ class Intake:
             return why
         held = self._scoring.held()
         if held.spans + self._entering == 0:
-            return None  # what is more than there is room for at all is taken when nothing else is there
+            return None  # a request beyond all limits is accepted if nothing else is waiting
         if max(held.spans, held.traces) + self._entering + spans > self._limits.held_spans:
             return "too many spans wait to be scored"
         if held.bytes > self._limits.held_bytes:
@@ -116,18 +117,18 @@ class Intake:
         *,
         kept: JournalEntry | None = None,
     ) -> Acceptance:
-        """Take an export request in.
+        """Accept an export request.
 
         Args:
-            signal: What it holds.
+            signal: Its signal.
             request: The request.
             body: The bytes that it was parsed from, if they are protobuf.
-            kept: It is kept elsewhere already, and this says where; None: it is to be.
+            kept: The entry of a request that is already stored elsewhere; None: store it.
 
         Raises:
-            BusyError: There is no room; nothing was kept.
-            TooLargeError: It holds more than one request may.
-            MalformedError: The store has no place for a value in it.
+            BusyError: There is no room; nothing was stored.
+            TooLargeError: It has more spans than one request may.
+            MalformedError: The store cannot store a value in it.
         """
         count = items_in(request)
         if count > self._limits.body_spans:
@@ -142,7 +143,8 @@ class Intake:
         try:
             received = received_in(request)
             if self._store is not None:
-                # First: where the other then has no room the sender comes again, and it is the same request.
+                # First: if the journal then has no room, the sender repeats the request, and storing it again
+                # has no effect.
                 self._store.take(request, received)
             if kept is None:
                 plain = request.SerializeToString() if body is None else body
@@ -157,10 +159,10 @@ class Intake:
                 self._entering -= count
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Take what meters elsewhere say they dropped and how other retrievers do; other metrics are ignored.
+        """Store meters' counts of dropped requests and comparisons of retrievers; ignore other metrics.
 
         Raises:
-            BusyError: It could not be kept.
+            BusyError: They could not be stored.
         """
         if self._store is not None and not self._closed:
             try:
@@ -169,10 +171,10 @@ class Intake:
                 raise BusyError(str(error)) from error
 
     def admit(self, kept: JournalEntry, request: ExportRequest) -> Acceptance:
-        """Take an export request in for which there is room, and which is kept.
+        """Accept an export request from the spool, after a check that there is room.
 
         Raises:
-            StoreFullError: Of what a power cut may have taken from the store nothing could be put back.
+            StoreFullError: The store could not restore what a power cut may have taken from it.
         """
         received = received_in(request)
         if self._store is not None:
@@ -191,7 +193,7 @@ class Intake:
 
 
 def items_in(request: ExportRequest) -> int:
-    """Return how many spans or log records a request holds."""
+    """Return the number of spans or log records of a request."""
     if isinstance(request, ExportTraceServiceRequest):
         return sum(len(one.spans) for group in request.resource_spans for one in group.scope_spans)
     return sum(len(one.log_records) for group in request.resource_logs for one in group.scope_logs)
