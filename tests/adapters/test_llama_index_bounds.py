@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, llm, nodes
+from moved_clock import MovedClock
 
 from ragmeter.adapters.llama_index import _events as _spans
 from ragmeter.adapters.llama_index._answers import Readers
@@ -19,13 +20,6 @@ from ragmeter.adapters.llama_index._events import SpanFollower
 
 A = nodes()[:2]
 UUID = "-12345678-1234-1234-1234-{:012d}"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -74,7 +68,7 @@ def test_requests_beyond_a_number_are_given_up_and_counted(capture: Captured) ->
 
 def test_requests_beyond_an_age_are_given_up_and_counted(capture: Captured) -> None:
     """Swept when the next request begins."""
-    clock = Clock()
+    clock = MovedClock()
     follower = follow(capture, max_age_s=60.0, clock=clock)
     begin_retrieval(follower, 1)
     clock.now = 61.0
@@ -102,7 +96,7 @@ def test_stream_kept_open_for_ever_is_reported_as_partial(
     capture: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that the application keeps and never reads on is not lost, and not finished."""
-    clock = Clock()
+    clock = MovedClock()
     handler = capture.handler
     handler._spans = follow(capture, max_age_s=60.0, clock=clock)
     with handler:

@@ -6,24 +6,15 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_clock import MovedClock
 
 from ragmeter.adapters._open_requests import MAX_REMEMBERED, OpenRequests, ReportedOnce
 
 
-class Clock:
-    """Seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def table(**bounds: float) -> tuple[OpenRequests[str, str], list[str], Clock]:
+def table(**bounds: float) -> tuple[OpenRequests[str, str], list[str], MovedClock]:
     """A table, the keys it gave up, and its clock."""
     given_up: list[str] = []
-    clock = Clock()
+    clock = MovedClock()
     made: OpenRequests[str, str] = OpenRequests(
         lambda key, _: given_up.append(key),
         clock=clock,

@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moved_clock import MovedClock
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_spans import documents, openinference, span
 
@@ -15,17 +16,8 @@ from ragmeter.adapters.opentelemetry.otlp import parse_protobuf, received_in
 from ragmeter.adapters.opentelemetry.requests import read_trace
 
 
-class Clock:
-    """Stands still until it is moved."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def _assembler(**limits):
-    clock, traces = Clock(), []
+    clock, traces = MovedClock(), []
     return TraceAssembler(traces.append, clock=clock, **limits), clock, traces
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from loopback_server import QuietHandler, loopback_server
+from moved_clock import MovedClock
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -35,25 +36,15 @@ def goodness(sample: RagSample) -> float:
     return float(sample.answer or 0)
 
 
-class Clock:
-    """Unix time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = MONDAY
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> MovedClock:
+    made = MovedClock(MONDAY)
     for module in (sums, alarming):
         monkeypatch.setattr(module, "unix_clock", lambda: made)
     return made
 
 
-def _live(meter: RagMeter, clock: Clock, answers: tuple[str, ...], hours: int) -> None:
+def _live(meter: RagMeter, clock: MovedClock, answers: tuple[str, ...], hours: int) -> None:
     """Let so many hours pass with each of `answers` in each."""
     for _ in range(hours):
         clock.now += HOUR
@@ -118,7 +109,7 @@ def _evidence(reader: InMemoryMetricReader) -> dict[str, float]:
 
 
 def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
-    clock: Clock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+    clock: MovedClock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
 ) -> None:
     exporter, records, reader = _telemetry()
     url, received = hook
@@ -162,7 +153,7 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
 
 @pytest.mark.contains_errors
 def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from_hearing(
-    clock: Clock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+    clock: MovedClock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, received = hook
     received.statuses[:] = [404]
@@ -200,7 +191,7 @@ def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:
         assert meter.watch.mark() == 0
 
 
-def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Clock) -> None:
+def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: MovedClock) -> None:
     meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms())
     _live(meter, clock, GOOD, 3)
     (series,) = meter.watch.series()
@@ -211,7 +202,7 @@ def test_how_the_watch_stands_is_told_from_the_first_five_minutes_on(clock: Cloc
     meter.shutdown(60)
 
 
-def test_a_restart_goes_on_where_it_was(clock: Clock, tmp_path: Path) -> None:
+def test_a_restart_goes_on_where_it_was(clock: MovedClock, tmp_path: Path) -> None:
     """What is usual was learned before it; the fall comes after it."""
     given: dict[str, Any] = {
         "metrics": [goodness],

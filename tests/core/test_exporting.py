@@ -107,7 +107,7 @@ def test_what_a_hanging_exporter_never_took_is_counted_at_shutdown():
 def test_what_one_of_two_exporters_took_is_exported():
     memory = InMemoryExporter()
     meter = _meter(RaisingExporter(), memory)
-    meter.flush(30)
+    assert meter.flush(30) is False
 
     stats = meter.stats()
     assert (stats.exported, stats.dropped) == (3, {})

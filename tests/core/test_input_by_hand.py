@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ragmeter
 from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievedContext
+from ragmeter.metrics import RagSample, Reference, RetrievedContext
 from ragmeter.requests.size import weight_of
 
 pytestmark = pytest.mark.contains_errors
@@ -194,17 +194,6 @@ def test_a_request_left_in_another_context_than_it_was_entered_in_raises_nothing
     assert len(memory.results) == 1
     assert meter.stats().internal_errors == {}
     meter.shutdown(60)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"exporters": 5}, {"references": 5}, {"exporters": [5]}, {"scoring": 5}, {"judge": 5},
-    ],
-)  # fmt: skip
-def test_a_constructor_raises(wrong):
-    with pytest.raises(ConfigurationError):
-        RagMeter(**{"metrics": [context_tally], **wrong})
 
 
 def test_weights_are_bytes_of_everything_a_request_holds_on_to():

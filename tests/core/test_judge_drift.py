@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from moved_clock import MovedClock
 
 from ragmeter import Alarms, ConfigurationError, RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
@@ -76,20 +77,12 @@ def _frozen():
     ]
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def check():
     made = []
 
     def make(judge, every_s=1000.0):
-        log, clock = ErrorLog(), Clock()
+        log, clock = ErrorLog(), MovedClock(1_000_000.0)
         one = JudgeCheck(
             _frozen(), [Kindness()], judge, every_s=every_s, deadline_s=60, guard=Guard("check", log),
             clock=clock,
@@ -288,7 +281,7 @@ WORSE = [f"{float(value) - 0.1:.2f}" for value in USUAL]
 @pytest.fixture
 def live(tmp_path, monkeypatch):
     """A meter that watches its judged scores, and whose clock a test moves."""
-    clock = Clock()
+    clock = MovedClock(1_000_000.0)
     clock.now = 1_699_833_600.0  # 2023-11-13 00:00 UTC, a Monday
     for module in (sums, alarming, rejudging):
         monkeypatch.setattr(module, "unix_clock", lambda: clock)

@@ -273,29 +273,6 @@ def test_one_text_is_one_context_not_its_letters(meter, memory):
     assert [c.text for c in _only(meter, memory).sample.contexts] == ["one text"]
 
 
-@pytest.mark.contains_errors
-def test_an_odd_context_raises_nothing_into_the_host(meter):
-    class Odd:
-        @property
-        def text(self):
-            raise RuntimeError("lazy")
-
-    with meter.request("q") as request:
-        request.retrieved([Odd(), type("NoText", (), {"text": None})()])
-    assert meter.flush(60)
-
-
-@pytest.mark.contains_errors
-def test_a_malformed_reference_loses_itself_and_says_what_to_pass(contained_errors):
-    with ragmeter.request("q", reference=42):
-        pass
-
-    [(component, error)] = contained_errors
-    assert component == "request"
-    assert isinstance(error, ConfigurationError)
-    assert "pass a Reference" in str(error)
-
-
 def test_a_note_may_give_the_answer_alone():
     assert parse_scope({"reference": "a"}).reference == Reference(answer="a")
 

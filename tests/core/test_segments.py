@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from moved_clock import MovedClock
 
 from ragmeter import (
     ConfigurationError,
@@ -29,16 +30,9 @@ HOUR_S = 3600.0
 FAITHFULNESS = JudgedScore("faithfulness", "hash", 0.0, 1.0)
 
 
-class Clock:
-    now = 1e6
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return MovedClock(1e6)
 
 
 class Runs:

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_clock import MovedClock
 
 from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
@@ -20,17 +21,9 @@ FAITHFULNESS = JudgedScore("faithfulness", "hash", 0.0, 1.0)
 HOUR_S = 3600.0
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1e6
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return MovedClock(1e6)
 
 
 @pytest.fixture

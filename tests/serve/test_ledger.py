@@ -4,6 +4,7 @@ import threading
 from random import Random
 
 import pytest
+from moved_clock import MovedClock
 
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.record import LogNote, SpanRecord
@@ -20,13 +21,6 @@ def spool(tmp_path):
     spool.close()
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
 def left(spool, folder):
     """What would be replayed if the process died now: position → parts that are done."""
     entries = spool._database.execute("SELECT position FROM entries").fetchall()
@@ -38,7 +32,9 @@ def left(spool, folder):
 
 def test_an_entry_is_done_when_all_its_traces_are_read_and_flushed(spool, tmp_path):
     flushed = []
-    ledger = Ledger(spool, lambda timeout_s: flushed.append(timeout_s) or True, clock=Clock())
+    ledger = Ledger(
+        spool, lambda timeout_s: flushed.append(timeout_s) or True, clock=MovedClock(1000.0)
+    )
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
     ledger.note_entry(one, "traces", {"a", "b"})
     ledger.note_entry(two, "traces", {"b", "c"})
@@ -56,7 +52,7 @@ def test_an_entry_is_done_when_all_its_traces_are_read_and_flushed(spool, tmp_pa
 
 def test_nothing_is_done_while_it_has_not_left(spool, tmp_path):
     answers = iter([False, True])
-    ledger = Ledger(spool, lambda _: next(answers), clock=Clock())
+    ledger = Ledger(spool, lambda _: next(answers), clock=MovedClock(1000.0))
     position = spool.append("traces", b"1")
     ledger.note_entry(position, "traces", {"a"})
     ledger.look(dict, last=True)
@@ -67,7 +63,7 @@ def test_nothing_is_done_while_it_has_not_left(spool, tmp_path):
 
 
 def test_what_the_disk_does_not_take_is_said_again(spool, tmp_path):
-    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    ledger = Ledger(spool, lambda _: True, clock=MovedClock(1000.0))
     position = spool.append("traces", b"1")
     ledger.note_entry(position, "traces", ())
     spool._database.execute("PRAGMA query_only = ON")
@@ -78,13 +74,13 @@ def test_what_the_disk_does_not_take_is_said_again(spool, tmp_path):
 
 
 def test_nothing_is_flushed_where_nothing_has_changed(spool):
-    ledger = Ledger(spool, lambda _: pytest.fail("flushed"), clock=Clock())
+    ledger = Ledger(spool, lambda _: pytest.fail("flushed"), clock=MovedClock(1000.0))
     ledger.look(dict, last=True)
     assert ledger.settle()
 
 
 def test_an_entry_without_anything_to_read_is_done_at_once(spool, tmp_path):
-    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    ledger = Ledger(spool, lambda _: True, clock=MovedClock(1000.0))
     ledger.note_entry(spool.append("logs", b"1"), "logs", ())
     assert ledger.settle()
     assert left(spool, tmp_path) == {}
@@ -92,7 +88,7 @@ def test_an_entry_without_anything_to_read_is_done_at_once(spool, tmp_path):
 
 def test_an_entry_is_done_when_it_was_passed_on_too(spool, tmp_path):
     ledger = Ledger(
-        spool, lambda _: True, forwards=lambda signal: signal == "traces", clock=Clock()
+        spool, lambda _: True, forwards=lambda signal: signal == "traces", clock=MovedClock(1000.0)
     )
     spans, logs, later = (spool.append(signal, b"") for signal in ("traces", "logs", "traces"))
     ledger.note_entry(spans, "traces", {"a"})
@@ -110,7 +106,7 @@ def test_an_entry_is_done_when_it_was_passed_on_too(spool, tmp_path):
 
 
 def test_what_was_done_before_a_restart_is_not_waited_for(spool, tmp_path):
-    ledger = Ledger(spool, lambda _: True, forwards=lambda _: True, clock=Clock())
+    ledger = Ledger(spool, lambda _: True, forwards=lambda _: True, clock=MovedClock(1000.0))
     position = spool.append("traces", b"")
     ledger.note_entry(position, "traces", {"a", "b"}, settled={"a", FORWARDED})
     ledger.look(lambda: {"a": 1000.0}, last=True)
@@ -120,7 +116,7 @@ def test_what_was_done_before_a_restart_is_not_waited_for(spool, tmp_path):
 
 def test_a_trace_that_lasts_for_hours_holds_only_what_it_waits_for(spool, tmp_path):
     """Parts of it were read; what came with them is done, although the trace is open."""
-    clock = Clock()
+    clock = MovedClock(1000.0)
     ledger = Ledger(spool, lambda _: True, logs_wait_s=30.0, clock=clock)
     spans, logs = spool.append("traces", b""), spool.append("logs", b"")
     ledger.note_entry(spans, "traces", {"job"})
@@ -223,7 +219,7 @@ class Process:
 
 class World:
     def __init__(self):
-        self.clock = Clock()
+        self.clock = MovedClock(1000.0)
         self.left = []
         self.up = True
         self.life = 0
@@ -282,7 +278,7 @@ def test_whenever_it_dies_everything_that_was_acknowledged_leaves_and_little_of_
 def test_entries_that_are_somebody_elses_now_are_forgotten_with_the_traces_that_only_they_wait_for(
     spool, tmp_path
 ):
-    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    ledger = Ledger(spool, lambda _: True, clock=MovedClock(1000.0))
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
     ledger.note_entry(one, "traces", {"a", "b"})
     ledger.note_entry(two, "traces", {"b"})
@@ -293,7 +289,7 @@ def test_entries_that_are_somebody_elses_now_are_forgotten_with_the_traces_that_
 
 
 def test_of_what_is_open_nothing_is_done_once_it_is_forgotten(spool, tmp_path):
-    ledger = Ledger(spool, lambda _: True, clock=Clock())
+    ledger = Ledger(spool, lambda _: True, clock=MovedClock(1000.0))
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
     ledger.note_entry(one, "traces", {"a"})
     ledger.note_entry(two, "traces", {"b"})
