@@ -154,7 +154,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
 def _stage(stage: RetrievalStage) -> dict[str, Any]:
     contexts = stage.contexts
     return {
-        **stage.model_dump(exclude={"contexts"}),
+        **stage.model_dump(include={"name", "kind", "recorded", "inputs"}),
         "context_count": None if contexts is None else len(contexts),
         "documents": None if contexts is None else [{"id": context.id} for context in contexts],
     }

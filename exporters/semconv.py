@@ -1,19 +1,20 @@
 """Every name that ragmeter emits, in one place: attributes, events, instruments, units, buckets.
 
-The exporters, the dashboards and their tests read this file; no other file spells a
-telemetry name.  A `Term` is a plain string that also knows where it comes from and
-how stable it is, so that documentation can be generated.  This module must not import
-anything but the standard library and what a name is: there is no constants package for the GenAI
-conventions since they moved out of the core ones (v1.42.0), hence the literals.
+The exporters, the dashboards and their tests read this file; no other file spells a telemetry name. A `Term`
+is a plain string that also knows where it comes from and how stable it is, so that documentation can be
+generated. What each instrument counts stands in ``descriptions.json``. This module must not import anything
+but the standard library and what a name is: there is no constants package for the GenAI conventions since
+they moved out of the core ones (v1.42.0), hence the literals.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from ._quality_sums import FREE_SUMS, JUDGED_SUMS, PAIR_SUMS
 from ._terms import Instrument, InstrumentKind, Term
 
 __all__ = [
@@ -32,6 +33,17 @@ __all__ = [
     "Term",
     "terms",
 ]
+
+_DESCRIPTIONS: Final[Mapping[str, Any]] = json.loads(
+    Path(__file__).with_name("descriptions.json").read_text("utf-8")
+)
+"""What instruments count, by name; of means, and of the sums behind them, by the last part of their names."""
+PAIR_SUMS: Final = ("r", "cn", "cx", "cxx")
+"""Sums of how alike the values of one conversation are; all 0 where each request stands alone."""
+FREE_SUMS: Final = ("n", "kd", "x", "xx", "wb", "low", *PAIR_SUMS)
+"""The sums of a score that every request gets; ``low`` is absent without an objective."""
+JUDGED_SUMS: Final = tuple(_DESCRIPTIONS["sums"])
+"""The sums of a score that only requests have that were chosen to be judged, likewise."""
 
 GENAI: Final = "OpenTelemetry GenAI semantic conventions 1.42.0-dev"
 OTEL: Final = "OpenTelemetry semantic conventions 1.42.0"
@@ -269,12 +281,12 @@ def _instrument(
     kind: InstrumentKind,
     unit: str,
     *attributes: Term,
-    description: str,
+    description: str | None = None,
     buckets: tuple[float, ...] = (),
 ) -> Instrument:
     return Instrument(
-        name=name if isinstance(name, Term) else _own(name), kind=kind, unit=unit,
-        description=description, attributes=attributes, buckets=buckets,
+        name=name if isinstance(name, Term) else _own(name), kind=kind, unit=unit, attributes=attributes,
+        description=description or _DESCRIPTIONS[name], buckets=buckets,
     )  # fmt: skip
 
 
@@ -291,117 +303,73 @@ EVALUATION_SCORE_HISTOGRAM: Final = _instrument(
     # No convention defines an evaluation metric; this is the name others already emit.
     Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"), "histogram", "1",
     GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME, SCORE_DIRECTION, SELECTION, SERVICE,
-    description="Scores of RAG requests whose range is 0 to 1.", buckets=SCORE_BUCKETS,
+    buckets=SCORE_BUCKETS,
 )  # fmt: skip
 EVALUATION_DELAY: Final = _instrument(
     "ragmeter.evaluation.delay", "histogram", "s", GEN_AI_WORKFLOW_NAME, SERVICE, buckets=DELAY_BUCKETS,
-    description="Time from the end of a RAG request to its first scores in a worker, by two clocks.",
 )  # fmt: skip
 CONTEXT_COUNT: Final = _instrument(
-    "ragmeter.retrieval.context_count", "histogram", "{context}", GEN_AI_WORKFLOW_NAME,
-    description="Retrieved contexts per RAG request that reached the model.", buckets=COUNT_BUCKETS,
+    "ragmeter.retrieval.context_count", "histogram", "{context}", GEN_AI_WORKFLOW_NAME, buckets=COUNT_BUCKETS,
 )  # fmt: skip
 DOCUMENTS: Final = _instrument(
     "ragmeter.documents", "counter", "{document}", STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME,
-    description="Documents that left each stage between store and model, of every RAG request.",
 )  # fmt: skip
 RIGHT_DOCUMENTS: Final = _instrument(
     "ragmeter.right_documents", "counter", "{document}", FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE,
-    description="Right documents of RAG requests with a reference, by what became of them and where.",
 )  # fmt: skip
 RESULTS: Final = _instrument(
     "ragmeter.results", "counter", "{evaluation}", GEN_AI_EVALUATION_NAME, SCORE_STATUS,
     GEN_AI_EVALUATION_SCORE_LABEL, ERROR_TYPE, GEN_AI_WORKFLOW_NAME, SERVICE,
-    description="Scores by name, status and label; those that lacked an input stand in "
-    "ragmeter.missing_inputs.",
 )  # fmt: skip
 MISSING_INPUTS: Final = _instrument(
     "ragmeter.missing_inputs", "counter", "{request}", MISSING, GEN_AI_WORKFLOW_NAME,
-    description="RAG requests of which some scores lacked an input, by input.",
 )  # fmt: skip
-OVERFLOW: Final = _instrument(
-    "ragmeter.overflow", "counter", "{measurement}", INSTRUMENT,
-    description="Measurements counted as `other` to keep an instrument below the SDK's limit.",
-)  # fmt: skip
+OVERFLOW: Final = _instrument("ragmeter.overflow", "counter", "{measurement}", INSTRUMENT)
 REQUESTS: Final = _instrument(
-    "ragmeter.requests", "counter", "{request}",
-    REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE, REASON,
-    description="RAG requests that were scored, by how they ended and, where there is one, by their first "
-    'verdict; with keep="worst" those that were sampled out then, too. With a reason: requests whose '
-    "retrieval was not seen.",
+    "ragmeter.requests", "counter", "{request}", REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK,
+    ERROR_TYPE, REASON,
 )  # fmt: skip
 VERDICTS: Final = _instrument(
     "ragmeter.verdicts", "counter", "{request}", VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE,
-    description="RAG requests by their first verdict and its strongest code.",
 )  # fmt: skip
 JUDGE_DURATION: Final = _instrument(
     "ragmeter.judge.duration", "histogram", "s", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
-    description="Wall time of one call to the judge, retries included.", buckets=DURATION_BUCKETS,
+    buckets=DURATION_BUCKETS,
 )  # fmt: skip
 JUDGE_TOKENS: Final = _instrument(
-    "ragmeter.judge.tokens", "counter", "{token}",
-    GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, GEN_AI_TOKEN_TYPE,
-    description="Tokens sent to and written by the judge.",
+    "ragmeter.judge.tokens", "counter", "{token}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
+    GEN_AI_TOKEN_TYPE,
 )  # fmt: skip
 JUDGE_COST: Final = _instrument(
     "ragmeter.judge.cost", "counter", "{USD}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
-    description="Cost of the judge's tokens, by the prices in its JudgeBudget.",
 )  # fmt: skip
 JUDGE_CALLS: Final = _instrument(
     "ragmeter.judge.calls", "counter", "{call}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
-    description="Calls made to the judge.",
 )  # fmt: skip
 JUDGE_CACHE_HITS: Final = _instrument(
     "ragmeter.judge.cache_hits", "counter", "{hit}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
-    description="Questions to the judge that were answered from its cache.",
 )  # fmt: skip
-CAPTURED: Final = _instrument(
-    "ragmeter.captured", "observable_counter", "{request}",
-    description="RAG requests handed to the meter.",
-)  # fmt: skip
-DROPPED: Final = _instrument(
-    "ragmeter.dropped", "observable_counter", "{request}", REASON,
-    description="RAG requests that were captured and not exported, by reason.",
-)  # fmt: skip
+CAPTURED: Final = _instrument("ragmeter.captured", "observable_counter", "{request}")
+DROPPED: Final = _instrument("ragmeter.dropped", "observable_counter", "{request}", REASON)
 JUDGE_SKIPPED: Final = _instrument(
     "ragmeter.judge.skipped", "observable_counter", "{request}", REASON,
-    description="RAG requests exported without judged scores, by reason.",
 )  # fmt: skip
 JUDGE_BUDGET_LOCAL: Final = _instrument(
     "ragmeter.judge.budget.local", "observable_counter", "{call}",
-    description="Calls to the judge granted without the shared budget, as its Redis was away.",
 )  # fmt: skip
 INTERNAL_ERRORS: Final = _instrument(
     "ragmeter.internal.errors", "observable_counter", "{error}", COMPONENT,
-    description="Exceptions that ragmeter contained, by component.",
 )  # fmt: skip
 EXPORT_ERRORS: Final = _instrument(
     "ragmeter.export.errors", "observable_counter", "{error}", EXPORTER,
-    description="Failures and drops of exporters, by exporter class.",
 )  # fmt: skip
-AMENDMENTS: Final = _instrument(
-    "ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME,
-    description="References and feedback that came after the fact, by what became of them.",
-)  # fmt: skip
-GAPS: Final = _instrument(
-    "ragmeter.gaps", "counter", "{gap}", DIAGNOSIS, LANGUAGE,
-    description="New knowledge gaps: topics that go badly more often than the others.",
-)  # fmt: skip
-IN_FLIGHT: Final = _instrument(
-    "ragmeter.in_flight", "observable_updowncounter", "{request}",
-    description="RAG requests captured and not yet exported or dropped.",
-)  # fmt: skip
-QUEUE_SIZE: Final = _instrument(
-    "ragmeter.queue.size", "observable_updowncounter", "{request}",
-    description="RAG requests waiting to be scored.",
-)  # fmt: skip
-QUEUE_BYTES: Final = _instrument(
-    "ragmeter.queue.bytes", "observable_updowncounter", "By",
-    description="Estimated size of the texts waiting to be scored.",
-)  # fmt: skip
+AMENDMENTS: Final = _instrument("ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME)
+GAPS: Final = _instrument("ragmeter.gaps", "counter", "{gap}", DIAGNOSIS, LANGUAGE)
+IN_FLIGHT: Final = _instrument("ragmeter.in_flight", "observable_updowncounter", "{request}")
+QUEUE_SIZE: Final = _instrument("ragmeter.queue.size", "observable_updowncounter", "{request}")
+QUEUE_BYTES: Final = _instrument("ragmeter.queue.bytes", "observable_updowncounter", "By")
 EXPORT_BACKLOG: Final = _instrument(
     "ragmeter.export.backlog", "observable_updowncounter", "{run}", EXPORTER,
-    description="Scored runs that wait for an exporter or that it has not delivered yet, by exporter.",
 )  # fmt: skip
 
 INSTRUMENTS: Final[tuple[Instrument, ...]] = (
@@ -418,56 +386,31 @@ INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 
 SERVE_EXPORTS: Final = _instrument(
     "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
-    description="Export requests that the server was sent, by what became of them: accepted, or why not.",
 )  # fmt: skip
-SERVE_SPANS: Final = _instrument(
-    "ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME,
-    description="Spans in accepted export requests, by what became of them: read, or why not.",
-)  # fmt: skip
-SERVE_PARTIAL: Final = _instrument(
-    "ragmeter.serve.partial", "observable_counter", "{request}",
-    description="Requests of which a part never came: told as partial, and not measured.",
-)  # fmt: skip
-SERVE_WAITING: Final = _instrument(
-    "ragmeter.serve.waiting", "observable_updowncounter", "{span}",
-    description="Spans that wait for the rest of their trace or to be scored.",
-)  # fmt: skip
-SERVE_UNSENT: Final = _instrument(
-    "ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL,
-    description="Spans and events of scores that no endpoint took, by signal.",
-)  # fmt: skip
+SERVE_SPANS: Final = _instrument("ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME)
+SERVE_PARTIAL: Final = _instrument("ragmeter.serve.partial", "observable_counter", "{request}")
+SERVE_WAITING: Final = _instrument("ragmeter.serve.waiting", "observable_updowncounter", "{span}")
+SERVE_UNSENT: Final = _instrument("ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL)
 SERVE_MESSAGES: Final = _instrument(
     "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
-    description="Messages read from Kafka, by what became of them: accepted, or why they were passed over.",
 )  # fmt: skip
 SERVE_LAG: Final = _instrument(
     "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
-    description="Messages of a partition that are not scored and sent yet.",
 )  # fmt: skip
-SERVE_CONNECTED: Final = _instrument(
-    "ragmeter.serve.connected", "observable_updowncounter", "1",
-    description="1: spans are read from Kafka; 0: they cannot be just now.",
-)  # fmt: skip
+SERVE_CONNECTED: Final = _instrument("ragmeter.serve.connected", "observable_updowncounter", "1")
 
 SERVE_CONNECTIONS: Final = _instrument(
     "ragmeter.serve.connections", "observable_counter", "{connection}", REASON,
-    description="Connections over HTTP that the server closed, by the reason.",
 )  # fmt: skip
 SERVE_SPOOL_ENTRIES: Final = _instrument(
     "ragmeter.serve.spool.entries", "observable_updowncounter", "{request}",
-    description="Export requests that were acknowledged and are not done: not scored, or not sent.",
 )  # fmt: skip
-SERVE_SPOOL_AGE: Final = _instrument(
-    "ragmeter.serve.spool.age", "observable_updowncounter", "s",
-    description="For how long the oldest of them has been waiting; since the start, where it was there before.",
-)  # fmt: skip
+SERVE_SPOOL_AGE: Final = _instrument("ragmeter.serve.spool.age", "observable_updowncounter", "s")
 SERVE_SPOOL_BYTES: Final = _instrument(
     "ragmeter.serve.spool.size", "observable_updowncounter", "By",
-    description="What they take up on the disk.",
 )  # fmt: skip
 SERVE_OPEN: Final = _instrument(
     "ragmeter.serve.open_connections", "observable_updowncounter", "{connection}",
-    description="Connections over HTTP that are open.",
 )  # fmt: skip
 
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
@@ -484,16 +427,14 @@ QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
         f"ragmeter.quality.{name}", "observable_counter", "1", *_QUALITY_ATTRIBUTES,
         description=description,
     )
-    for name, description in JUDGED_SUMS.items()
+    for name, description in _DESCRIPTIONS["sums"].items()
 }  # fmt: skip
 """The counter of each sum behind the means of quality."""
 DESIGN_EFFECT: Final = _instrument(
     "ragmeter.quality.design_effect", "observable_gauge", "{factor}", *_QUALITY_ATTRIBUTES,
-    description="How much larger the variance of a mean is than if requests were independent.",
 )  # fmt: skip
 QUALITY_BUDGET: Final = _instrument(
     "ragmeter.quality.budget", "observable_gauge", "{share}", *_QUALITY_ATTRIBUTES,
-    description="Share of requests that may be on the bad side of the objective.",
 )  # fmt: skip
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, beside `INSTRUMENTS`."""
@@ -507,26 +448,18 @@ QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
         f"ragmeter.quality.{name}", "observable_gauge", "{score}", *_SERVER_ATTRIBUTES,
         description=description,
     )
-    for name, description in {
-        "mean": "Mean of a score over the last hour, on its range scaled to 0 … 1.",
-        "lower": "Lower end of its 95 % interval.",
-        "upper": "Upper end of its 95 % interval.",
-        "objective": "Where good begins for a single request, not for the mean, on the same scale.",
-    }.items()
+    for name, description in _DESCRIPTIONS["means"].items()
 }  # fmt: skip
 """The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""
 
 GAP_REQUESTS: Final = _instrument(
     "ragmeter.gap.requests", "observable_gauge", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE,
-    description="Bad requests of an open knowledge gap in two weeks; there are ten gaps at most.",
 )  # fmt: skip
 CORPUS_CHUNKS: Final = _instrument(
     "ragmeter.corpus.chunks", "observable_gauge", "{chunk}", CORPUS_LIST,
-    description="Chunks on a list of the corpus, or pairs in conflict, in two weeks; 50 at most.",
 )  # fmt: skip
 CONVERSATION_INSTRUMENTS: Final = _with_ends("ragmeter.conversation.bad", _instrument(
     "ragmeter.conversation.bad", "observable_gauge", "{share}",
-    description="Share of the last day's conversations with a verdict that have a bad turn.",
 ))  # fmt: skip
 LIST_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
 """Every instrument of what is listed, by a server's store or a meter."""
@@ -534,19 +467,15 @@ LIST_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENT
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = _instrument(
     "ragmeter.change.evidence", "observable_gauge", "{threshold}", *_CHANGE_ATTRIBUTES,
-    description="Evidence for a change of a score; above 1 while one is on.",
 )  # fmt: skip
 CHANGE_ALARMS: Final = _instrument(
     "ragmeter.change.alarms", "counter", "{alarm}", *_CHANGE_ATTRIBUTES,
-    description="Changes for the worse that were told.",
 )  # fmt: skip
 DRIFT_INSTRUMENTS: Final = _with_ends("ragmeter.judge.drift", _instrument(
     "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
-    description="How much higher the judge scores a frozen set of requests than it did.",
 ))  # fmt: skip
 SHADOW_INSTRUMENTS: Final = _with_ends("ragmeter.shadow", _instrument(
     "ragmeter.shadow.difference", "observable_gauge", "{score}", SHADOW, GEN_AI_EVALUATION_NAME,
-    description="How much higher another retriever scores on the same requests, where lists can be compared.",
 ))  # fmt: skip
 """Every instrument of another retriever, of which there is none unless asked for."""
 CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS, *DRIFT_INSTRUMENTS)
