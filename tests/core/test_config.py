@@ -37,9 +37,9 @@ PRICES = {"INPUT_PRICE": "2", "CACHED_INPUT_PRICE": "1", "OUTPUT_PRICE": "8", "M
     ("variables", "reads", "expected"),
     [
         (
-            {"METRICS": "exact_match, precision_recall_f1 ,"},
+            {"METRICS": "support, precision_recall_f1 ,"},
             lambda made: made.settings.metrics,
-            ("exact_match", "precision_recall_f1"),
+            ("support", "precision_recall_f1"),
         ),
         ({"SAMPLE_RATE": "0.25"}, lambda made: made.settings.sample_rate, 0.25),
         ({"FUSED": "true"}, lambda made: made.settings.fused, True),
