@@ -102,7 +102,7 @@ def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: L
         application: Answers the admitted requests.
         access: The access rules.
         counts: Counts refused requests by reason.
-        limits: Bounds the number of concurrent requests; requests for health are not counted.
+        limits: Bounds the number of concurrent requests, except requests for health.
     """
     under_way = 0
 

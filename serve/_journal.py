@@ -1,8 +1,8 @@
-"""`Journal`: what happens to an export request beside scoring, where it is wanted: it is kept, and passed on.
+"""`Journal`: storing and forwarding of export requests beside scoring, where configured.
 
-The door asks it whether there is room, has it keep a request before anything else happens to it, and reports
-when the request's spans are with the assembler.  When the server starts, what was kept and is not done
-comes in by the same door, as there is room for it.
+The intake asks it whether there is room, has it store a request before anything else happens to it, and
+reports when the request's spans are with the assembler. When the server starts, stored and unfinished
+requests pass through the same intake, as there is room for them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .store import StoreFullError
 from .store.store import TRIED_AGAIN_S
 
 _PACE_S = 0.05
-"""Seconds between two looks at whether there is room."""
+"""Seconds between two checks for room."""
 
 _log = logging.getLogger("ragmeter")
 
 
 class JournalEntry:
-    """A request that the journal has taken care of.
+    """A request that the journal has stored, if it stores any.
 
     Attributes:
-        signal: What it holds.
+        signal: Its signal.
         body: Its bytes.
-        position: Its place in the spool; None: there is none.
-        settled: The parts of it that were done before, by the spool's word.
-        ledger: Says when it is done, where the journal's own does not: it is kept elsewhere.
+        position: Its position in the spool; None: not stored.
+        settled: Its parts that were finished before, according to the spool.
+        ledger: The ledger of a request that is stored elsewhere; None: the journal's.
     """
 
     __slots__ = ("body", "ledger", "position", "settled", "signal")
@@ -73,13 +73,13 @@ class JournalEntry:
 
 
 class Journal:
-    """Keeps requests in a spool, and passes them on. Thread-safe. To be started and ended.
+    """Stores requests in a spool, and forwards them. Thread-safe. To be started and ended.
 
     Args:
-        spool: Where they are kept; None: nowhere.
-        ledger: Says when one is done; goes with the spool.
-        forwarder: Passes them on; None: they are not.
-        guard: Contains our own errors: what could not be taken up again stays kept.
+        spool: The spool; None: requests are not stored.
+        ledger: Determines when a stored request is finished; present with a spool.
+        forwarder: Forwards requests; None: they are not forwarded.
+        guard: Contains the server's own errors; affected requests stay stored.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class Journal:
         """Start with the stored entries that are not yet processed.
 
         Args:
-            full: Says why there is no room just now.
-            admit: Takes a request in, as if it had just come.
+            full: Returns why there is no room at the moment, or None.
+            admit: Accepts a request, as if it had just arrived.
         """
         if self._forwarder is not None:
             self._forwarder.start()
@@ -123,10 +123,10 @@ class Journal:
         self._thread.start()
 
     def catch_up(self, deadline: float) -> bool:
-        """Wait until what was kept has come in again, or give that up at `deadline` (monotonic).
+        """Wait until the stored requests are accepted again, but no longer than `deadline` (monotonic).
 
         Returns:
-            Whether all of it has; the rest stays in the spool.
+            Whether all were; the rest stays in the spool.
         """
         if self._thread is None:
             return True
@@ -136,42 +136,42 @@ class Journal:
         return self._replayed.is_set()
 
     def busy(self) -> str | None:
-        """Return why it can take nothing more just now; None: it can."""
+        """Return why it can accept nothing more at the moment, or None."""
         if self._forwarder is not None and not self._forwarder.has_room():
             return "too much waits to be passed on"
         return None
 
     @property
     def folder(self) -> Path | None:
-        """Where what was acknowledged survives the process; None: it does not."""
+        """The folder in which acknowledged requests survive the process, or None."""
         return None if self._spool is None else self._spool.folder
 
     @property
     def trouble(self) -> str | None:
-        """What was in the way of the spool's last write; None: nothing."""
+        """Error of the spool's last write, or None."""
         return None if self._spool is None else self._spool.trouble
 
     def try_again(self) -> bool:
-        """See whether a spool that failed can be written to again; return False: there is no more to do."""
+        """Test whether a failed spool can be written to again; return False: there is no more to do."""
         if self._spool is not None:
             self._spool.try_again()
         return False
 
     def keep(self, signal: Signal, body: bytes) -> JournalEntry:
-        """Keep a request; when this returns, it is on the disk if there is a spool.
+        """Store a request; when this returns, it is on the disk if there is a spool.
 
         Raises:
-            SpoolFullError: There is no room for it.
+            SpoolFullError: There is no room for the request.
         """
         position = None if self._spool is None else self._spool.append(signal, body)
         return JournalEntry(signal, body, position)
 
     def admitted(self, kept: JournalEntry, received: ExportedRecords) -> None:
-        """Go on with a request whose spans are with the assembler.
+        """Track and forward a request whose spans are with the assembler.
 
         Args:
             kept: The request.
-            received: What the assembler was given of it.
+            received: Its records that the assembler got.
         """
         ledger = self._ledger if kept.ledger is None else kept.ledger
         if ledger is not None and kept.position is not None:
@@ -182,31 +182,31 @@ class Journal:
             self._forwarder.put(kept.signal, kept.body, kept.position, force=True)
 
     def look(self, waiting: Callable[[], Mapping[str, float]], *, last: bool = False) -> None:
-        """Note which traces are not waited for any more; see `Ledger.look`."""
+        """Record which traces no longer wait to be read; see `Ledger.look`."""
         for ledger in self._ledgers:
             ledger.look(waiting, last=last)
 
     def watch(self, ledger: Ledger) -> None:
-        """Notify another ledger, too, of traces that are not waited for: one of what is kept elsewhere."""
+        """Add a ledger of requests stored elsewhere, which `look` updates, too."""
         self._ledgers.append(ledger)
 
     def kept(self) -> SpoolStats | None:
-        """Return what is kept, and how long it has been waiting; None: nothing ever is."""
+        """Return number and age of the stored requests, or None without a spool."""
         return None if self._spool is None else self._spool.stats()
 
     def fill(self) -> float:
-        """Return how full the spool is, 0 to 1; 0 where there is none."""
+        """Return the used share of the spool, 0 to 1; 0 without a spool."""
         return 0.0 if self._spool is None else self._spool.fill()
 
     def finish(self, deadline: float, *, flushed: bool) -> bool:
-        """Pass on what can be passed on until `deadline` (monotonic), and settle a last time.
+        """Forward as much as possible until `deadline` (monotonic), and settle a last time.
 
         Args:
-            deadline: When it has to be done.
-            flushed: Whether everything that was read has left: else nothing is done by it.
+            deadline: The end of the time for it.
+            flushed: Whether all scores of the read traces were sent; otherwise nothing is settled.
 
         Returns:
-            Whether everything was passed on.
+            Whether everything was forwarded.
         """
         self._ending.set()
         if self._forwarder is not None:
@@ -225,7 +225,7 @@ class Journal:
             self._spool.close()
 
     def stats(self) -> Mapping[str, Mapping[str, int]]:
-        """Return what is kept, ``spool``, and what was passed on, ``forwarded``, as far as they are wanted."""
+        """Return the counts of stored requests, ``spool``, and of ``forwarded`` ones, as far as configured."""
         stats: dict[str, Mapping[str, int]] = {}
         if self._spool is not None:
             kept = self._spool.stats()
@@ -256,7 +256,7 @@ class Journal:
                     self._ending.wait(_PACE_S)
                 if self._ending.is_set():
                     return
-                with self._guard:  # one that cannot be taken up must not keep the others from it
+                with self._guard:  # a request that fails must not block the others
                     self._admit_again(spool, entry, admit)
             self._replayed.set()
 

@@ -1,8 +1,9 @@
-"""`KafkaSource`: spans come in from a topic, as a Collector's Kafka exporter writes them there.
+"""`KafkaSource`: reads spans from a topic in the format of a Collector's Kafka exporter.
 
-It is a member of a consumer group and asks for what there is room for.  Offsets are committed behind the
-oldest trace that is not scored and sent, so that the next reader after a kill reads every open trace from
-its first span.  A message that cannot be read is counted and skipped: it holds up no partition.
+It is a member of a consumer group and asks for messages as far as there is room. Committed offsets stay
+behind the oldest trace that is not scored and sent, so that the next reader after a kill reads every open
+trace from its first span. An unreadable message is counted and skipped, so that it does not block the
+partition.
 
 All calls of the client library are made by one thread, which never waits for a broker.
 """
@@ -37,58 +38,58 @@ except ImportError:
     raise MissingDependencyError("confluent-kafka", "kafka", "ragmeter serve --kafka") from None
 
 _BATCH = 64
-"""Messages that are asked for at a time."""
+"""Messages to ask for at a time."""
 _POLL_S = 0.2
 _LOOK_S = 1.0
-"""Seconds between two looks at how far the topic is ahead."""
+"""Seconds between two measurements of the lag."""
 _CONNECT_S = 3.0
-"""Seconds that connecting may take before the brokers count as not answering."""
+"""Seconds for connecting before the brokers count as not answering."""
 _GIVE_UP_S = 10.0
-"""Seconds for what was read of a partition to be scored and sent, before another consumer takes it over."""
+"""Seconds for scoring and sending the messages of a partition before another consumer takes it over."""
 _OPEN_BRACE = b"{"
-"""How OTLP in JSON begins; no export request in protobuf begins so."""
+"""First byte of OTLP in JSON, with which no export request in protobuf begins."""
 _WELL = ("joining", "reading", "full")
 _PASSING = ("_PARTITION_EOF", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-"""What is no more than that nothing comes just now; that no broker answers is a state."""
+"""Errors that only mean that nothing arrives at the moment; unreachable brokers are a state."""
 
 _log = logging.getLogger("ragmeter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaHealth:
-    """How reading is going."""
+    """The state of reading."""
 
     state: str
-    """``reading``; ``full``: no room here, so nothing is asked for; ``joining`` the group; ``away``: no broker
-    answers; ``ended``."""
+    """``reading``; ``full``: no room, so no messages are requested; ``joining`` the group; ``away``: no
+    broker answers; ``ended``."""
     error: str | None = None
-    """The name of what the brokers said last that kept it from reading."""
+    """Name of the brokers' last error that prevented reading, or None."""
     partitions: Sequence[str] = ()
-    """Those that are ours, as topic and number with a slash between."""
+    """The assigned partitions, as ``topic/number``."""
     lag: Mapping[str, int] = field(default_factory=dict)
-    """By partition: messages that are not scored and sent, those that were not read yet among them."""
+    """By partition: number of messages that are not scored and sent, including unread ones."""
 
     @property
     def why_not(self) -> str | None:
-        """Why nothing comes from there; None: it does, or would."""
+        """Reason why no messages can arrive, or None."""
         if self.state in ("away", "joining", "ended"):
             return f"Kafka: {self.state}"
         return None if self.error is None else f"Kafka: {self.error}"
 
 
 class KafkaSource:
-    """Reads a topic into the server's door. To be started and ended.
+    """Reads a topic into the intake. To be started and ended.
 
     Args:
-        options: Which, and how.
-        intake: Takes what was read.
-        ledger: Makes the ledger of the offsets, which says when a message is done.
-        forget: Gives traces up of which this process is not to make a request, by id.
-        limits: How large a message may be.
-        guard: Contains our own errors.
+        options: The topic, and the connection.
+        intake: Accepts the messages.
+        ledger: Makes the ledger of the offsets, which determines when a message is finished.
+        forget: Drops traces that another process will read, by id.
+        limits: Bounds the size of messages.
+        guard: Contains the server's own errors.
 
     Raises:
-        ConfigurationError: The client library does not take the properties.
+        ConfigurationError: The client library rejects the properties.
     """
 
     def __init__(
@@ -125,13 +126,13 @@ class KafkaSource:
         self._thread = threading.Thread(target=self._run, name="ragmeter-kafka", daemon=True)
 
     def start(self) -> None:
-        """Begin to read, as soon as a broker answers."""
+        """Begin to read as soon as a broker answers."""
         self.ledger.start()
         self._subscribe()
         self._thread.start()
 
     def stop_reading(self, timeout_s: float) -> None:
-        """Read nothing more, and give up what is not complete: the next member of the group reads it again."""
+        """Stop reading, and drop incomplete traces: the next member of the group reads them again."""
         if self._ending.is_set():
             return
         self._ending.set()
@@ -144,8 +145,8 @@ class KafkaSource:
         """Commit the processed messages and leave the group.
 
         Args:
-            timeout_s: Seconds that it may take.
-            flushed: Whether everything that was read has left: else nothing is done by it.
+            timeout_s: Most seconds to take.
+            flushed: Whether all scores of the read traces were sent; otherwise nothing is settled.
         """
         deadline = time.monotonic() + timeout_s
         self.ledger.end(0.5)
@@ -163,7 +164,7 @@ class KafkaSource:
             return dict(self._messages)
 
     def health(self) -> KafkaHealth:
-        """Return how reading is going."""
+        """Return the state of reading."""
         with self._lock:
             return KafkaHealth(
                 state=self._state(), error=self._error, partitions=self._ours, lag=dict(self._lag)
@@ -181,7 +182,7 @@ class KafkaSource:
     def _connect(self) -> Any:
         given = dict(self._options.properties)
         settings: dict[str, Any] = {
-            # What is in the topic is to be scored; who wants to begin at its end says so.
+            # All messages in the topic are to be scored, unless a property sets another start.
             "auto.offset.reset": "earliest",
             "client.id": "ragmeter",
             "log_level": 2,
@@ -218,7 +219,7 @@ class KafkaSource:
             with self._guard:
                 self._round()
                 continue
-            self._ending.wait(_POLL_S)  # an error of our own must not keep a core busy
+            self._ending.wait(_POLL_S)  # a persistent error must not keep a core busy
         self._stopped.set()
         self._finishing.wait()
         self._leave()
@@ -248,7 +249,7 @@ class KafkaSource:
             self._look_ahead()
 
     def _take(self, message: Any) -> bool:
-        """Take a message in; return whether there was room."""
+        """Accept a message; return whether there was room."""
         if self._intake.busy() is not None:
             return False
         partition = (message.topic(), message.partition())
@@ -281,12 +282,12 @@ class KafkaSource:
 
     def _admit(self, body: bytes | None, position: int) -> str:
         if not body:
-            return "empty"  # where a topic is compacted, what remains of a key that was deleted
+            return "empty"  # in a compacted topic, the tombstone of a deleted key
         if len(body) > self._limits.body_bytes:
             raise TooLargeError(f"{len(body)} bytes")
         parse = parse_json if body.startswith(_OPEN_BRACE) else parse_protobuf
         request = parse("traces", body)
-        # Others read the topic, too: nothing of it is passed on.
+        # Other consumers read the topic, too, so nothing of it is forwarded.
         kept = JournalEntry("traces", b"", position, frozenset({FORWARDED}), self.ledger)
         self._intake.take("traces", request, kept=kept)
         return "accepted"
@@ -351,7 +352,7 @@ class KafkaSource:
             self._pause(partitions)
 
     def _on_revoke(self, _: Any, partitions: Sequence[Any]) -> None:
-        """Commit what is done of partitions that another consumer is to read, and forget the rest."""
+        """Commit the finished messages of partitions that another consumer will read, and drop the rest."""
         if self._finishing.is_set() or not partitions:
             return
         with self._guard:

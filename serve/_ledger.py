@@ -1,10 +1,10 @@
-"""`Ledger`: says when an entry of the spool is done, and reads what is not when the server starts again.
+"""`Ledger`: determines when an entry of the spool is finished and can be deleted.
 
-An entry is done when every trace in it was read and everything that was made of them has left, and when it
-was passed on, where that is wanted.  That is settled every few seconds, all at once: the thread that puts
-traces together says which of them it does not wait for any more (`Ledger.look`), then the meter is flushed,
-down to the endpoint's answer, and then the spool is updated.  Of an entry that also holds traces that are still
-waited for, the spool remembers those that are done, so that no half of one is scored again.
+An entry is finished when every trace in it was read, all resulting scores were sent, and it was forwarded, if
+that is configured. Entries are settled every few seconds, all at once: the thread that assembles traces
+reports which of them no longer wait (`Ledger.look`), then the meter is flushed, up to the endpoint's answer,
+and then the spool is updated. If some traces of an entry still wait, the spool records its finished ones, so
+that they are not scored again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 from ._spool import FORWARDED
 
 INTERVAL_S = 5.0
-"""Seconds between two settlements. What was scored after the last one is scored again after a kill."""
+"""Seconds between two settlements. After a kill, requests scored since the last one are scored again."""
 _FLUSH_S = 120.0
-"""Seconds that one flush may take; longer, it is begun again."""
+"""Timeout of one flush in seconds, after which it is repeated."""
 
 
 class Keeper(Protocol):
@@ -31,13 +31,13 @@ class Keeper(Protocol):
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
     ) -> bool:
-        """Forget entries, and note which parts of others are done; return whether that is noted."""
+        """Delete entries, and record finished parts of others; return whether that succeeded."""
         ...
 
 
 @dataclass(slots=True)
 class _Open:
-    """An entry that is not done."""
+    """An unfinished entry."""
 
     signal: Signal
     arrived: float
@@ -45,7 +45,7 @@ class _Open:
     read: set[str] = field(default_factory=set)
     forwarded: bool = False
     noted: set[str] = field(default_factory=set)
-    """The parts that the spool knows to be done."""
+    """The parts recorded as finished in the spool."""
 
     @property
     def is_done(self) -> bool:
@@ -62,14 +62,14 @@ class _Settlement(NamedTuple):
 
 
 class Ledger:
-    """Keeps the entries of a spool, or of a topic, that are not done. Thread-safe. To be started and ended.
+    """Tracks the unfinished entries of a spool or a topic. Thread-safe. To be started and ended.
 
     Args:
-        keeper: Where they lie.
-        flush: Sends everything that the traces read so far have led to, within so many seconds; returns
-            whether all of it has left.
-        forwards: Whether requests of a signal are passed on.
-        logs_wait_s: A log record may come so long before its span.
+        keeper: The storage of the entries.
+        flush: Sends the scores of all traces read so far, within a number of seconds; returns whether all
+            were sent.
+        forwards: Whether requests of a signal are forwarded.
+        logs_wait_s: Most seconds by which a log record may arrive before its span.
         interval_s: Seconds between two settlements.
         clock: Seconds on the clock of the `TraceAssembler`.
     """
@@ -110,13 +110,13 @@ class Ledger:
         *,
         settled: Iterable[str] = (),
     ) -> None:
-        """Note an entry, after its spans were handed to the assembler.
+        """Add an entry, after its spans were passed to the assembler.
 
         Args:
             position: Its position.
-            signal: What it holds.
-            traces: The traces that it holds something of.
-            settled: The parts of it that were done before, by the spool's word.
+            signal: Its signal.
+            traces: The ids of the traces in it.
+            settled: Its parts that were finished before, according to the spool.
         """
         known = set(settled)
         if not self._forwards(signal):
@@ -134,7 +134,7 @@ class Ledger:
             self._changed = True
 
     def note_forwarded(self, positions: Sequence[int]) -> None:
-        """Note that entries were passed on, or refused for good."""
+        """Record entries that were forwarded, or refused for good."""
         with self._lock:
             for position in positions:
                 entry = self._open.get(position)
@@ -143,13 +143,14 @@ class Ledger:
             self._changed = True
 
     def look(self, waiting: Callable[[], Mapping[str, float]], *, last: bool = False) -> None:
-        """Note what is not waited for any more, if it is time for that.
+        """Record which traces no longer wait to be read, if that is due.
 
         To be called by the thread that reads traces, between two of them.
 
         Args:
-            waiting: Returns the traces that are not read yet, and when the first came of what is not.
-            last: There will be no other chance.
+            waiting: Returns the traces that are not read yet, each with the arrival time of its first unread
+                part.
+            last: Whether this is the last call, which ignores whether it is due.
         """
         if not last and not self._due.is_set():
             return
@@ -157,7 +158,7 @@ class Ledger:
             open_traces = waiting()
             for entry in self._open.values():
                 if entry.awaited:
-                    # A log record belongs to a span that may be still to come.
+                    # The span of a log record may arrive later.
                     since = entry.arrived + (self._logs_wait_s if entry.signal == "logs" else 0.0)
                     read = {
                         trace
@@ -172,29 +173,29 @@ class Ledger:
         self._looked.set()
 
     def look_soon(self, timeout_s: float) -> bool:
-        """Have the thread that reads traces look, and wait for that; return whether it did."""
+        """Make the thread that reads traces call `look`, and wait for that; return whether it did."""
         self._looked.clear()
         self._due.set()
         return self._looked.wait(timeout_s)
 
     def forget(self, positions: Iterable[int]) -> set[str]:
-        """Forget entries that another server owns now; return the traces that only they wait for."""
+        """Drop entries that another server owns now; return the traces for which no other entry waits."""
         with self._lock:
             gone = [self._open.pop(position, None) for position in positions]
             waiting = {trace for entry in self._open.values() for trace in entry.awaited}
         return {trace for entry in gone if entry for trace in entry.awaited} - waiting
 
     def forget_open(self) -> set[str]:
-        """Forget the entries with a trace that is still waited for; return these traces."""
+        """Drop the entries with a waiting trace; return these traces."""
         with self._lock:
             positions = [key for key, entry in self._open.items() if entry.awaited]
         return self.forget(positions)
 
     def settle(self, timeout_s: float = _FLUSH_S) -> bool:
-        """Flush, and note in the spool what is done; return whether that worked.
+        """Flush, and record the finished entries in the spool; return whether that succeeded.
 
         Args:
-            timeout_s: Seconds that the flush may take.
+            timeout_s: Timeout of the flush in seconds.
         """
         with self._lock:
             if not self._changed:
@@ -210,12 +211,12 @@ class Ledger:
                 self._open.pop(position, None)
             for position, parts in settlement.parts.items():
                 entry = self._open.get(position)
-                if entry is not None:  # else another settlement overtook this one
+                if entry is not None:  # else another settlement was faster
                     entry.noted |= parts
         return True
 
     def end(self, timeout_s: float) -> None:
-        """Settle no more by itself, and wait for a settlement that is under way for so long at most."""
+        """Stop the regular settlements, and wait for one in progress, for `timeout_s` seconds at most."""
         self._ending.set()
         self._looked.set()
         if self._thread.ident is not None:

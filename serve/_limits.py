@@ -1,4 +1,4 @@
-"""How much the server takes, holds and does at once."""
+"""Bounds on what the server accepts, holds and does at the same time."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ class Limits:
     """Bounds of everything that senders can make grow."""
 
     body_bytes: int = 16 * MIB
-    """One body, packed and unpacked."""
+    """Most bytes of a body, compressed and decompressed."""
     body_spans: int = 50_000
-    """Spans or log records in one body."""
+    """Most spans or log records in a body."""
     header_s: float = 10.0
-    """Seconds in which the head of a request must have come."""
+    """Seconds for the head of a request to arrive."""
     body_s: float = 60.0
-    """Seconds in which a body must have come."""
+    """Seconds for a body to arrive."""
     call_s: float = 20.0
-    """The same of a call over gRPC: a thread waits for it."""
+    """Seconds for the body of a gRPC call to arrive; less, as a thread waits for it."""
     answer_s: float = 60.0
-    """Seconds in which a client must have taken what was written to it."""
+    """Seconds for a client to receive the answer."""
     read_s: float = 60.0
-    """Seconds in which a body that has come must have been read and kept."""
+    """Seconds for a received body to be read and stored."""
     stuck_s: float = 10.0
-    """Seconds of that, after which no others are begun, and the server is not ready."""
+    """Seconds of reading a body after which no others are begun, and the server is not ready."""
     bodies_bytes: int = 128 * MIB
-    """All bodies that are being received or read, together."""
+    """Most bytes of all bodies that are being received or read."""
     readers: int = 4
     """Bodies that are read at the same time."""
     connections: int = 512
-    """Connections over HTTP, and calls under way over gRPC an eighth of them."""
+    """Most HTTP connections; an eighth of it bounds the gRPC calls in progress."""
     calls: int = 16
-    """Bodies that are received over gRPC at the same time."""
+    """gRPC bodies that are received at the same time."""
     held_bytes: int = 256 * MIB
-    """What waits for the rest of its trace or for scoring, estimated."""
+    """Most bytes of spans that wait for the rest of their trace or for scoring, estimated."""
     held_spans: int = 200_000
-    """Likewise, in spans."""
+    """Most of these spans."""
     waiting_requests: int = 256
-    """Requests that the meter may have waiting; the others wait in front of it."""
+    """Most requests waiting in the meter; others wait before it."""
     outgoing: int = 8_192
-    """Spans, or events, of scores that may wait to be sent."""
+    """Most spans or events of scores that wait to be sent."""

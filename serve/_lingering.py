@@ -1,4 +1,4 @@
-"""Answers after which a connection is closed although part of the request may still be on its way."""
+"""Responses after which a connection is closed although part of the request may still arrive."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 LINGER_S = 5.0
-"""Seconds for which the rest of a refused request is received, and dropped."""
+"""Seconds for which the rest of a refused request is received and dropped."""
 
 
 class LingeringResponse(Response):
-    """An answer to a request whose body was not read to its end.
+    """A response to a request whose body was not read completely.
 
-    The connection is closed when the rest has come, or soon. Closed at once it would be reset: many senders
-    read an answer only once they have sent everything, and a reset loses it on the way to them.
+    The connection is closed when the rest has arrived, or soon. Closed at once it would be reset: many
+    senders read the response only after sending everything, and a reset would lose it.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the answer whole, receive what still comes, then end."""
+        """Send the response, receive the rest of the request, then end."""
         await send(
             {
                 "type": "http.response.start",

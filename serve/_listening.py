@@ -1,4 +1,4 @@
-"""Where the server listens: on ports, or on sockets that are files; and the token that is asked for."""
+"""Listening on ports or Unix sockets, and the required token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def address_of(options: ServeOptions, port: int) -> str:
 
 
 def page_address(options: ServeOptions, port: int) -> str | None:
-    """Return where people reach the page; None: there is none, or that is not known."""
+    """Return the address of the page for people, or None if there is none or it is unknown."""
     is_unknown = options.uds is not None or options.host in ("0.0.0.0", "::")  # noqa: S104
     page = options.page or read_settings().page_url
     if page is not None or options.store is None or is_unknown:
@@ -37,14 +37,14 @@ def page_address(options: ServeOptions, port: int) -> str | None:
 
 
 def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
-    """Return the token that is asked for, empty: none; and whether it may be printed: from a file, only once.
+    """Return the required token ("" for none), and whether it may be printed: one from a file, only once.
 
     Args:
-        options: What was said to the server.
-        looks: Whether the token of those is meant who only look.
+        options: The server's options.
+        looks: Whether to return the viewers' token.
 
     Raises:
-        ConfigurationError: The file of the token cannot be used, or others can read it.
+        ConfigurationError: The file of the token cannot be used, or other users can read it.
     """
     path, said, variable, option = (
         (options.view_token_file, options.view_token, VIEW_TOKEN_VARIABLE, "--view-token-file")
@@ -77,10 +77,10 @@ def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
 
 
 def bind(options: ServeOptions) -> socket.socket:
-    """Return a socket that listens for HTTP.
+    """Return a listening socket for HTTP.
 
     Raises:
-        ConfigurationError: The port is taken, or the path is.
+        ConfigurationError: The port or the path is in use.
     """
     if options.uds is not None:
         return _bound_to_file(options.uds)
@@ -95,10 +95,10 @@ def bind(options: ServeOptions) -> socket.socket:
 
 
 def bind_grpc(server: Any, options: ServeOptions, certificate: Certificate | None = None) -> int:
-    """Have a server for gRPC listen; return its port, 0 with a socket that is a file.
+    """Bind a gRPC server; return its port, or 0 with a Unix socket.
 
     Raises:
-        ConfigurationError: The port is taken, or the path is.
+        ConfigurationError: The port or the path is in use.
     """
     if options.uds is not None:
         path = grpc_path(options.uds)
@@ -126,7 +126,7 @@ def grpc_path(path: Path) -> Path:
 
 
 def forget_paths(options: ServeOptions) -> None:
-    """Delete the sockets that are files."""
+    """Delete the files of the Unix sockets."""
     if options.uds is not None:
         for path in (options.uds, grpc_path(options.uds)):
             path.unlink(missing_ok=True)
@@ -192,7 +192,7 @@ def refuse_own_address(
     host: str,
     ports: Sequence[int],
 ) -> None:
-    """Raise ConfigurationError where spans or scores would be sent to where the server listens itself."""
+    """Raise ConfigurationError if spans or scores would be sent to the server itself."""
     places = [("what is passed on", to) for to in forwarded.values()]
     places += [(f"the {signal} of scores", to) for signal, to in sent.items()]
     for what, endpoint in places:
@@ -222,7 +222,7 @@ def _addresses(host: str) -> set[str]:
 
 
 def _is_local(address: str) -> bool:
-    """Return whether an address is one of this machine's: only such a one can be bound to."""
+    """Return whether an address belongs to this machine, as only such an address can be bound to."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,9 +1,9 @@
-"""`Offsets`: which messages of which partitions were read, and up to where they need not be read again.
+"""`Offsets`: the messages read of each partition, and the offsets up to which they are finished.
 
-For a `Ledger` it stands where the spool stands.  Kafka keeps one number per partition and group, so that number
-stays behind the oldest message that is not done; what is done beyond it is read again after a kill, and comes
-out under the same ids.  What is remembered of a partition grows with the messages behind that one; the bounds
-on what is held, and on how long, bound it.
+For a `Ledger` it takes the place of the spool. Kafka stores one number per partition and group, so that
+number stays behind the oldest unfinished message; finished messages beyond it are read again after a kill,
+and their scores have the same ids. The memory for a partition grows with the messages behind that one; it is
+bounded by the bounds on waiting spans and their time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
-"""A topic's name and the number of a partition of it."""
+"""A topic's name and the number of one of its partitions."""
 
 
 class Offsets:
@@ -25,12 +25,12 @@ class Offsets:
         self._numbers = count(1)
         self._where: dict[int, Partition] = {}
         self._open: dict[Partition, dict[int, int]] = {}
-        """By partition, the offsets of what is not done, by position and in the order of reading."""
+        """By partition: the offsets of unfinished messages by position, in the order of reading."""
         self._next: dict[Partition, int] = {}
         self._committed: dict[Partition, int] = {}
 
     def read(self, partition: Partition, offset: int) -> int:
-        """Note that a message was read; return its position, a number of its own."""
+        """Record that a message was read; return its position, a unique number."""
         with self._lock:
             position = next(self._numbers)
             self._where[position] = partition
@@ -39,7 +39,7 @@ class Offsets:
             return position
 
     def put_back(self, position: int) -> None:
-        """Take the last `read` of a partition back: there was no room for the message."""
+        """Undo the last `read` of a partition: there was no room for the message."""
         with self._lock:
             partition = self._where.pop(position)
             self._next[partition] = self._open[partition].pop(position)
@@ -47,21 +47,21 @@ class Offsets:
     def settle(
         self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
     ) -> bool:
-        """Note which messages are done. A broker cannot record parts of messages.
+        """Record finished messages. A broker cannot record parts of messages.
 
         Returns:
-            True: what is in memory can be noted at any time.
+            True: recording in memory always succeeds.
         """
         del parts
         with self._lock:
             for position in done:
                 partition = self._where.pop(position, None)
-                if partition is not None:  # else it is another consumer's by now
+                if partition is not None:  # else another consumer has the partition now
                     del self._open[partition][position]
         return True
 
     def due(self) -> dict[Partition, int]:
-        """Return what the broker does not know yet: by partition, the offset to go on at."""
+        """Return the offsets to commit, by partition: those of the next message to read."""
         with self._lock:
             found = {
                 partition: next(iter(self._open[partition].values()), following)
@@ -77,13 +77,13 @@ class Offsets:
             self._committed.update(offsets)
 
     def note_refused(self, partitions: Iterable[Partition]) -> None:
-        """Note that the broker refused a commit of these."""
+        """Record that the broker refused a commit of these partitions."""
         with self._lock:
             for partition in partitions:
                 self._committed.pop(partition, None)
 
     def behind(self, partition: Partition) -> int | None:
-        """Return the offset of the oldest message that is not done; None: none was read."""
+        """Return the offset of the oldest unfinished message, or None if none was read."""
         with self._lock:
             return next(iter(self._open.get(partition, {}).values()), self._next.get(partition))
 

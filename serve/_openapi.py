@@ -1,7 +1,7 @@
-"""The description of the API, of which a client can be made: an OpenAPI document.
+"""The OpenAPI document that describes the API, from which clients can be generated.
 
-What is answered and how is ``_api.py``'s and ``_watch.py``'s.  Addresses, parameters and refusals stand in
-``openapi.json``; the fields of what is answered are those of the values, and are described where they stand.
+The API itself is in ``_api.py`` and ``_watch.py``. Addresses, parameters and error responses are in
+``openapi.json``; the fields of results are added from their classes, with the docstrings as descriptions.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ RANGES: Mapping[str, float] = {
     "24h": 86_400.0,
     "7d": 604_800.0,
 }
-"""Stretches of time by the names they have in addresses."""
+"""Lengths of periods in seconds, by their names in addresses."""
 DEFAULT_LIMIT: int = _PARAMETERS["limit"]["schema"]["default"]
 PATHS = tuple(path for path, how in _WRITTEN["paths"].items() if "get" in how)
-"""What can be read."""
+"""The paths that can be read."""
 SCORE_BOUND: str = _PARAMETERS["score"]["schema"]["items"]["pattern"]
 _ANSWERS = (
     Overview, HealthView, HeardService, RequestPage, RequestRow, RequestView, FacetPage, Change, Overload,
@@ -56,7 +56,7 @@ _ANSWERS = (
 
 @cache
 def parameters_of(path: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the schemas of what may be asked at an address, by name."""
+    """Return the schemas of a path's query parameters, by name."""
     asked = description()["paths"][path]["get"]["parameters"]
     return {one["name"]: one["schema"] for one in asked if one["in"] == "query"}
 
@@ -76,7 +76,7 @@ def description() -> Mapping[str, Any]:
     components = _WRITTEN["components"]
     schemas = _merge(schemas, components["schemas"])
     for schema in schemas.values():
-        # Every field is in every answer, and no other is.
+        # Every answer has every field, and no others.
         schema["required"] = list(schema["properties"])
         schema["additionalProperties"] = False
         _in_the_words_of_json(schema)
@@ -85,14 +85,14 @@ def description() -> Mapping[str, Any]:
 
 
 def _merge(one: Any, other: Any) -> Any:
-    """Return an object with what another one adds or says instead."""
+    """Return an object extended and overridden by another one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
     return {**one, **{key: _merge(one.get(key), value) for key, value in other.items()}}
 
 
 def _resolve(node: Any) -> Any:
-    """Return a part of the document with what it refers to in its place, but for schemas."""
+    """Return a part of the document with its references replaced, except those to schemas."""
     if isinstance(node, list):
         return [_resolve(one) for one in node]
     if not isinstance(node, dict):

@@ -1,8 +1,8 @@
-"""Sends scores until they are taken: an endpoint that is down for a while loses none.
+"""Sends scores until they are accepted: an endpoint that is down for a time loses none.
 
-An SDK's exporter tries for seconds and gives up, and its processor then forgets what it had.  `Outbox`
-takes its place: what an endpoint cannot take now is tried again for as long as that lasts, what it never will
-take is dropped and counted, and how much waits is known, so that the server can stop taking more in.
+An SDK's exporter retries for seconds and gives up, and its processor then drops the data. `Outbox` replaces
+it: temporary failures are retried for as long as they last, data refused for good is dropped and counted, and
+the amount of waiting data is known, so that the server can stop accepting more.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from ._sender import Answer, OtlpSender
 
 _LONGEST_PAUSE_S = 15.0
 _LAST_PAUSE_S = 0.5
-"""The longest pause between attempts when the server ends."""
+"""Longest pause between attempts while the server ends."""
 _QUIET_S = 60.0
-"""Least seconds between two error lines in the log."""
+"""Fewest seconds between two error lines in the log."""
 _MOST_NAMES = 200
-"""Traces that one line of the log names."""
+"""Most traces to name in one line of the log."""
 _ENCODERS: dict[Signal, Callable[[Any], Any]] = {"traces": encode_spans, "logs": encode_logs}
 
 _log = logging.getLogger("ragmeter")
 
 
 def names_of(traces: Iterable[int]) -> str:
-    """Return the ids of traces that are lost, for a line of the log that names them."""
+    """Return the ids of lost traces, for a line of the log."""
     ids = sorted({f"{trace:032x}" for trace in traces})
     more = len(ids) - _MOST_NAMES
     return ", ".join(ids[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class Outbox:
-    """What waits to be sent of one signal, and the exporter that sends it, with patience.
+    """The waiting data of one signal, with a persistent exporter that sends it.
 
-    It is an exporter for the SDK's batch processor, and counts what that processor is given.
+    It is an exporter for the SDK's batch processor, and counts the items that the processor gets.
 
     Args:
-        signal: What it sends.
-        endpoint: Where to.
+        signal: The signal to send.
+        endpoint: The endpoint to send to.
     """
 
     def __init__(self, signal: Signal, endpoint: Endpoint) -> None:
@@ -65,13 +65,13 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Items that wait to be sent."""
+        """Number of items that wait to be sent."""
         with self._lock:
             return self._written - self._sent - self._lost
 
     @property
     def lost(self) -> int:
-        """Items that no endpoint took."""
+        """Number of items that no endpoint accepted."""
         with self._lock:
             return self._lost
 
@@ -81,7 +81,7 @@ class Outbox:
             self._written += 1
 
     def export(self, batch: Sequence[Any]) -> Any:
-        """Send a batch, as often as it takes."""
+        """Send a batch, with as many attempts as necessary."""
         answer = Answer("error")
         try:
             body = self._encode(batch).SerializeToString()
@@ -96,7 +96,7 @@ class Outbox:
         return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
 
     def end(self, deadline: float) -> None:
-        """Try no more after `deadline` (monotonic)."""
+        """Make no more attempts after `deadline` (monotonic)."""
         self._deadline = deadline
         self._ending.set()
 
@@ -105,12 +105,12 @@ class Outbox:
         self._sender.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing is held here."""
+        """Return True: nothing is buffered here."""
         del timeout_millis
         return True
 
     def _rest(self, seconds: float, _: Answer) -> bool:
-        """Wait so long, or less when the server ends; return whether there is time for another attempt."""
+        """Wait, briefly while the server ends; return whether there is time for another attempt."""
         if not self._ending.wait(seconds) or self._deadline is None:
             return True
         left_s = self._deadline - time.monotonic()
@@ -140,7 +140,7 @@ class Outbox:
 
 
 def _trace_of(item: Any) -> int:
-    """Return the trace of a span, or of a record as the SDK hands it to an exporter."""
+    """Return the trace id of a span, or of a log record in the form that the SDK passes to exporters."""
     record = getattr(item, "log_record", item)
     context = getattr(record, "context", record)
     return int(getattr(context, "trace_id", None) or getattr(record, "trace_id", None) or 0)

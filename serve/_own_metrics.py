@@ -1,4 +1,4 @@
-"""What the server counts, as OpenTelemetry metrics under its own name."""
+"""The server's counters, as OpenTelemetry metrics under its own name."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def publish(
 
     Args:
         provider: Of the server's own SDK.
-        stats: As `Server.stats`, and under ``kept`` how much was acknowledged and waits, and for how long;
-            under ``open`` how many connections are.
-        kafka: How reading from Kafka is going; None: nothing is read there.
+        stats: Returns `Server.stats`, with the number and age of acknowledged waiting requests as ``kept``,
+            and the number of connections as ``open``.
+        kafka: Returns the state of reading from Kafka, or None without Kafka.
     """
     meter = provider.get_meter(semconv.SCOPE)
     for instrument in semconv.SERVER_INSTRUMENTS:
@@ -68,7 +68,7 @@ def _callback(
         if instrument in _SINGLE:
             part, name = _SINGLE[instrument]
             parts = stats()
-            if part in parts or part not in ("spool", "kept"):  # without a spool there is nothing
+            if part in parts or part not in ("spool", "kept"):  # without a spool there are none
                 yield Observation(parts.get(part, {}).get(name, 0))
             return
         counts = stats().get(_PARTS[instrument.name], {})

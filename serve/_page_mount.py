@@ -1,4 +1,4 @@
-"""What the page is given of the server: store, changes, health, and where what people say is kept."""
+"""The page's data sources in the server: store, changes, health, and the files of people's labels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def pages_of(options: ServeOptions, store: StoreOptions, sources: Sources) -> Pa
     """Return the page of a server.
 
     Args:
-        options: Golden set (None: ``golden.jsonl`` beside the store), references, where else traces are shown.
-        store: Where what it reads is.
-        sources: What the server itself gives.
+        options: Golden set (None: ``golden.jsonl`` beside the store), references, addresses of other viewers
+            of traces.
+        store: The store to read.
+        sources: Data of the server itself.
 
     Raises:
-        ConfigurationError: A file cannot be read, or an address is none.
+        ConfigurationError: A file cannot be read, or an address is invalid.
     """
     for address in options.trace_urls:
         if urlsplit(address).scheme not in ("http", "https") or "{trace_id}" not in address:
@@ -44,7 +45,7 @@ def pages_of(options: ServeOptions, store: StoreOptions, sources: Sources) -> Pa
 
 
 def _labels(store: StoreOptions, golden: Path | None) -> Labels | None:
-    """Return where people's words are kept; None: nowhere, since nothing else is kept either."""
+    """Return the file of people's labels, or None if nothing is stored permanently."""
     if golden is None:
         if store.beside is None:
             return None

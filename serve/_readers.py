@@ -1,7 +1,7 @@
-"""The threads on which bodies of both protocols are unpacked, read and kept, and how long that may take.
+"""The threads that decompress, parse and store the bodies of both protocols, with a time limit.
 
-A sender whose body is not read in time is asked to come later.  What was begun is read to its end all the
-same, as a thread cannot be stopped; its spans are then known when they come once more.
+A sender whose body is not read in time is asked to retry later. A job in progress is still completed, as a
+thread cannot be stopped; its spans are then known when they arrive again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Readers:
     """Reads bodies. Thread-safe.
 
     Args:
-        limits: How many are read at once, and in which time.
+        limits: Bounds the number of simultaneous jobs, and their time.
         clock: Seconds on a monotonic clock.
     """
 
@@ -38,7 +38,7 @@ class Readers:
         self._since: dict[int, float] = {}
 
     def why_not(self) -> str | None:
-        """Return why nothing more is to be read just now; None: it may be."""
+        """Return why no more bodies can be read at the moment, or None."""
         with self._lock:
             oldest = next(iter(self._since.values()), None)
         if oldest is None or self._clock() - oldest < self._limits.stuck_s:
@@ -46,7 +46,7 @@ class Readers:
         return "bodies that came before take too long to be read"
 
     def read(self, job: Callable[[], T]) -> T:
-        """Return what a job returns, on a thread that may wait; raises `BusyError` where it comes too late."""
+        """Return the result of a job, from a thread that may wait; raises `BusyError` if it is too late."""
         future = self._begin(job)
         try:
             return future.result(self._limits.read_s)
@@ -54,7 +54,7 @@ class Readers:
             raise _too_late(future) from None
 
     async def aread(self, job: Callable[[], T]) -> T:
-        """Do the same on an event loop."""
+        """Return the result of a job as `read` does, from an event loop."""
         future = self._begin(job)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.read_s)

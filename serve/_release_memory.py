@@ -1,7 +1,7 @@
-"""Gives memory that was freed back to the system, where the C library can: `Upkeep` asks for it now and then.
+"""Returns freed memory to the system, where the C library supports that: a regular task of `Upkeep`.
 
-glibc keeps what a large answer or a burst of requests took, in every thread's arena, for as long as
-anything above it lives: some 10 MB after a list of 500 requests.  Elsewhere, and with another allocator,
+glibc keeps the memory of a large answer or a burst of requests, in every thread's arena, for as long as
+anything above it is in use: some 10 MB after a list of 500 requests. With other C libraries or allocators,
 nothing happens.
 """
 
@@ -13,9 +13,9 @@ from functools import cache
 
 
 def give_back_freed() -> bool:
-    """Give back whole pages that hold nothing; return whether there were any.
+    """Return unused whole pages to the system; return whether there were any.
 
-    It takes milliseconds, and not the interpreter's lock.
+    It takes milliseconds, without the interpreter's lock.
     """
     trim = _trim()
     return trim is not None and bool(trim(0))
@@ -25,7 +25,7 @@ def give_back_freed() -> bool:
 def _trim() -> Callable[[int], int] | None:
     try:
         trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # musl, macOS; Windows has no such library
+    except (OSError, AttributeError, TypeError):  # not in musl, macOS, Windows
         return None
     trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
     found: Callable[[int], int] = trim

@@ -1,7 +1,7 @@
-"""From spans to scores: puts traces together, finds the requests in them, hands them to the meter.
+"""From spans to scores: assembles traces, finds the requests in them, and passes them to the meter.
 
-It works on a thread of its own, and waits where the meter has no room: what has come then waits here, and
-once that is too much, the door refuses more, so that senders slow down and nothing is dropped.
+It works on its own thread, and waits while the meter has no room: spans then wait here, and once there are
+too many, the intake refuses more, so that senders slow down and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ._journal import Journal
 from ._limits import MIB, Limits
 
 _PACE_S = 0.1
-"""Seconds between two looks at what is complete, and at whether there is room."""
+"""Seconds between two checks for complete traces, and for room."""
 _WAITING_BYTES = 16 * MIB
-"""Bytes of them that may wait in the meter, whose queues drop beyond a multiple of that."""
+"""Most bytes of requests waiting in the meter, whose queues drop data beyond a multiple of this."""
 _IN_FLIGHT = 8
-"""Times as many requests may be on their way through the meter as wait at its beginning."""
+"""Ratio of all requests in the meter to those waiting at its beginning."""
 
 
 class Backlog(NamedTuple):
-    """What waits, for the rest of its trace or for the meter."""
+    """The data waiting for the rest of its trace or for the meter."""
 
     traces: int
     spans: int
@@ -42,13 +42,13 @@ class Scoring:
     """Turns spans into requests of the meter.
 
     Args:
-        meter: Scores them.
-        tools: Which tools retrieve.
-        limits: How much may wait.
-        grace_s: Seconds without news after which a trace that looks complete is.
-        idle_s: Seconds without news after which any trace is.
-        outgoing: Whether there is room for the scores where they are sent.
-        journal: Learns which traces were read.
+        meter: Scores the requests.
+        tools: The tools that retrieve.
+        limits: Bounds of waiting data.
+        grace_s: Seconds without new spans after which an apparently complete trace is closed.
+        idle_s: Seconds without new spans after which any trace is closed.
+        outgoing: Returns whether there is room for scores that wait to be sent.
+        journal: Records which traces were read.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Scoring:
             self._complete,
             grace_s=grace_s,
             idle_s=idle_s,
-            # Where the door closes, so to speak, there is still room for what is in it.
+            # When the intake starts to refuse, there is still room here for the requests in progress.
             max_traces=2 * limits.held_spans,
             max_spans=2 * limits.held_spans,
             max_bytes=limits.held_bytes + 4 * limits.body_bytes,
@@ -87,11 +87,11 @@ class Scoring:
         self._thread = threading.Thread(target=self._run, name="ragmeter-serve", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def held(self) -> Backlog:
-        """Return the number and size of the waiting requests."""
+        """Return number and size of the waiting traces and spans."""
         stats = self.assembler.stats()
         with self._lock:
             spans, size = self._spans["ready"], self._ready_bytes
@@ -100,7 +100,7 @@ class Scoring:
         )
 
     def heard(self) -> list[dict[str, Any]]:
-        """Return what came of each service: requests that went on to be scored, which they need not be yet."""
+        """Return the received requests of each service, by outcome; ``to_score`` ones may still be waiting."""
         named = {"scored": "to_score"}
         return [
             {named.get(name, name): value for name, value in asdict(one).items()}
@@ -108,11 +108,11 @@ class Scoring:
         ]
 
     def partial(self) -> int:
-        """Return how many traces were read without a parent that their spans name."""
+        """Return the number of traces that were read without a parent that their spans name."""
         return self.assembler.stats().partial
 
     def spans_by_outcome(self) -> Mapping[str, int]:
-        """Return what became of the spans that came in: ``read``, ``waiting``, or why they are lost."""
+        """Return the numbers of spans: ``read``, ``waiting``, or the reason why they are lost."""
         stats = self.assembler.stats()
         with self._lock:
             read, given_up = self._spans["read"], self._spans["shutdown"]
@@ -123,10 +123,10 @@ class Scoring:
         return {name: count for name, count in counts.items() if count}
 
     def drain(self, deadline: float) -> bool:
-        """Hand the meter everything that is here, complete or not, until `deadline` (monotonic).
+        """Pass everything to the meter, complete or not, until `deadline` (monotonic).
 
         Returns:
-            Whether all of it was.
+            Whether everything was passed on.
         """
         self._deadline = deadline
         self._wake.set()
@@ -154,7 +154,7 @@ class Scoring:
         with self._guard:
             self.assembler.drain()
         self._report()
-        # Where the time was too short, requests were offered to a meter that had no room for them.
+        # If time was too short, requests were offered to a meter without room for them, and so are not done.
         if not self._is_late():
             self._look(last=True)
         self._ended.set()
@@ -164,8 +164,8 @@ class Scoring:
             self._journal.look(self._unread_traces, last=last)
 
     def _unread_traces(self) -> dict[str, float]:
-        """Return the traces that are not read yet, each with when the first came of what is not."""
-        # Of one that is ready all of it waits, since before anything that is held came.
+        """Return the unread traces, each with the arrival time of its first unread part."""
+        # All parts of a ready trace wait: they arrived before anything in the assembler.
         return self.assembler.waiting() | {trace.trace_id: -math.inf for trace in self._ready}
 
     def _report(self) -> None:
@@ -177,7 +177,7 @@ class Scoring:
                 self._spans["ready"] -= trace.fresh
                 self._ready_bytes -= trace.bytes
                 self._spans["read"] += trace.fresh
-            # After each: under a load that never lets up there is always another one.
+            # After each trace: under constant load there is always another one.
             if not self._is_late():
                 self._look()
 
