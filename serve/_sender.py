@@ -1,8 +1,8 @@
 """`OtlpSender`: sends one export request, as bytes, over HTTP or gRPC, and reports the outcome.
 
-It distinguishes what may pass later (no answer, too many requests, a key that is not accepted and may be put
-right) from what is refused for good, as OTLP's specification does.  How long to try again is the caller's.
-No key, address or text gets into what it says.
+It distinguishes temporary failures (no answer, too many requests, a rejected key that may be corrected) from
+refusals for good, by OTLP's specification. The caller decides how long to retry. Reports contain no key,
+address or text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ragmeter.metrics.errors import loggable
 from ._endpoint import Endpoint
 
 LONGEST_ASKED_PAUSE_S = 300.0
-"""An endpoint that asks for a longer pause is asked again after this one."""
+"""Longest pause that an endpoint may ask for; a longer one is shortened to this."""
 
 _METHODS: dict[Signal, str] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -54,24 +54,24 @@ _DETAILS = "grpc-status-details-bin"
 
 
 class Answer(NamedTuple):
-    """What came of one attempt."""
+    """The outcome of one attempt."""
 
     problem: str | None = None
-    """Why it was not taken, in a word that may be counted by: ``status_503``, ``unavailable``; None: it was."""
+    """Reason of the failure, as a word to count by: ``status_503``, ``unavailable``; None: accepted."""
     passing: bool = False
-    """Whether what hindered it may pass."""
+    """Whether the failure is temporary."""
     pause_s: float | None = None
-    """The pause that was asked for."""
+    """The pause requested by the endpoint."""
     rejected: int = 0
-    """Spans or log records that were not taken of a request that was."""
+    """Number of spans or log records rejected within an accepted request."""
 
 
 class OtlpSender:
     """Sends the requests of one signal to one endpoint. One thread at a time.
 
     Args:
-        signal: What they hold.
-        endpoint: Where they go.
+        signal: Their signal.
+        endpoint: Their destination.
 
     Raises:
         ConfigurationError: A certificate cannot be read.
@@ -89,17 +89,18 @@ class OtlpSender:
             ) from error
 
     send: Callable[[bytes], Answer]
-    """Send a serialised export request once, and return what came of it."""
+    """Send a serialised export request once, and return the outcome."""
 
     def send_patiently(
         self, body: bytes, rest: Callable[[float, Answer], bool], *, longest_s: float
     ) -> Answer:
-        """Send until it is taken, or refused for good, or time is over: then the last answer is a passing one.
+        """Send until accepted, refused for good, or out of time; the last answer is then a temporary failure.
 
         Args:
             body: A serialised export request.
-            rest: Waits for so many seconds after an answer; returns whether there is time for another attempt.
-            longest_s: Between two attempts, unless the endpoint asks for more.
+            rest: Waits for a number of seconds after an answer; returns whether there is time for another
+                attempt.
+            longest_s: Longest pause between two attempts, unless the endpoint asks for more.
         """
         retry = 0
         while (answer := self.send(body)).passing:
@@ -113,7 +114,7 @@ class OtlpSender:
         self._close()
 
     def _over_http(self) -> Callable[[bytes], Answer]:
-        # Some 15 MB, which only a server that sends over HTTP has a use for.
+        # Takes some 15 MB, which only a server that sends over HTTP needs.
         import httpx  # noqa: PLC0415
 
         endpoint = self._endpoint
@@ -124,7 +125,7 @@ class OtlpSender:
         self._close = client.close
 
         def send(body: bytes) -> Answer:
-            # Level 1: a third of the time of the default, and nearly as small.
+            # Level 1 takes a third of the default's time, and the result is nearly as small.
             content = gzip.compress(body, 1) if endpoint.gzip else body
             try:
                 reply = client.send("POST", endpoint.url, content)
@@ -169,7 +170,7 @@ class OtlpSender:
         return send
 
     def _count_rejected(self, answer: bytes) -> int:
-        """Return how much of the request the answer says was not taken; what makes no sense says nothing."""
+        """Return the number of rejected items in an answer; 0 if the answer is invalid."""
         try:
             if self._signal == "traces":
                 traces = ExportTraceServiceResponse.FromString(answer)

@@ -1,11 +1,11 @@
-"""`Spool`: what was acknowledged and is not done yet, in a folder, so that no kill and no power cut loses it.
+"""`Spool`: acknowledged and unfinished export requests, in a folder, safe from a kill or a power cut.
 
-One SQLite database in WAL mode whose every commit waits for the disk (``synchronous=FULL``); those who append
-at the same time share one commit.  SQLite brings what a file format of our own would have to learn: a half
-written end is skipped, freed room is used again, and the lock of one process on the folder goes with the
-process, however it ends.  A checksum beside each body finds what a disk has changed.
+It is one SQLite database in WAL mode whose every commit waits for the disk (``synchronous=FULL``);
+simultaneous appends share one commit. SQLite provides what a file format would have to implement: an
+incomplete end is ignored, free space is reused, and the lock of a process on the folder ends with the
+process, however it ends. A checksum of each body detects changes by the disk.
 
-Nothing here knows what a body says, and nothing here may log or raise a word of it.
+Nothing here parses bodies, logs them, or quotes them in exceptions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import loggable
 
 FORWARDED = "forwarded"
-"""The part of an entry that is settled when it was passed on."""
+"""The part of an entry that is finished when it was forwarded."""
 
 _log = logging.getLogger("ragmeter")
 
@@ -48,18 +48,18 @@ CREATE TABLE settled (
 ) WITHOUT ROWID;
 """
 _SAME_ARRIVAL_S = 10.0
-"""Entries that arrive within so many seconds share one arrival time."""
+"""Entries that arrive within this many seconds share one arrival time."""
 _ENTRY_BYTES = 512
-"""What an entry takes up beside its body, at most: so that many small ones are bounded, too."""
+"""Most bytes of an entry in addition to its body, so that many small ones are bounded, too."""
 _SPARE_PAGES = 4096
-"""So many unused pages are given back to the disk at a time, 16 MiB."""
+"""Unused pages to return to the disk at a time, 16 MiB."""
 
 
 class SpoolFullError(RagmeterError):
-    """There is no room for an entry, or the disk does not take it; nothing was kept of it.
+    """There is no room for an entry, or the disk fails; nothing was stored.
 
     Attributes:
-        reason: ``full``: the spool holds as much as it may; ``disk``: the disk is full or fails.
+        reason: ``full``: the spool has reached its limit; ``disk``: the disk is full or fails.
     """
 
     def __init__(self, message: str, reason: Literal["full", "disk"]) -> None:
@@ -68,16 +68,16 @@ class SpoolFullError(RagmeterError):
 
 
 class Entry(NamedTuple):
-    """One export request that was acknowledged and is not done."""
+    """An acknowledged and unfinished export request."""
 
     position: int
-    """Its number; later ones have greater ones, also after a restart."""
+    """Its number; numbers increase, even across restarts."""
     signal: Signal
-    """What it holds."""
+    """Its signal."""
     body: bytes
     """The request, as it was appended."""
     settled: frozenset[str] = frozenset()
-    """The parts of it that are done: ids of traces, and `FORWARDED`."""
+    """Its finished parts: ids of traces, and `FORWARDED`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,20 +85,20 @@ class SpoolStats:
     """The contents of the spool, and what it failed to store."""
 
     entries: int = 0
-    """Entries that are not done."""
+    """Number of unfinished entries."""
     bytes: int = 0
-    """What they take up, in bytes."""
+    """Their size in bytes."""
     damaged: int = 0
-    """Entries that the disk gave back changed, or not at all, since the spool was opened. A file that could
-    not be read further counts as one."""
+    """Entries that were changed or unreadable on the disk, since the spool was opened. A damaged file counts
+    as one."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Appends that found no room, by `SpoolFullError.reason`."""
+    """Refused appends, by `SpoolFullError.reason`."""
     found: int = 0
-    """Entries that were there when it was opened: what ended before had not done with them."""
+    """Number of entries found when it was opened, left unfinished by an earlier process."""
     finished: int = 0
-    """Those of them that are done by now."""
+    """Number of these that are finished now."""
     oldest_s: float = 0.0
-    """Seconds since the oldest entry that is not done came, or was found."""
+    """Seconds since the arrival of the oldest unfinished entry, or since it was found."""
 
 
 class _SpoolPiece(NamedTuple):
@@ -121,8 +121,8 @@ class Spool:
     """A durable store of export requests. Thread-safe; one process per folder.
 
     Args:
-        folder: Where it lies; made if it is not there, for this user alone, as its files hold users' texts.
-        max_bytes: It holds no more than this.
+        folder: The folder; created if missing, for this user only, as its files contain users' texts.
+        max_bytes: Most bytes of its entries.
 
     Raises:
         ConfigurationError: The folder cannot be used.
@@ -142,12 +142,12 @@ class Spool:
         self._finished = 0
         self._has_reported_finished = False
         self.trouble: str | None = None
-        """What was in the way of the last write, until one succeeds; None: nothing."""
+        """Error of the last write, until one succeeds; None: no error."""
         self._refused: Counter[str] = Counter()
         self._counting = threading.Lock()
-        self._coming = 0  # bytes of those on their way to the disk
+        self._coming = 0  # bytes of bodies being written
         self._came: deque[tuple[int, float]] = deque([(0, time.monotonic())])
-        """Positions and when they came: one for each time that is distinguished."""
+        """Positions with their arrival times, one for each distinct time."""
         self._commits: GroupCommit[_SpoolPiece, int] = GroupCommit(
             self._append, lambda: SpoolFullError("it was not written", "disk")
         )
@@ -185,8 +185,8 @@ class Spool:
     def first_free(cls, folder: Path, *, max_bytes: int) -> Spool:
         """Return the spool in the first of `folder`, ``folder.2``, ``folder.3``, ... that no process uses.
 
-        So servers that share a folder have one each, and those that start again find what they left. Where
-        fewer start than there were, what the others left is taken over by those that do.
+        So servers that share a folder have one spool each, and find their entries again after a restart. If
+        fewer servers start than before, they take over the entries of the others.
         """
         for number in count(1):
             with suppress(SpoolInUseError):
@@ -196,15 +196,15 @@ class Spool:
                     if left != place and left.suffix[1:].isdecimal() and (left / _FILE).exists():
                         spool._take_over(left)
                 return spool
-        raise AssertionError  # there is always a further number
+        raise AssertionError  # `count` never ends
 
     def append(self, signal: Signal, body: bytes) -> int:
-        """Keep `body` and return its position; when this returns, it is on the disk.
+        """Store `body` and return its position; when this returns, it is on the disk.
 
-        Those who append meanwhile wait for one commit together.
+        Simultaneous callers share one commit.
 
         Raises:
-            SpoolFullError: It was not kept.
+            SpoolFullError: It was not stored.
         """
         piece = _SpoolPiece(signal, body)
         with self._counting:
@@ -222,11 +222,11 @@ class Spool:
         """Delete entries, and record which parts of others are processed, atomically.
 
         Args:
-            done: Positions of entries of which nothing is needed again.
-            parts: Of other entries, by position, what is not needed again: trace ids, `FORWARDED`.
+            done: Positions of finished entries.
+            parts: Finished parts of other entries, by position: trace ids, `FORWARDED`.
 
         Returns:
-            False: the disk did not take it. Nothing is lost by that; call it again later.
+            False if the disk failed. Nothing is lost then; call it again later.
         """
         gone = [(position,) for position in done]
         noted = [(key, part) for key, several in (parts or {}).items() for part in several]
@@ -260,13 +260,13 @@ class Spool:
         return True
 
     def try_again(self) -> None:
-        """See whether the disk takes something again, after a write that failed."""
+        """Test whether the disk accepts writes again, after a failed one."""
         if self.trouble is not None:
             with suppress(SpoolFullError):
                 self.settle([self.append("traces", b"")])
 
     def give_up(self, position: int) -> None:
-        """Forget an entry that cannot be read: it is counted as damaged, and said."""
+        """Delete an unreadable entry, count it as damaged, and log it."""
         _log.error("spool: entry %d is damaged, and lost", position)
         with self._counting:
             self._damaged += 1
@@ -274,9 +274,9 @@ class Spool:
         self.settle([position])
 
     def replay(self) -> Iterator[Entry]:
-        """Yield what was there when the spool was opened and is not done, in order.
+        """Yield the unfinished entries found when the spool was opened, in order.
 
-        An entry that the disk gives back changed is counted, and forgotten.
+        Entries that were changed on the disk are counted and deleted.
         """
         position = 0
         while True:
@@ -297,7 +297,7 @@ class Spool:
                 yield entry
 
     def stats(self) -> SpoolStats:
-        """Return what it holds."""
+        """Return size and counts of the spool."""
         with self._counting:
             return SpoolStats(
                 entries=self._entries,
@@ -310,7 +310,7 @@ class Spool:
             )
 
     def fill(self) -> float:
-        """Return how much of the room that it may take is taken, 0 to 1."""
+        """Return the used share of the allowed size, 0 to 1."""
         with self._counting:
             return float(self._bytes / self._max_bytes)
 
@@ -320,7 +320,7 @@ class Spool:
             self._database.close()
 
     def _take_over(self, folder: Path) -> None:
-        """Move what another process left into this spool, as far as there is room, if none uses that folder."""
+        """Move the entries of an unused spool into this one, as far as there is room."""
         try:
             other = Spool(folder, max_bytes=self._max_bytes)
         except SpoolInUseError:
@@ -331,7 +331,7 @@ class Spool:
         parts: dict[int, frozenset[str]] = {}
         moved: list[int] = []
         with closing(other):
-            other._has_reported_finished = True  # they are not finished by that
+            other._has_reported_finished = True  # moved entries do not count as finished
             for entry in other.replay():
                 try:
                     parts[self.append(entry.signal, entry.body)] = entry.settled
@@ -339,7 +339,7 @@ class Spool:
                     _log.warning("spool: %s; the rest of %s waits for another start", error, folder)
                     break
                 moved.append(entry.position)
-            # First here, then there: a kill between the two has it read twice, and none of it lost.
+            # Written here before deleted there: a kill in between duplicates entries, but loses none.
             if moved and self.settle(parts=parts) and other.settle(moved):
                 _log.warning("spool: %d export requests were taken over of %s", len(moved), folder)
             self._damaged += other.stats().damaged
@@ -398,7 +398,7 @@ class Spool:
         return int(self._database.execute(query).fetchone()[0])
 
     def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):  # it may have happened by itself
+        with suppress(sqlite3.Error):  # SQLite may already have rolled back
             self._database.execute("ROLLBACK")
 
     def _sizes(self, positions: Iterable[tuple[int]]) -> list[int]:
@@ -407,7 +407,7 @@ class Spool:
         return [row[0] for row in found if row is not None]
 
     def _after(self, position: int) -> tuple[int, Signal, bytes | None, int] | None:
-        """Return the next entry; without a body, where it cannot be read."""
+        """Return the next entry, without a body if it is unreadable."""
         bounds = (position, self._last)
         found = self._database.execute(
             "SELECT min(position) FROM entries WHERE position > ? AND position <= ?", bounds
@@ -422,7 +422,7 @@ class Spool:
         return found, "traces", None, 0
 
     def _give_back(self) -> None:
-        """Give room that most of the file does not need back to the disk, a little at a time."""
+        """Return unused space to the disk, a little at a time, if most of the file is unused."""
         with suppress(sqlite3.Error):
             (pages,) = self._database.execute("PRAGMA page_count").fetchone()
             (unused,) = self._database.execute("PRAGMA freelist_count").fetchone()
@@ -431,13 +431,13 @@ class Spool:
 
     def _open(self) -> sqlite3.Connection:
         with suppress(FileExistsError):
-            # SQLite gives its other files the rights of this one.
+            # SQLite gives its other files the permissions of this one.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         database = sqlite3.connect(
             self._path, timeout=0.0, isolation_level=None, check_same_thread=False
         )
         try:
-            # Exclusive: the lock is held as long as the process lives, and no memory is shared.
+            # Exclusive: the lock lasts as long as the process, and no memory is shared.
             for pragma in (
                 "locking_mode = EXCLUSIVE",
                 "auto_vacuum = INCREMENTAL",
@@ -455,7 +455,7 @@ class Spool:
         return database
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Make the tables, or see that they are ours."""
+        """Create the tables, or check that they are the spool's."""
         (version,) = database.execute("PRAGMA user_version").fetchone()
         (application,) = database.execute("PRAGMA application_id").fetchone()
         if not version and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -472,20 +472,20 @@ class Spool:
             )
 
     def _salvage(self) -> sqlite3.Connection:
-        """Begin a new file with what can be read of the damaged one, which is kept beside it."""
+        """Begin a new file with the readable entries of the damaged one, which stays beside it."""
         self._damaged += 1
         names = (self._path.with_suffix(f".damaged-{number}") for number in count(1))
         aside = next(name for name in names if not name.exists())
         with suppress(AttributeError):
             self._database.close()
         self._path.rename(aside)
-        with suppress(FileNotFoundError):  # what was written last
+        with suppress(FileNotFoundError):  # the last writes
             self._path.with_name(f"{_FILE}-wal").rename(f"{aside}-wal")
         fresh = self._open()
         with suppress(sqlite3.Error), closing(sqlite3.connect(aside)) as damaged:
             last = damaged.execute("SELECT max(position) FROM entries").fetchone()[0] or 0
             fresh.execute("BEGIN IMMEDIATE")
-            # From both ends, as reading breaks off at what is damaged.
+            # From both ends, as reading stops at the damage.
             for order in ("ASC", "DESC"):
                 with suppress(sqlite3.Error):
                     query = (
@@ -498,13 +498,13 @@ class Spool:
             with suppress(sqlite3.Error):
                 for part in damaged.execute("SELECT position, part FROM settled"):
                     fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
-            # The number of an entry that is lost may be given again.
+            # The position of a lost entry may be assigned again.
             fresh.execute(
                 "DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)"
             )
             fresh.execute("COMMIT")
         with suppress(sqlite3.Error):
-            fresh.execute("ROLLBACK")  # there was no room for them
+            fresh.execute("ROLLBACK")  # there was no room for the entries
         saved = fresh.execute("SELECT count(*) FROM entries").fetchone()[0]
         _log.error(
             "spool: %s is damaged; %d entries could be read and are kept, the file is now %s",

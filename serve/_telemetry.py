@@ -1,9 +1,9 @@
-"""The server's own OpenTelemetry SDK, and the exporter that writes scores through it.
+"""The server's OpenTelemetry SDK, and the exporter that writes scores through it.
 
-Scores are reported under the name of the service whose request they are about, as ragmeter would inside
-that service: its dashboards, its filters, its project show them.  So there is a provider for each
-service, all of which send by the same processors; what the server says of itself bears its own name.
-The instrumentation scope says who measured.
+Scores are reported under the name of the service of their request, as by ragmeter within that service, so
+that its dashboards, filters and projects show them. So there is a provider for each service, all with the
+same processors; the server's own telemetry has the server's name. The instrumentation scope identifies
+ragmeter.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 SIGNALS = ("traces", "logs", "metrics")
 _MAX_SERVICES = 64
-"""Services that are distinguished; scores of any others bear the server's name."""
+"""Most distinguished services; scores of others have the server's name."""
 _QUEUE = 65_536
-"""Items that the SDK's processors may hold; the server takes nothing more in long before."""
+"""Most items in the SDK's processors; the server stops accepting data long before."""
 
 
 def endpoints(
     url: str | None, protocol: str | None = None, signals: Sequence[str] = SIGNALS
 ) -> dict[str, Endpoint]:
-    """Return where each signal is sent; those that are sent nowhere are left out.
+    """Return the endpoint of each signal, without signals that are not sent.
 
     Args:
-        url: Where all are sent; None: where the standard ``OTEL_EXPORTER_OTLP_*`` variables say. Their default,
-            this machine's own port, is not used: the server itself listens there.
-        protocol: ``grpc`` or ``http/protobuf``; None: as the variables say.
-        signals: Those that are wanted.
+        url: Base address of all signals; None: from the standard ``OTEL_EXPORTER_OTLP_*`` variables. Their
+            default, a port of this machine, is not used: the server itself listens there.
+        protocol: ``grpc`` or ``http/protobuf``; None: from the variables.
+        signals: The signals to send.
 
     Raises:
-        ConfigurationError: A variable makes no sense.
+        ConfigurationError: A variable is invalid.
     """
     found: dict[str, Endpoint] = {}
     for signal in signals:
@@ -70,7 +70,7 @@ def endpoints(
 
 
 def _metric_exporter(endpoint: Endpoint) -> Any:
-    """Return the SDK's exporter; headers, certificates and the like it reads from the variables itself."""
+    """Return the SDK's exporter, which reads headers, certificates and the like from the variables."""
     way = "grpc" if endpoint.protocol == "grpc" else "http"
     module: Any = import_module(f"opentelemetry.exporter.otlp.proto.{way}.metric_exporter")
     if way == "grpc":
@@ -92,7 +92,7 @@ class _CountedSpans(BatchSpanProcessor):
 
 
 class _CountedRecords(BatchLogRecordProcessor):
-    """Likewise, of log records."""
+    """The SDK's batch processor for log records, with a count of those passed to it."""
 
     def __init__(self, outbox: Any) -> None:
         super().__init__(outbox, max_queue_size=_QUEUE)
@@ -144,17 +144,17 @@ def _key_of(resource: Mapping[str, str]) -> _Key:
 
 
 class Telemetry:
-    """Everything that the server sends, and by which way.
+    """All telemetry sent by the server, and its providers.
 
     Args:
-        url: Where it is sent; None: where the standard variables say.
-        protocol: ``grpc`` or ``http/protobuf``; None: as the standard variables say, else HTTP.
-        signals: Which signals.
-        span_mode: As `OpenTelemetryExporter` has it.
-        events: Likewise.
+        url: Base address; None: from the standard variables.
+        protocol: ``grpc`` or ``http/protobuf``; None: from the standard variables, else HTTP.
+        signals: The signals to send.
+        span_mode: As for `OpenTelemetryExporter`.
+        events: As for `OpenTelemetryExporter`.
 
     Raises:
-        ConfigurationError: A variable makes no sense.
+        ConfigurationError: A variable is invalid.
     """
 
     def __init__(
@@ -196,15 +196,15 @@ class Telemetry:
 
     @property
     def meter_provider(self) -> MeterProvider:
-        """Where the server's own counters go."""
+        """The provider of the server's own counters."""
         return self._own.meters
 
     def unsent(self) -> Mapping[str, int]:
-        """Return how much of each signal no endpoint took."""
+        """Return the number of items of each signal that no endpoint accepted."""
         return {signal: outbox.lost for signal, outbox in self._outboxes.items() if outbox.lost}
 
     def waiting(self) -> Mapping[str, int]:
-        """Return how much of each signal waits to be sent."""
+        """Return the number of items of each signal that wait to be sent."""
         return {signal: outbox.waiting for signal, outbox in self._outboxes.items()}
 
     def exporter_for(self, resource: Mapping[str, str]) -> OpenTelemetryExporter:
@@ -225,7 +225,7 @@ class Telemetry:
             service.exporter.observe_quality(partial(self._sums_of, key))
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Publish the evidence for changes, that of each service under its name."""
+        """Publish the evidence for changes, each service's under its own name."""
         with self._lock:
             self._evidence = evidence
             services = list(self._services.items())
@@ -239,7 +239,7 @@ class Telemetry:
         return self._of_service(key, () if self._evidence is None else self._evidence())
 
     def _of_service(self, key: _Key, items: Sequence[_Item]) -> Sequence[_Item]:
-        """Return the items of one service; those of services that are not distinguished are the server's."""
+        """Return the items of one service; for the server itself, those of services beyond the bound."""
         if key:
             return [one for one in items if _key_of(one.resource) == key]
         with self._lock:
@@ -252,11 +252,11 @@ class Telemetry:
         ]
 
     def flush(self, timeout_s: float) -> bool:
-        """Have everything sent that waits; return whether it was within `timeout_s` seconds."""
+        """Send all waiting data; return whether that succeeded within `timeout_s` seconds."""
         with self._lock:
             flushing = self._flushing
             if flushing is None or not flushing.is_alive():
-                # The SDK's own waits for as long as an endpoint takes.
+                # The SDK's flush waits for as long as an endpoint takes.
                 flushing = threading.Thread(
                     target=self._flush_all, name="ragmeter-flush", daemon=True
                 )
@@ -266,12 +266,12 @@ class Telemetry:
         return not flushing.is_alive()
 
     def end(self, deadline: float) -> None:
-        """Try no more after `deadline` (monotonic)."""
+        """Make no more attempts after `deadline` (monotonic)."""
         for outbox in self._outboxes.values():
             outbox.end(deadline)
 
     def shutdown(self, deadline: float) -> None:
-        """Send what can be sent until `deadline` (monotonic), and release everything."""
+        """Send as much as possible until `deadline` (monotonic), and release everything."""
         self.end(deadline)
         ending = threading.Thread(target=self._shut_down_all, name="ragmeter-end", daemon=True)
         ending.start()
@@ -337,7 +337,7 @@ class OpenTelemetryByService:
                     written.add()
 
     def flush(self, timeout_s: float) -> bool:
-        """Send everything that was written."""
+        """Send everything written so far."""
         return self._telemetry.flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:
@@ -353,19 +353,19 @@ class OpenTelemetryByService:
         self._telemetry.own_exporter.observe_meter(stats)
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Publish the sums behind the means of quality under the names of the services they are of."""
+        """Publish the sums behind the quality means under the names of their services."""
         self._telemetry.observe_quality(sums)
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Publish the evidence for changes, likewise."""
+        """Publish the evidence for changes under the names of their services."""
         self._telemetry.observe_changes(evidence)
 
     def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
-        """Write the event of a change under the name of the service that it is about."""
+        """Write the event of a change under the name of its service."""
         self._telemetry.exporter_for(resource).changed(change, sentence, resource)
 
     def judge_called(self, call: JudgeCall) -> None:
-        """Record one call to the judge, likewise."""
+        """Record one call to the judge under the name of its service."""
         self._telemetry.own_exporter.judge_called(call)
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> Any:

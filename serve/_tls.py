@@ -1,4 +1,4 @@
-"""Encrypted ports: the certificate that both protocols show, read again when its files change."""
+"""TLS for both ports: the certificate, reloaded when its files change."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Certificate:
     """A certificate and its key, as PEM files.
 
     Args:
-        cert: The certificate, with those between it and one that senders know.
-        key: Its key; the same file may hold both.
-        handshake_s: Seconds that a handshake may take.
+        cert: The certificate, followed by intermediate ones up to one that senders trust.
+        key: Its key; the same file may contain both.
+        handshake_s: Timeout of a handshake in seconds.
 
     Raises:
         ConfigurationError: The files cannot be used.
@@ -64,7 +64,7 @@ class Certificate:
         )
 
     def wrap(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have what listens on this loop speak TLS; uvicorn itself sets no deadline for handshakes."""
+        """Use TLS for the servers of an event loop; uvicorn itself sets no deadline for handshakes."""
         plain: Any = loop.create_server
         encrypted: Any = partial(plain, ssl=self._context, ssl_handshake_timeout=self._handshake_s)
 
@@ -78,7 +78,7 @@ class Certificate:
         read = tuple(path.read_bytes() for path in self._files)
         if read == self._read:
             return
-        # Tried apart first: half of a new pair would be left in the other one.
+        # Tested in a new context first: half of a new pair would remain in the current one.
         for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._context):
             context.load_cert_chain(*self._files, password=_no_password)
         self._read = read
@@ -92,7 +92,7 @@ def certificate_of(options: ServeOptions) -> Certificate | None:
     """Return the configured certificate; None if the ports are not encrypted.
 
     Raises:
-        ConfigurationError: One of two is missing, or the files cannot be used.
+        ConfigurationError: Certificate or key is missing, or the files cannot be used.
     """
     cert, key = options.tls_cert, options.tls_key
     if cert is None and key is None:

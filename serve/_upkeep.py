@@ -1,4 +1,4 @@
-"""Looks after store and spool now and then: what failed is tried again, room is made, memory is let go."""
+"""Regular maintenance of store and spool: retries after failures, deletions, and the return of memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ._release_memory import give_back_freed
 
 _EVERY_S = 15.0
 _FIRST_S = 3.0
-"""Seconds that who looks, or sends, at the start comes first."""
+"""Seconds of delay at the start, so that viewers and senders come first."""
 
 
 class Upkeep:
-    """A thread that does what there is to do, and then waits.
+    """A thread that runs tasks regularly.
 
     Args:
-        tasks: What there is to do; each returns whether there is more of it.
-        guard: Contains our own errors.
+        tasks: The tasks; each returns whether there is more to do.
+        guard: Contains the server's own errors.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Upkeep:
         self._thread = threading.Thread(target=self._run, name="ragmeter-store", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
@@ -49,5 +49,5 @@ class Upkeep:
             if not more:
                 with self._guard:
                     give_back_freed()
-            # Between two steps of much work those who write have their turn.
+            # Other writers get their turn between two steps of much work.
             self._ended.wait(0.05 if more else _EVERY_S)

@@ -1,7 +1,7 @@
-"""Notify people of a version that made a service worse, on its first day: before any detector can know.
+"""Alerts for a version that made a service worse, on its first day, before any detector can find it.
 
-The store compares; this says each once, by the way on which the meter reports every change: log, exporters,
-webhook, `on_change`.
+The store compares versions; this reports each worse one once, as the meter reports every change: log,
+exporters, webhook, `on_change`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ragmeter.watch.version_watch import version_change
 from .store import DeploymentView, Filters, Reader
 
 LOOKED_BACK_S = 86_400.0
-"""What was deployed longer ago is the detectors' to see."""
+"""Older deployments are left to the detectors."""
 
 
 class VersionAlerts:
     """Checks each deployed version against the one before.
 
     Args:
-        reader: Of the store.
-        tell: Notifies of a change, as `Alarming.tell`.
-        changes: Returns those that were reported.
+        reader: Reads the store.
+        tell: Reports a change, as `Alarming.tell`.
+        changes: Returns the reported changes.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class VersionAlerts:
         self._changes = changes
 
     def look(self) -> bool:
-        """Report what is worse and was not reported; return False: there is never more to do at once."""
+        """Report worse versions not reported before; return False: there is never more to do at once."""
         reported = {(one.service, one.segment) for one in self._changes() if one.kind == "version"}
         for one in self._reader.health(Filters(range_s=LOOKED_BACK_S)).deployments:
             change = deployment_change(one, self._reader.now())
@@ -49,14 +49,14 @@ class VersionAlerts:
 
 
 def version_alerts(reader: Reader | None, alarming: Alarming | None) -> list[Callable[[], bool]]:
-    """Return what is to be done now and then, if the meter watches and there is a store."""
+    """Return the recurring task that checks versions, if the meter watches and there is a store."""
     if reader is None or alarming is None:
         return []
     return [VersionAlerts(reader, alarming.tell, alarming.watch.changes).look]
 
 
 def deployment_change(one: DeploymentView, now: float) -> Change | None:
-    """Return a deployment as a change; None: it made nothing worse."""
+    """Return a deployment as a change, or None if it made nothing worse."""
     said = one.comparison
     if said is None:
         return None

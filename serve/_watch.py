@@ -1,10 +1,10 @@
-"""What the server adds to its meter's watch over quality: what others scored, and what people say of changes.
+"""Additions to the meter's watch over quality: scores from elsewhere, and people's notes about changes.
 
-Applications with a callback of ragmeter's bring their own scores, which the meter here never sees:
-`ScoredElsewhere` reads them off the store, so that one watch sees everything.  ``POST /api/marks`` says that
-something was deployed, ``POST /api/changes/accept`` that what is now is usual, ``POST /api/gaps/state`` what is
-to become of a knowledge gap, each with a JSON object of names.  Who may ask is decided before them, for the
-whole port.  The meter itself reports changes.
+Applications with a callback of ragmeter's send their own scores, which the server's meter never gets:
+`ScoredElsewhere` reads them from the store, so that one watch covers everything. ``POST /api/marks`` records
+a deployment, ``POST /api/changes/accept`` accepts the current state as usual, ``POST /api/gaps/state`` sets
+the state of a knowledge gap, each with a JSON object of names. Access is checked before, for the whole port.
+The meter itself reports changes.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from .page import Standing
 from .store import Reader, Store, StoreFullError, resource_of
 
 MAX_BYTES = 16_384
-"""Of a body: it holds a few names."""
+"""Most bytes of a body, which has a few names."""
 
 
 SELF_REPORTING_S = 86_400.0
-"""Seconds after the last request of an application that reports changes itself until the server does."""
+"""Seconds after the last request of an application that reports changes itself, until the server does
+instead."""
 MAX_SELF_REPORTING = 1_000
-"""Services that do so and are remembered; of others people are notified twice rather than not at all."""
+"""Most remembered services that do so; for others, people are notified twice rather than never."""
 
 
 class ScoredElsewhere:
-    """What was scored elsewhere and is in the store: a `ragmeter.watch.alarming.Elsewhere`.
+    """Scores from elsewhere in the store: a `ragmeter.watch.alarming.Elsewhere`.
 
     Args:
-        reader: Of the store.
-        clock: Seconds since the epoch; that of the store.
+        reader: Reads the store.
+        clock: The store's clock, seconds since the epoch.
     """
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
@@ -65,19 +66,19 @@ class ScoredElsewhere:
             yield ElsewhereSlot(slot.at, slot.sums)
 
     def complete(self) -> float:
-        """Return until when everything has come: five minutes are waited for what comes late."""
+        """Return the time up to which data counts as complete, with five minutes for late data."""
         return (self._clock() // SLOT_S - 1) * SLOT_S
 
     def explained(self, change: Change) -> Change:
-        """Return the change with what is new since then, as the store has it.
+        """Return the change with the values that are new since then, from the store.
 
         Raises:
-            UnreadableStoreError: It cannot be read just now; the change is reported without.
+            UnreadableStoreError: The store cannot be read at the moment; the change is reported without them.
         """
         return self._reader.explained(change)
 
     def notifies_itself(self, resource: Mapping[str, str]) -> bool:
-        """Return whether an application has an alarm of its own: people are notified once."""
+        """Return whether an application reports its own changes, so that people are notified once."""
         last = self._self_reporting.get(_key_of(resource))
         return last is not None and last >= self._clock() - SELF_REPORTING_S
 
@@ -93,12 +94,12 @@ def _key_of(resource: Mapping[str, str]) -> _Resource:
 def watch_routes(
     meter: RagMeter, guard: AbstractContextManager[None], store: Store | None
 ) -> list[Route]:
-    """Return the routes.
+    """Return the routes for people's notes.
 
     Args:
         meter: Watches over the scores.
-        guard: Contains our own errors.
-        store: Keeps the states of knowledge gaps; None: nothing is kept.
+        guard: Contains the server's own errors.
+        store: Stores the states of knowledge gaps; None: no store.
     """
 
     def mark(names: Mapping[str, str]) -> _Done:
@@ -126,12 +127,12 @@ def watch_routes(
 
 
 def changes_of(alarming: Alarming | None) -> Callable[..., Sequence[Change]]:
-    """Return what lists the changes of a meter's scores; None: it does not watch, and there are none."""
+    """Return the function that lists the changes of a meter's scores, or None if it does not watch."""
     return (lambda **_: ()) if alarming is None else alarming.watch.changes
 
 
 def standing_of(alarming: Alarming | None) -> Standing:
-    """Return what the detectors know, for the page's first sentence."""
+    """Return the state of the detectors, for the page's first sentence."""
     series = () if alarming is None else alarming.watch.series()
     watched = [one for one in series if one.status != "learning"]
     known = max((one.scores for one in series), default=0)
@@ -162,7 +163,7 @@ def _endpoint(
     async def answer(request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
-            # A form of another site cannot say so.
+            # A form of another site cannot send this.
             return _refusal(415, "Content-Type must be application/json")
         body = b""
         async for part in request.stream():
@@ -179,7 +180,7 @@ def _endpoint(
 
 
 def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the names that a body gives; None: it is no such object."""
+    """Return the names in a body, or None if it is not such an object."""
     try:
         read: Any = json.loads(body or b"{}")
     except (ValueError, RecursionError):

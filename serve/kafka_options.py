@@ -1,4 +1,4 @@
-"""`KafkaOptions`: which messages of which brokers a server reads, and how it speaks to them."""
+"""`KafkaOptions`: topic, brokers and connection properties for reading spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = (
     "group.protocol",
     "partition.assignment.strategy",
 )
-"""What cannot be set: no trace would be read whole, or none again."""
+"""Properties that must not be set: traces would be read in part, or messages lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +25,18 @@ class KafkaOptions:
     """A topic to read from.
 
     Raises:
-        ConfigurationError: A name is empty, or a property is not to be set.
+        ConfigurationError: A name is empty, or a property must not be set.
     """
 
     servers: str
-    """Brokers to begin with, as ``host:port``, separated by commas."""
+    """Bootstrap brokers as ``host:port``, separated by commas."""
     topic: str = "otlp_spans"
     """The topic with the spans, keyed by trace id."""
     group: str = "ragmeter"
     """The consumer group: its members share the partitions."""
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More of librdkafka's properties: TLS, SASL, ``auto.offset.reset``. Never printed: some are secrets."""
+    """Further properties of librdkafka: TLS, SASL, ``auto.offset.reset``. Never printed, as some are
+    secrets."""
 
     def __post_init__(self) -> None:
         for option, value in (
@@ -56,7 +57,7 @@ def read_properties(path: Path) -> dict[str, str]:
     """Return the properties in a file of lines ``name=value``; ``#`` begins a comment.
 
     Raises:
-        ConfigurationError: It cannot be read, or a line is none. The message quotes nothing of it.
+        ConfigurationError: The file cannot be read, or a line is invalid. The message does not quote it.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""`ServeOptions`: what can be said to a server, beside ``RAGMETER_*`` and ``OTEL_*``."""
+"""`ServeOptions`: the options of a server, in addition to ``RAGMETER_*`` and ``OTEL_*`` variables."""
 
 from __future__ import annotations
 
@@ -19,81 +19,80 @@ __all__ = ["ServeOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What can be said to a server, beside ``RAGMETER_*`` and ``OTEL_*``."""
+    """The options of a server, in addition to ``RAGMETER_*`` and ``OTEL_*`` variables."""
 
     host: str = "127.0.0.1"
-    """Where it listens."""
+    """Address to listen on."""
     http_port: int = 4318
-    """Port for OTLP over HTTP; 0: any that is free."""
+    """Port for OTLP over HTTP; 0: any free one."""
     grpc_port: int = 4317
-    """Port for OTLP over gRPC; 0: any that is free."""
+    """Port for OTLP over gRPC; 0: any free one."""
     uds: Path | None = None
-    """Unix socket, instead of ports: OTLP over HTTP and the page; gRPC has one of that name with ``.grpc``."""
+    """Unix socket, instead of ports, for OTLP over HTTP and the page; gRPC uses its name with ``.grpc``."""
     otlp: str | None = None
-    """Where scores are sent; None: where ``OTEL_EXPORTER_OTLP_*`` say."""
+    """Destination of scores; None: from ``OTEL_EXPORTER_OTLP_*``."""
     protocol: str | None = None
-    """``grpc`` or ``http/protobuf``; None: as these say."""
+    """``grpc`` or ``http/protobuf``; None: from these variables."""
     signals: Sequence[str] = SIGNALS
-    """What is sent there, of ``traces``, ``logs`` and ``metrics``."""
+    """Signals to send there, of ``traces``, ``logs`` and ``metrics``."""
     references: str | None = None
     """File of references; None: ``RAGMETER_REFERENCES``."""
     retrieval_tools: Sequence[RetrievalTool] = ()
-    """Which tools retrieve."""
+    """The tools that retrieve."""
     grace_s: float = 1.0
-    """Seconds without news after which a trace that looks complete is."""
+    """Seconds without new spans after which an apparently complete trace is closed."""
     idle_s: float = 30.0
-    """Seconds without news after which any trace is."""
+    """Seconds without new spans after which any trace is closed."""
     drain_timeout_s: float = 25.0
-    """Seconds that the end may take."""
+    """Most seconds for the end of the server."""
     header_timeout_s: float = 10.0
-    """Seconds in which a connection must have said what it wants."""
+    """Seconds for the head of a request to arrive."""
     max_body_bytes: int = 16 * MIB
-    """Bytes of one body, packed and unpacked."""
+    """Most bytes of a body, compressed and decompressed."""
     max_held_bytes: int = 256 * MIB
-    """Bytes that spans may take up which wait for the rest of their trace or for scoring, estimated."""
+    """Most bytes of spans that wait for the rest of their trace or for scoring, estimated."""
     spool: Path | None = None
-    """Folder in which what was acknowledged is kept until its scores are sent; None: beside the store."""
+    """Folder that stores acknowledged requests until their scores are sent; None: beside the store."""
     durable: bool = True
-    """Whether it is kept at all. Without spool and store it is not: a kill loses what is not scored yet."""
+    """Whether to store them. Without spool and store, a kill loses all requests that are not scored yet."""
     max_spool_bytes: int = 1024 * MIB
-    """Bytes that it may hold."""
+    """Most bytes of the spool."""
     settle_s: float = INTERVAL_S
-    """Seconds between two looks at what of it is done."""
+    """Seconds between two settlements of finished requests."""
     objectives: Sequence[str] = ()
-    """How good scores are to be, e.g. ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""
+    """Targets for scores, such as ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""
     webhook: str | None = field(default=None, repr=False)
-    """Address that changes of quality are posted to; None: ``RAGMETER_CHANGE_WEBHOOK``. Often a secret."""
+    """Address to post changes of quality to; None: ``RAGMETER_CHANGE_WEBHOOK``. Often a secret."""
     watch_state: Path | None = None
-    """File that what is usual is kept in over a restart; None: as ``RAGMETER_ALARMS_STATE`` says, else in
+    """File that preserves the detectors' baselines across restarts; None: ``RAGMETER_ALARMS_STATE``, else in
     the spool's folder, else beside the store."""
     forward: bool = False
-    """Whether spans and log records are passed on, unchanged, to where scores are sent."""
+    """Whether to forward spans and log records, unchanged, to the destination of scores."""
     max_forward_bytes: int = 64 * MIB
-    """Bytes that may wait to be passed on, of each of the two."""
+    """Most bytes of each of the two that wait to be forwarded."""
     page: str | None = None
-    """Address at which people reach the page, which what is posted links to; None: ``RAGMETER_PAGE_URL``, else
-    the server's own, if it listens on one."""
+    """Address of the page for people, for links in posts; None: ``RAGMETER_PAGE_URL``, else the server's own,
+    if it listens on one."""
     digest: str | None = None
-    """``daily`` or ``weekly``: how often what happened is printed, and posted to `webhook`; None: never."""
+    """``daily`` or ``weekly``: how often to print a digest, and post it to `webhook`; None: never."""
     kafka: KafkaOptions | None = None
-    """A topic that spans are read from, beside what is sent here; None: none."""
+    """Topic to read spans from, in addition to received ones; None: no Kafka."""
     store: StoreOptions | None = None
-    """Where scored requests are stored for the page; None: nowhere."""
+    """Location of the stored requests for the page; None: no store."""
     golden: Path | None = None
-    """The golden set that the page adds to, with labels beside it; None: beside the store."""
+    """The golden set that the page extends, with labels beside it; None: beside the store."""
     trace_urls: Sequence[str] = ()
-    """Where else a trace can be opened: addresses with ``{trace_id}`` in them."""
+    """Addresses of other viewers of traces, with ``{trace_id}`` in them."""
     token_file: Path | None = None
-    """File with the token; a new one is made and written there where there is none."""
+    """File with the token; if missing, it is created with a new token."""
     token: str | None = field(default=None, repr=False)
-    """What senders and browsers must know; None: as ``RAGMETER_SERVE_TOKEN`` says, else nothing on this
-    machine, and a new one where the server listens beyond it."""
+    """Token of senders and browsers; None: ``RAGMETER_SERVE_TOKEN``, else none on this machine, and a new one
+    if the server listens beyond it."""
     view_token_file: Path | None = None
-    """File with the token of those who only look; made like the other."""
+    """File with the viewers' token; created like the other one."""
     view_token: str | None = field(default=None, repr=False)
-    """What is enough to look, and for nothing else; None: as ``RAGMETER_SERVE_VIEW_TOKEN`` says, else there
-    is none."""
+    """Token that only permits reading; None: ``RAGMETER_SERVE_VIEW_TOKEN``, else there is none."""
     tls_cert: Path | None = None
-    """PEM file with the certificate that both ports show; None: they are not encrypted."""
+    """PEM file with the certificate of both ports; None: no TLS."""
     tls_key: Path | None = None
-    """PEM file with its key."""
+    """PEM file with the certificate's key."""

@@ -1,7 +1,7 @@
-"""`Server`: `ragmeter serve` as an object. It begins, says where it listens, and ends in order.
+"""`Server`: `ragmeter serve` as an object, with an orderly start and end.
 
-What it is made of: receivers (`_http`, `_grpc`) → the door (`_intake`) → traces and requests (`_scoring`) →
-a `ragmeter.RagMeter` → exporters (`_telemetry`, and what the settings name).
+Its parts: receivers (`_http`, `_grpc`) → intake (`_intake`) → traces and requests (`_scoring`) → a
+`ragmeter.RagMeter` → exporters (`_telemetry`, and those of the settings).
 """
 
 from __future__ import annotations
@@ -69,28 +69,28 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 _DRAIN_SHARE = 0.6
-"""Of the time to drain, what scoring may take; the rest is for sending the scores."""
+"""Share of the time to drain for scoring; the rest is for sending the scores."""
 _REPLAY_SHARE = 0.4
-"""Of the same time, within which what was kept has to come in again, where it ends soon after a restart."""
+"""Share of the same time for accepting stored requests again, if the server ends soon after a restart."""
 _RECEIVE_S = 5.0
-"""Seconds that bodies on their way in have to arrive when the server ends, at most."""
+"""Most seconds for incoming bodies to arrive when the server ends."""
 _START_S = 30.0
 _FULL_SHARE = 0.8
-"""Of the spool; beyond, senders had better go elsewhere."""
+"""Used share of the spool above which senders should use another server."""
 
 
 class Server:
     """Receives spans and log records, finds the RAG requests in them, and has them scored.
 
     Args:
-        options: Where it listens, and how much it takes.
-        meter: Scores the requests. None: one is made of the settings (``RAGMETER_*``), which writes to the
-            configured OTLP endpoint, to the store and to what the settings name. Yours is not shut down, and
-            what it scores is not in the store.
+        options: Addresses and bounds.
+        meter: Scores the requests. None: a meter made from the settings (``RAGMETER_*``), which writes to the
+            configured OTLP endpoint, to the store and to the settings' destinations. A given meter is not
+            shut down, and its scores are not in the store.
 
     Raises:
-        ConfigurationError: A port is taken, scores would be sent nowhere or to the server itself, or a
-            setting is wrong.
+        ConfigurationError: A port is in use, scores would be sent nowhere or to the server itself, or a
+            setting is invalid.
     """
 
     def __init__(
@@ -204,13 +204,13 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where it listens and where scores go, in one line."""
+        """The addresses that it listens on and the destination of scores, in one line."""
         http, grpc = self._addresses()
         return f"OTLP/HTTP on {http}, OTLP/gRPC on {grpc.removeprefix('http://')}, scores to {self._where()}"
 
     @property
     def durability(self) -> str:
-        """What happens to acknowledged requests when the process is killed, in one line."""
+        """What survives a kill of the process, in one line."""
         folder = self._journal.folder
         if folder is not None:
             return f"what is acknowledged is kept in {folder} until its scores are sent"
@@ -220,7 +220,7 @@ class Server:
         )
 
     def start(self) -> None:
-        """Begin to listen; returns when it does."""
+        """Begin to listen; return once it does."""
         self._upkeep.start()
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
@@ -242,13 +242,13 @@ class Server:
         self._state = "ok"
 
     def stop(self, timeout_s: float | None = None) -> bool:
-        """Receive nothing more, score and send what has come, and end.
+        """Stop receiving, score and send the received data, and end.
 
         Args:
-            timeout_s: Seconds that it may take; None: as the options say.
+            timeout_s: Most seconds to take; None: that of the options.
 
         Returns:
-            Whether everything that was received was scored and sent. `stats` says what was not.
+            Whether all received requests were scored and sent. `stats` has the numbers of others.
         """
         limit_s = self.options.drain_timeout_s if timeout_s is None else timeout_s
         now = time.monotonic()
@@ -289,7 +289,7 @@ class Server:
         return complete
 
     def _watch_received(self, *, on: bool) -> None:
-        """Have the meter watch over what applications scored themselves, if it watches at all."""
+        """Have the meter watch over scores that applications computed themselves, if it watches."""
         alarming = self.meter.port.alarming
         if self.store is None or self.reader is None or alarming is None:
             return
@@ -309,15 +309,14 @@ class Server:
     def stats(self) -> Mapping[str, Mapping[str, int]]:
         """Return the number of received requests, by outcome.
 
-        ``exports``: export requests by outcome. ``connections``: over HTTP, closed by us, by the reason.
-        ``spans``: those in accepted ones by what became of them:
-        ``read`` (searched for requests), ``waiting``, or why they were not. ``requests``: those found, by
-        what became of them: ``scored``, ``in_flight``, ``captured`` (a callback of ragmeter's scored them in
-        the application) or why they were not scored. ``partial``: ``requests`` among them, of which a part
-        never came. ``unsent``: spans and events of scores that no endpoint took. ``spool``: export requests
-        that are kept, or were damaged or refused there.
-        ``forwarded``: export requests that were passed on, by what became of them. ``messages``: those of
-        Kafka that were read: ``accepted``, or why they were ignored.
+        ``exports``: export requests by outcome. ``connections``: HTTP connections closed by the server, by
+        reason. ``spans``: spans of accepted requests: ``read`` (searched for requests), ``waiting``, or the
+        reason why they were not read. ``requests``: the requests found: ``scored``, ``in_flight``,
+        ``captured`` (scored in the application by a callback of ragmeter's) or the reason why they were not
+        scored. ``partial``: ``requests`` among them with a missing part. ``unsent``: spans and events of
+        scores that no endpoint accepted. ``spool``: export requests that are stored, or were damaged or
+        refused there. ``forwarded``: export requests to forward, by outcome. ``messages``: messages read from
+        Kafka: ``accepted``, or the reason why they were ignored.
         """
         meter = self.meter.stats()
         spans = dict(self._counts.spans_by_outcome()) | dict(self._scoring.spans_by_outcome())
@@ -345,12 +344,13 @@ class Server:
         return counts
 
     def health(self) -> Mapping[str, Any]:
-        """Return how the server is: ``status`` is ``ok``, or why nothing is taken just now.
+        """Return the server's health: ``status`` is ``ok``, or the reason why it accepts nothing at the moment.
 
-        Beside `stats`: what came of which service, what of it went ``to_score``, and why the rest did not
-        (``heard``), what waits (``held``), when senders were asked to come again (``overloads``), which changes
-        were posted or not (``webhook``), the state of the ``store``, if any, and whether acknowledged requests
-        survive a kill (``durable``). Nothing of it is secret: any client may ask.
+        In addition to `stats`: the received requests of each service by outcome, such as ``to_score``
+        (``heard``), the waiting data (``held``), the periods in which senders were asked to retry
+        (``overloads``), the posted and failed changes (``webhook``), the state of the ``store``, if any, and
+        whether acknowledged requests survive a kill (``durable``). None of it is secret: any client may read
+        it.
         """
         held, kept = self._scoring.held(), self._journal.kept()
         alarming = self.meter.port.alarming
@@ -375,7 +375,7 @@ class Server:
         }
 
     def why_not_ready(self) -> str | None:
-        """Return why nothing is to be sent here just now; None: it may be."""
+        """Return why nothing should be sent here at the moment, or None."""
         if self._state != "ok":
             return self._state
         if self._journal.fill() > _FULL_SHARE:
@@ -386,13 +386,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The page's address, with the token if that may be printed: not for logs that others read."""
+        """The page's address, with the token if it may be printed: not for logs that others can read."""
         query = f"?token={self.access.token}" if self.access.token and self._may_print_token else ""
         return f"{self._addresses()[0]}/{query}"
 
     @property
     def view_url(self) -> str | None:
-        """The address for viewers; None: there is no viewers' token, or it was printed before."""
+        """The address for viewers; None: no viewers' token, or it was printed before."""
         token = self.access.view_token
         return (
             f"{self._addresses()[0]}/?token={token}"
@@ -401,7 +401,7 @@ class Server:
         )
 
     def _addresses(self) -> tuple[str, str]:
-        """Return where OTLP over HTTP comes in, and over gRPC."""
+        """Return the addresses for OTLP over HTTP and over gRPC."""
         options = self.options
         if options.uds is not None:
             return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
@@ -453,7 +453,7 @@ class Server:
 
     def _meter_of_settings(self) -> RagMeter:
         options = self.options
-        # It sees all requests of all processes, so it is the place to see changes from.
+        # It gets the requests of all processes, so it can detect changes best.
         given = scoring_arguments(watches=True)
         settings = read_settings()
         if options.references is not None:
@@ -488,7 +488,7 @@ class Server:
         return RagMeter(**given)
 
     def _watch_state(self) -> Path | None:
-        """Return where what is usual is kept; None: as the settings say."""
+        """Return the file of the detectors' baselines; None: that of the settings."""
         options = self.options
         if options.watch_state is not None or read_settings().alarms_state is not None:
             return options.watch_state
@@ -531,7 +531,7 @@ class Server:
         return found
 
     def _sent_to(self) -> Mapping[str, Endpoint]:
-        """Return where each signal of the scores is sent."""
+        """Return the destination of each signal of the scores."""
         return {} if self._telemetry is None else self._telemetry.endpoints
 
     def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
