@@ -1,6 +1,6 @@
-"""The page: what came, how good it is, since when it is worse, and which sentence is at fault.
+"""The page: received requests, their quality, since when it is worse, and which sentence is at fault.
 
-`Pages` makes it of a store's reader, the detectors' changes and the server's health; it keeps no state and
+`Pages` builds it from a store's reader, the detectors' changes and the server's health; it keeps no state and
 computes no statistics of its own.
 """
 

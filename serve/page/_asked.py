@@ -1,4 +1,4 @@
-"""What an address asks for: time, filters and order, and links that keep all of it."""
+"""The query parameters of a page: period, filters and order, and links that preserve them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ._connect import SETUPS
 from ._words import LANGUAGES
 
 RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
-"""What ``range=`` may be, in seconds."""
+"""Values of ``range=``, in seconds."""
 VERDICTS = ("good", "suspect", "bad")
 SETTINGS = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}
-"""What the page's own settings may be, by parameter and cookie."""
+"""Values of the page's settings, by parameter and cookie."""
 UNNAMED = "-"
-"""``service=-``, ``workflow=-``: requests that have none."""
+"""``service=-``, ``workflow=-``: requests without one."""
 _MOST_CHARACTERS = 500
 _MOST_PARTS = 8
 
@@ -34,46 +34,46 @@ class UnreadableAddressError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageQuery:
-    """The parameters of a page's address. Empty: not said."""
+    """The query parameters of a page. Empty: not given."""
 
     range: str = "1h"
-    """How far back, of `RANGES`."""
+    """Length of the period, of `RANGES`."""
     workflow: str = ""
-    """Of this workflow alone; `UNNAMED`: of those without one."""
+    """Only this workflow; `UNNAMED`: requests without one."""
     service: str = ""
-    """Of this service alone; `UNNAMED`: of those without one."""
+    """Only this service; `UNNAMED`: requests without one."""
     seg: str = ""
-    """Of this part alone, as ``language:zh``."""
+    """Only this segment, as ``language:zh``."""
     since: str = ""
-    """From this moment on, in milliseconds since the epoch, instead of `range`."""
+    """Start of the period, in milliseconds since the epoch, instead of `range`."""
     verdict: str = ""
-    """With this verdict alone; lists only."""
+    """Only this verdict; for lists only."""
     reason: str = ""
-    """With this code among their verdict's; lists only, as all that follow to `gap`."""
+    """Only requests with this code in their verdict; for lists only, as all following fields up to `gap`."""
     part: tuple[str, ...] = ()
-    """Of these parts, too, as `seg`."""
+    """Only these segments, in addition to `seg`."""
     q: str = ""
-    """With these words in question, answer or chunks."""
+    """Only requests with these words in question, answer or chunks."""
     low: str = ""
-    """With at least this support."""
+    """Lowest value of support."""
     high: str = ""
-    """With at most this support."""
+    """Highest value of support."""
     conversation: str = ""
-    """Of this conversation."""
+    """Only this conversation."""
     gap: str = ""
-    """Of the knowledge gap with this id."""
+    """Only the knowledge gap with this id."""
     question: str = ""
-    """Of this question alone, by `QuestionView.key`; lists only."""
+    """Only this question, by `QuestionView.key`; for lists only."""
     by: str = ""
-    """What the lanes of the overview are of: a segment, or ``service`` or ``workflow``."""
+    """The kind of lanes in the overview: a segment's name, ``service`` or ``workflow``."""
     lanes: str = ""
-    """``all``: not the first few alone."""
+    """``all``: not only the first few lanes."""
     sort: str = ""
     """Order of lists: ``worst``, ``newest``, or a score's name."""
     before: str = ""
-    """Where a list goes on."""
+    """Cursor of a page of a list."""
     setup: str = ""
-    """What is connected, of `SETUPS`."""
+    """The kind of application to connect, of `SETUPS`."""
 
     def filters(self) -> Filters:
         """Return the filters for the store."""
@@ -98,7 +98,7 @@ class PageQuery:
         )
 
     def link(self, path: str, **changes: str | tuple[str, ...]) -> str:
-        """Return an address with these parameters and those changed; an empty one is left out."""
+        """Return an address with these parameters and the changed ones; empty ones are left out."""
         given = {**self.given(), **_OF_ONE_PAGE, **changes}
         said = [
             (name, given[name])
@@ -116,7 +116,7 @@ class PageQuery:
         }
 
     def in_force(self) -> dict[str, Any]:
-        """Return the filters that leave requests out, by name."""
+        """Return the effective filters by name."""
         names = (
             "service", "workflow", "seg", "part", "since", "verdict", "reason", "q", "low", "high",
             "conversation", "gap", "question",
@@ -130,10 +130,10 @@ _OF_ONE_PAGE = dict.fromkeys(("before", "setup", "lanes"), "")
 
 
 def page_query_of(query: Mapping[str, str]) -> PageQuery:
-    """Read the parameters of an address; those of other names are ignored.
+    """Parse the query parameters of an address; unknown ones are ignored.
 
     Raises:
-        UnreadableAddressError: One has a value that it cannot have.
+        UnreadableAddressError: A parameter has an invalid value.
     """
     given = {
         name: value.strip()[:_MOST_CHARACTERS]
@@ -150,7 +150,7 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
     words = {**SETTINGS, "verdict": VERDICTS, "reason": VERDICT_CODES, "setup": tuple(SETUPS)}
     for name, allowed in words.items():
         said = query.get(name, "").strip()
-        if name == "lang":  # as browsers write it: zh-CN
+        if name == "lang":  # browsers send zh-CN
             said = said.lower().partition("-")[0]
         if said not in ("", *allowed):
             raise UnreadableAddressError(f"{name} is one of {', '.join(allowed)}")

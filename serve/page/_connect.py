@@ -1,4 +1,4 @@
-"""How an application is connected: the lines to copy for what there is, and what of it has come so far."""
+"""Instructions to connect an application: the lines to copy for each set-up, and the progress so far."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _STARTED = """OTEL_EXPORTER_OTLP_ENDPOINT={http} OTEL_EXPORTER_OTLP_PROTOCOL=htt
 
 
 class Setup(NamedTuple):
-    """What to do where something is used already."""
+    """Instructions for an application with an existing set-up."""
 
     name: str
     lines: str
-    """``{http}`` is where OTLP over HTTP comes in."""
+    """``{http}`` stands for the address of OTLP over HTTP."""
 
 
 SETUPS: Mapping[str, Setup] = {
@@ -57,18 +57,18 @@ trace.get_tracer_provider().add_span_processor(
         "export OTEL_EXPORTER_OTLP_ENDPOINT={http}\nexport OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
     ),
 }
-"""By the word for it in addresses."""
+"""Set-ups by their name in addresses."""
 
 
 def connection_steps(
     heard: Sequence[HeardService], scored: Mapping[str, int], listens: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return the steps from listening to the first score: each with whether it is done, and its lines.
+    """Return the steps from listening to the first score, each with its state and its lines.
 
     Args:
-        heard: What came of each service.
-        scored: Scored requests of the store, by service.
-        listens: Where the server listens.
+        heard: The received requests of each service, by outcome.
+        scored: Number of scored requests in the store, by service.
+        listens: The addresses on which the server listens.
     """
     names = [(one.service, one.traces) for one in heard]
     known = {name for name, _ in names}

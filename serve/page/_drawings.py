@@ -1,8 +1,8 @@
 """The page's two drawings, as SVG text: a value on its scale, and a trend.
 
-Made on the server: readable without a script, printable, the same every time and so testable as text. Colours
-come from the style sheet by class; no attribute needs ``style=``, which the page's content policy forbids.
-On every scale better is to the right, whichever way the score counts; colour says "worse than usual here" or
+Made on the server: readable without a script, printable, deterministic and so testable as text. Colours come
+from the style sheet by class; no attribute needs ``style=``, which the page's content policy forbids. On
+every scale better is to the right, whichever direction the score has; colour means "worse than usual here" or
 "better", never "below some number".
 """
 
@@ -19,7 +19,7 @@ from ragmeter.metrics import ScoreDirection
 SCALE_WIDTH, SCALE_HEIGHT = 88, 14
 TREND_WIDTH, TREND_HEIGHT, COUNT_HEIGHT = 420, 44, 12
 _LEAST_WIDTH = 1.5
-"""Of a span: an interval without width is still seen."""
+"""Least width of an interval, so that one without width is still visible."""
 
 
 class Scale(NamedTuple):
@@ -28,22 +28,22 @@ class Scale(NamedTuple):
     value: float
     """The value or mean."""
     lower: float | None = None
-    """Lower end of its interval, or of its bounds."""
+    """Lower end of its interval or bounds."""
     upper: float | None = None
-    """Upper end."""
+    """Upper end of its interval or bounds."""
     usual: tuple[float, float] | None = None
-    """What is usual here; None: not known, and nothing is coloured."""
+    """The usual range; None: unknown, and nothing is coloured."""
     direction: ScoreDirection = "higher"
-    """Which way is better."""
+    """The better direction."""
     low: float = 0.0
     """Left end of the score's range."""
     high: float = 1.0
     """Right end."""
     coloured: bool = True
-    """Whether it is coloured where it lies beside what is usual."""
+    """Whether it is coloured when outside the usual range."""
 
     def svg(self, width: int = SCALE_WIDTH) -> Markup:
-        """Return the drawing; hidden from screen readers, which have the numbers beside it."""
+        """Return the drawing; hidden from screen readers, as the numbers are beside it."""
         middle = SCALE_HEIGHT / 2
         start, end = self._span(self.lower, self.upper)
         kind = standing(self) if self.coloured else "flat"
@@ -69,7 +69,7 @@ class Scale(NamedTuple):
         return _svg("scale", width, SCALE_HEIGHT, "".join(parts))
 
     def _place(self, value: float) -> float:
-        """Return where a value lies, from 0 (worst) to 1."""
+        """Return the position of a value, from 0 (worst) to 1."""
         at = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
         return 1.0 - at if self.direction == "lower" else at
 
@@ -80,9 +80,9 @@ class Scale(NamedTuple):
 
 
 def standing(scale: Scale) -> str:
-    """Return ``bad`` where the whole interval is worse than usual, ``good`` where better, else ``flat``.
+    """Return ``bad`` if the whole interval is worse than usual, ``good`` if better, else ``flat``.
 
-    Without a known usual range, and for a score of which neither way is better, it is ``flat``.
+    Without a known usual range, or without a better direction, it is ``flat``.
     """
     if scale.usual is None or scale.direction == "none":
         return "flat"
@@ -98,11 +98,11 @@ class TrendPoint(NamedTuple):
     """One bin of a trend."""
 
     start: float
-    """When it begins."""
+    """Start of the bin."""
     end: float
-    """When it ends, in the same unit."""
+    """End of the bin, in the same unit."""
     mean: float | None
-    """The mean; None: too little is known, and the line has a gap."""
+    """The mean; None: unknown, and the line has a gap."""
     lower: float
     """Lower end of the mean's interval."""
     upper: float
@@ -122,17 +122,17 @@ def trend(
     change_at: float | None = None,
     other: Sequence[TrendPoint] = (),
 ) -> Markup:
-    """Draw means over time with their intervals, and how many values each rests on.
+    """Draw means over time with their intervals, and the numbers of values.
 
     Args:
-        points: The bins, in order. One without a mean breaks the line: a gap stays a gap.
+        points: The bins, in order. A bin without a mean breaks the line.
         start: Left end of the drawing, in the points' unit.
         end: Right end; more than `start`.
-        label: The drawing in one sentence, for who cannot see it.
+        label: The drawing in one sentence, for people who cannot see it.
         low: Value at the bottom.
         high: Value at the top.
-        change_at: When a change began: a dashed line; None: none.
-        other: A second line, of the part at fault.
+        change_at: Start of a change, as a dashed line; None: no change.
+        other: A second line, of the segment at fault.
     """
     view = _View(start, end, low, high)
     body = [view.rule(high), view.rule(low)]
@@ -152,7 +152,7 @@ def trend(
 
 
 class _View(NamedTuple):
-    """From times and values to places."""
+    """Maps times and values to positions."""
 
     start: float
     end: float
@@ -182,7 +182,7 @@ class _View(NamedTuple):
         return f'<polyline class="{kind}" points="{" ".join(",".join(at) for at in places)}"/>'
 
     def counts(self, points: Sequence[TrendPoint]) -> str:
-        """Draw a bar for each bin, as high as values came often in it."""
+        """Draw a bar for each bin, as high as its number of values."""
         rates = [one.n / max(1e-9, one.end - one.start) for one in points]
         most = max(rates, default=0.0)
         bars: list[str] = []
@@ -199,7 +199,7 @@ class _View(NamedTuple):
 
 
 def _runs(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
-    """Return the stretches without a gap."""
+    """Return the runs of bins without a gap."""
     runs: list[list[TrendPoint]] = [[]]
     for one in points:
         if one.mean is None or not math.isfinite(one.mean):

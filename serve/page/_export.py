@@ -1,4 +1,4 @@
-"""What is shown, to take along: the requests of a view, one JSON object a line."""
+"""Export of a view's requests, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ragmeter.metrics._files.json_lines import as_line
 from ragmeter.serve.store import Filters, Reader, RequestView, ScoreView
 
 MOST_EXPORTED = 10_000
-"""Requests in one file."""
+"""Most requests in one file."""
 _PAGE = 200
 
 
 def lines(reader: Reader, filters: Filters, sort: str) -> Iterator[bytes]:
-    """Yield the requests in order, with the names that the JSONL exporter gives their fields.
+    """Yield the requests in order, with the field names of the JSONL exporter.
 
-    Texts are in it where the store has them.
+    They include texts if the store has them.
     """
     cursor: str | None = None
     left = MOST_EXPORTED

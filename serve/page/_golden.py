@@ -1,8 +1,8 @@
-"""The golden set: questions with their right answers, kept as `ragmeter.requests.references` reads them.
+"""The golden set: questions with correct answers, in the format that `ragmeter.requests.references` reads.
 
-One JSON object a line, ``{"question": …, "answer": …, "context_ids": […]}``; of a question that is there twice,
-the later line counts and the earlier stays as its history. So saving is appending, and a file that was written
-by hand goes on.
+It has one JSON object per line, ``{"question": …, "answer": …, "context_ids": […]}``. If a question occurs
+twice, the later line counts, and the earlier one stays as its history. So saving is appending, and a file
+written by hand can be continued.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class GoldenEntry:
     """A question and its correct answer."""
 
     question: str
-    """What was asked."""
+    """The question."""
     answer: str | None = None
-    """What should be answered; None: only the documents are known."""
+    """The correct answer; None: only the documents are known."""
     context_ids: tuple[str, ...] = ()
-    """Ids of the documents that should be found."""
+    """Ids of the correct documents."""
     trace_id: str | None = None
-    """The request that it came from."""
+    """Run id of the request that the entry comes from."""
 
 
 class GoldenSet:
-    """The file, for one server.
+    """The file of a golden set, for one server.
 
     Args:
-        path: The file, which ends in ``.jsonl``; made, for its owner alone, when something is first added.
+        path: The file, which ends in ``.jsonl``; created for its owner only, with the first entry.
 
     Raises:
-        ConfigurationError: It has another ending, or cannot be read.
+        ConfigurationError: The file has another ending, or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class GoldenSet:
         """Append an entry.
 
         Raises:
-            OSError: It cannot be written; what was there before still is.
+            OSError: The file cannot be written; its earlier lines remain.
         """
         record = {
             "question": entry.question,
@@ -67,7 +67,7 @@ class GoldenSet:
             append_whole(file, as_line(record))
 
     def entries(self) -> list[GoldenEntry]:
-        """Return the entries that count, in the order in which their questions first came.
+        """Return the valid entries, in the order of the first line of each question.
 
         Raises:
             ConfigurationError: The file cannot be read.
@@ -89,7 +89,7 @@ class GoldenSet:
         """Return the whole file.
 
         Raises:
-            ConfigurationError: It cannot be read.
+            ConfigurationError: The file cannot be read.
         """
         try:
             return self.path.read_bytes()
@@ -100,7 +100,7 @@ class GoldenSet:
 
 
 def _entry(read: Mapping[str, Any]) -> GoldenEntry | None:
-    """Return a line as an entry; None: it is none, which a reader of the file as references reports."""
+    """Return a line as an entry, or None if it is invalid, which a reader of references reports."""
     if not isinstance(read.get("question"), str):
         return None
     answer, ids, trace = read.get("answer"), read.get("context_ids"), read.get("trace_id")

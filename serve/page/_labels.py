@@ -1,7 +1,7 @@
-"""People's labels of a request on the page: right or wrong, what would be right, and the golden set.
+"""People's labels of a request on the page: right or wrong, the correct answer, and the golden set.
 
-The word goes to a file of labels, as `ragmeter label` writes it, marked as volunteered: the request was picked,
-not drawn, so it enters no estimate. What is right goes to the golden set.
+The label goes to a file of labels, in the format of `ragmeter label`, marked as volunteered: the request was
+picked, not drawn, so it enters no estimate. The correct answer goes to the golden set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._golden import GoldenEntry, GoldenSet
 LABELLED_SCORE = "answer_right"
 """The question on the page: whether the answer is right."""
 RATER = "page"
-"""Who says so: the page knows no names."""
+"""Name of the rater in labels, as the page knows no names."""
 MOST_FORM_BYTES = 256 * 1024
 _MOST_FIELDS = 16
 
@@ -34,21 +34,21 @@ class NotSavedError(RagmeterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What stands in the form."""
+    """The content of the form."""
 
     word: str = ""
     """``right``, ``wrong``, or empty."""
     answer: str = ""
-    """The right answer."""
+    """The correct answer."""
     documents: str = ""
-    """Ids of the right documents, one a line."""
+    """Ids of the correct documents, one per line."""
     golden: bool = False
-    """Whether it goes to the golden set."""
+    """Whether to add it to the golden set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Where it is kept."""
+    """The files of labels and golden set."""
 
     path: Path
     """The file of labels."""
@@ -56,7 +56,7 @@ class Labels:
     """The golden set."""
 
     def rate(self, word: str | None) -> VerdictRate | None:
-        """Return how often people call requests with this word bad; None: too few drawn labels, or none."""
+        """Return the share of requests with this verdict that people call bad; None: too few drawn labels."""
         try:
             changed = self.path.stat().st_mtime_ns
             return _rates(self.path, changed).get(word or "")
@@ -67,7 +67,7 @@ class Labels:
         """Store a person's label of a request.
 
         Raises:
-            NotSavedError: It is not complete.
+            NotSavedError: The form is incomplete.
             OSError: A file cannot be written.
         """
         entry = _golden_entry(view, form) if form.golden else None
@@ -96,7 +96,7 @@ def _rates(path: Path, changed: int) -> Mapping[str, VerdictRate]:  # noqa: ARG0
 
 
 def read_fields(body: bytes) -> Mapping[str, str]:
-    """Return the fields of a form. Raises ValueError: there are too many."""
+    """Parse the fields of a form. Raises ValueError: there are too many."""
     fields = parse_qs(
         body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
     )
@@ -104,7 +104,7 @@ def read_fields(body: bytes) -> Mapping[str, str]:
 
 
 def form_of(given: Mapping[str, str]) -> Form:
-    """Return what stands in the form about a request."""
+    """Return the content of the form for a request."""
     return Form(
         word=given.get("word", ""),
         answer=given.get("answer", "").replace("\r\n", "\n").strip(),
@@ -114,7 +114,7 @@ def form_of(given: Mapping[str, str]) -> Form:
 
 
 def _golden_entry(view: RequestView, form: Form) -> GoldenEntry:
-    """Return a new golden entry; for a right answer it holds the answer and the chunks found."""
+    """Return a new golden entry; for a right answer it has the answer and the retrieved chunks."""
     question = view.row.question
     if question is None or not question.strip():
         raise NotSavedError("needs_question")

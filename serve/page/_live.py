@@ -1,4 +1,4 @@
-"""``/live``: notifies open pages of new requests, as server-sent events: no content, once a second at most."""
+"""``/live``: notifies open pages of new requests by server-sent events, empty and at most once a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragmeter.serve.store import UnreadableStoreError
 from ._rendering import PAGE_HEADERS
 
 MOST_OPEN = 32
-"""Streams at once; a page beyond that is read by reloading it."""
+"""Most open streams; a page without one is updated by reloading it."""
 BEAT_S = 1.0
 SIGN_OF_LIFE_BEATS = 15
 
@@ -22,8 +22,8 @@ class Live:
     """The streams.
 
     Args:
-        revision: Grows when something was stored.
-        ended: Whether the server is ending; streams then end, so that it has not to wait for them.
+        revision: Returns a number that grows with every write to the store.
+        ended: Returns whether the server is ending; streams then end, so that it need not wait for them.
     """
 
     def __init__(self, revision: Callable[[], int], ended: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ class Live:
             self._open -= 1
 
     async def _now(self, seen: int) -> int:
-        """Return the store's number; while it cannot be read, the one that was seen."""
+        """Return the store's revision; while it cannot be read, the last known one."""
         try:
             return await asyncio.to_thread(self._revision)
         except UnreadableStoreError:

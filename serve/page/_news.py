@@ -1,6 +1,7 @@
-"""The sentences that a page begins with: what got worse, where, since when, or that nothing did.
+"""The first sentences of a page: what got worse, where and since when, or that nothing did.
 
-They say what the detectors said; while those learn what is usual, they say that. Nothing is compared here.
+They report the detectors' findings, or that detectors are still learning the usual values. Nothing is
+compared here.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from ._numbers import number, percent
 from ._words import Words
 
 SLACK_MS = 10 * 60_000
-"""Changes that began this close together are one sentence."""
+"""Changes that began at most this far apart are one sentence."""
 MOST_NEWS = 3
-"""Sentences at the top; the rest are in the tables."""
+"""Most sentences at the top; other changes are in the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the detectors know."""
+    """The state of the detectors."""
 
     series: int = 0
-    """Series that are watched."""
+    """Number of watched series."""
     learning: tuple[int, int] | None = None
-    """Of the series that knows most while none is watched yet: values seen, and needed; None: some is."""
+    """Values seen and needed by the series with most values, while none is watched yet; None: some are
+    watched."""
     unknown: int = 0
-    """Of the watched series those of which nothing is known of this hour of workdays or of weekends."""
+    """Number of watched series without knowledge about this hour of workdays or of weekends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,15 @@ class Reading:
     """One score before and after."""
 
     score: str
-    """Its name."""
+    """Name of the score."""
     before: str
-    """The mean before, written out."""
+    """The mean before, as text."""
     now: str
-    """The mean since."""
+    """The mean since, as text."""
     interval: str
-    """The interval of the latter."""
+    """The interval of the mean since, as text."""
     n: int
-    """On how many requests that rests."""
+    """Number of requests behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,42 +60,42 @@ class News:
     kind: str
     """``fell``, ``mix``, ``judge`` or ``recovered``."""
     where: str
-    """Service, workflow and part; empty: everything."""
+    """Service, workflow and segment; empty: everything."""
     since_ms: int
-    """Since when."""
+    """Start of the change."""
     readings: tuple[Reading, ...]
-    """What changed, the clearest first."""
+    """The changed scores, the clearest first."""
     filters: PageQuery
-    """The requests it is about."""
+    """Filters for the affected requests."""
     change: Change
-    """The clearest of them, as the detector reported it."""
+    """The clearest of the changes, as reported by the detector."""
 
     @property
     def worse(self) -> bool:
-        """Whether it is bad news."""
+        """Whether the news is bad."""
         return self.kind != "recovered"
 
 
 Fallen = AbstractSet[tuple[str, str]]
-"""Service and score of the falls that are on."""
+"""Service and score of the current falls."""
 
 
 def news(
     changes: Sequence[Change], asked: PageQuery, from_ms: int
 ) -> tuple[tuple[News, ...], Fallen]:
-    """Return what is to be said of the changes that are on, within the filters.
+    """Return the news about the current changes within the filters, and all current falls.
 
-    Changes that began together and are about the same requests are one sentence.
+    Changes that began together and concern the same requests are one sentence.
 
     Args:
         changes: Newest first; a ``recovered`` one ends the older ones of the same series.
         asked: The page's filters.
-        from_ms: What recovered before is no news any more.
+        from_ms: Earliest time of a recovery that is still news.
     """
     on = [
         change
         for change in _in_force(changes)
-        if change.kind != "version"  # the store says that, and whether it still is so
+        if change.kind != "version"  # the store reports that, and whether it still holds
         and _within(change, asked)
         and (change.kind != "recovered" or _milliseconds(change.at) >= from_ms)
     ]
@@ -135,7 +137,7 @@ def _weight(change: Change) -> tuple[bool, bool, float]:
 
 
 def _overlaps(one: Change, other: Change) -> bool:
-    """Return whether two are about the same requests: one may be a part of the other."""
+    """Return whether two changes are about the same requests: one may be a part of the other."""
     return (one.service, one.workflow) == (other.service, other.workflow) and (
         one.segment == other.segment or not other.segment
     )
@@ -191,7 +193,7 @@ _SHARES = ("bad", "empty_retrieval", "fact_conflict")
 
 
 def note_words(notes: Sequence[ChangeNote], words: Words) -> str:
-    """Return what a detector says to a change in the page's language."""
+    """Return a detector's notes on a change in the page's language."""
     return "; ".join(
         words(f"note_{one.code}", **dict(zip("vwxy", _written(one), strict=False))) for one in notes
     )

@@ -1,4 +1,4 @@
-"""How the page writes numbers and times for its reader. A number that is not known is never written as one."""
+"""Formatting of numbers and times for the reader. An unknown number is never shown as a number."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from markupsafe import Markup
 from ragmeter.quality.estimates import Estimate
 
 MOST_DIGITS = 8
-"""Of an amount of money after the point."""
+"""Most decimals of an amount of money."""
 _DAY_MS = 86_400_000
 _ZONE: ContextVar[ZoneInfo | None] = ContextVar("zone", default=None)
-"""The reader's; None: not known, the server's own then."""
+"""The reader's zone; None: unknown, so the server's."""
 _LANGUAGE = ContextVar("language", default="en")
 _RUSSIAN = str.maketrans(",.", "\N{NO-BREAK SPACE},")
 
 
 def number(value: float | None, *, sign: bool = False) -> str:
-    """Return a score's value with two decimals; a dash where there is none."""
+    """Return a score's value with two decimals, or a dash for None."""
     if value is None:
         return "–"
     if abs(value) >= 100:
@@ -32,7 +32,7 @@ def number(value: float | None, *, sign: bool = False) -> str:
 
 
 def count(value: float) -> str:
-    """Return a whole number with its thousands apart."""
+    """Return a whole number with separated thousands."""
     return _written(f"{value:,.0f}")
 
 
@@ -42,7 +42,7 @@ def percent(share: float) -> str:
 
 
 def money(value: float) -> str:
-    """Return an amount of money with at least two digits that say something."""
+    """Return an amount of money with at least two significant digits."""
     digits = 2
     while 0.0 < value < 10.0 ** (1 - digits) and digits < MOST_DIGITS:
         digits += 1
@@ -54,7 +54,7 @@ def _written(digits: str) -> str:
 
 
 def clock(at_ms: float, now_ms: float | None = None) -> str:
-    """Return a moment in the reader's zone, to the minute, with what of its date is not today's."""
+    """Return a time in the reader's zone, to the minute, with the parts of its date unlike today's."""
     local = _local(at_ms)
     if now_ms is not None and abs(now_ms - at_ms) < _DAY_MS / 2:
         return f"{local:%H:%M}"
@@ -65,7 +65,7 @@ def clock(at_ms: float, now_ms: float | None = None) -> str:
 
 
 def timestamp(at_ms: float, now_ms: float | None = None) -> Markup:
-    """Return a moment as an element: local time to read, UTC to point at."""
+    """Return a time as an element: shown in local time, with UTC in its tooltip."""
     utc = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC", clock(at_ms, now_ms)
@@ -78,11 +78,11 @@ def _local(at_ms: float) -> datetime:
 
 @contextmanager
 def read_in(zone: str | None, language: str = "en") -> Iterator[None]:
-    """Write numbers and moments as a reader does within the block.
+    """Format numbers and times for a reader within the block.
 
     Args:
-        zone: The zone's name, as ``Europe/Moscow``; None, or one that is not known here: the server's own.
-        language: Of `LANGUAGES`.
+        zone: The zone's name, as ``Europe/Moscow``; None, or an unknown one: the server's.
+        language: One of `LANGUAGES`.
     """
     try:
         found = ZoneInfo(zone) if zone else None
@@ -97,7 +97,7 @@ def read_in(zone: str | None, language: str = "en") -> Iterator[None]:
 
 
 def zone_name(at_ms: float) -> str:
-    """Return the name of the zone in which moments are written."""
+    """Return the name of the zone of formatted times."""
     zone = _ZONE.get()
     return _local(at_ms).tzname() or "UTC" if zone is None else zone.key
 

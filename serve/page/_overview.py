@@ -1,4 +1,4 @@
-"""The overview: turns the store's view of services into what the template draws."""
+"""The overview: converts the store's view of services to the template's values."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ._strips import axis, bar, pair, strip
 from ._words import Words
 
 FIRST_LANES = 8
-"""Lanes that are shown at first."""
+"""Lanes to show at first."""
 MOST_HEARD = 5
 LANES_WITH_HOVER = 3
-"""As many lanes as say of each stretch how many were bad: more would make the page large."""
+"""Most lanes with the number of bad requests of each bin in a tooltip: more would make the page large."""
 SURELY_BAD = 0.1
-"""Share of bad ones that is surely exceeded where a number is orange."""
+"""Share of bad requests beyond which, with certainty, a number is orange."""
 _SEGMENT_WORDS = {
     "service": "service",
     "workflow": "workflow",
@@ -55,7 +55,7 @@ class Number:
     text: str
     note: str
     is_off: bool = False
-    """Whether it is surely worse than it was."""
+    """Whether it is surely worse than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,18 +64,18 @@ class LaneRow:
 
     name: str
     whose: str
-    """Its service, where there are several; else empty."""
+    """The lane's service, if there are several; else empty."""
     changes: Mapping[str, str]
-    """Parameters of the link into it."""
+    """Query parameters of the link into the lane."""
     version: str
     strip: Markup
     numbers: tuple[Number, ...]
-    """Share of bad, support, relevance."""
+    """Share of bad requests, support, relevance."""
     requests: int
 
 
 def segment_name(name: str, among: Collection[str]) -> str:
-    """Return the short name of a segment: the key of metadata alone, unless another segment has that name."""
+    """Return the short name of a segment: metadata's key alone, unless another segment has that name."""
     short = name.removeprefix("metadata.")
     return name if short in among else short
 
@@ -92,7 +92,7 @@ def value_words(one: DeploymentView, words: Words) -> list[tuple[str, str, str]]
 
 
 def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None:
-    """Return the sentence that a page begins with, and its proof; None: no deployment made anything worse."""
+    """Return the first sentence of a page and its evidence, or None if no deployment made anything worse."""
     if lead is None or lead.comparison is None:
         return None
     said, first = lead.comparison, lead.values[0]
@@ -236,12 +236,12 @@ def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) ->
 def heard_rows(
     heard: Sequence[HeardService], service: str | None = None, *, everything: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the services of which nothing is scored, with the commonest reason.
+    """Return the services without scored requests, with the most frequent reason.
 
     Args:
-        heard: What came of each service.
-        service: Of this one alone; None: of all.
-        everything: Whether services without any span of a model are among them.
+        heard: The received requests of each service, by outcome.
+        service: Only this service; None: all.
+        everything: Whether to include services without any span of a model.
     """
     found = [
         {
@@ -259,7 +259,7 @@ def heard_rows(
 
 
 def question_rows(health: HealthView, asked: PageQuery, words: Words) -> list[dict[str, Any]]:
-    """Return the questions that go badly."""
+    """Return the rows of questions that go badly."""
     since = "" if health.lead is None else str(health.lead.at_ms)
     return [
         {
@@ -280,7 +280,7 @@ def question_rows(health: HealthView, asked: PageQuery, words: Words) -> list[di
 
 
 def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
-    """Return where it is bad."""
+    """Return the rows of segments that are bad."""
     return [
         {
             "name": one.segment.partition(":")[2],

@@ -1,7 +1,7 @@
-"""The page's addresses and what answers them.
+"""The routes of the page, and their endpoints.
 
-Nothing is computed on the event loop: what a view needs is read on threads of the page's own, once for
-everybody who looks at the same. GET changes nothing but a cookie for language, theme and keys.
+Nothing is computed on the event loop: a view's data is read on the page's own threads, once for all viewers
+of the same view. GET changes nothing but a cookie for language, theme and keys.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _spoken = lru_cache(maxsize=4096)(language_of)
 READERS = 2
 """Threads that read the store for the page."""
 RETRY_AFTER_S = 5
-"""Seconds after which it is worth asking again for what cannot be read just now."""
+"""Seconds until a retry is worthwhile if the store cannot be read."""
 LIGHT_MS = 60_000
-"""Milliseconds without a request after which the page says that nothing comes."""
+"""Milliseconds without a request after which the page reports a lack of traffic."""
 CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 NAVIGATION = (
     ("/", "overview"),
@@ -57,17 +57,17 @@ NAVIGATION = (
     ("/conversations", "conversations"),
     ("/connect", "connect"),
 )
-"""The pages that the head leads to, and the words they are called by."""
+"""The pages in the navigation, with the keys of their names."""
 RANGED = ("/", "/requests", "/scoring", "/conversations")
-"""The pages of a stretch of time: they have its choice, a choice of the service, and renew themselves."""
+"""The pages of a period: they offer a choice of it and of the service, and refresh themselves."""
 _COOKIE_S = 365 * 86_400
 
 
 class Pages:
-    """Answers for the page.
+    """The routes of the page.
 
     Args:
-        sources: What it is made of.
+        sources: The page's data sources.
     """
 
     def __init__(self, sources: Sources) -> None:
@@ -76,11 +76,11 @@ class Pages:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ragmeter-page")
         self._views = Views(sources, self._snapshots, self._threads)
         self._token = secrets.token_urlsafe(24)
-        """Of forms: another site cannot know it."""
+        """Token of forms, which other sites cannot know."""
         self._live = Live(self._revision, sources.ended)
 
     def routes(self) -> list[Route]:
-        """Return the addresses."""
+        """Return the routes."""
         one = "/request/{trace}"
         return [
             Route("/", self._page(self._overview)),
@@ -108,21 +108,21 @@ class Pages:
         ]
 
     def rate(self, word: str | None) -> VerdictRate | None:
-        """Return how often people call requests with a verdict's word bad; None: too few labels."""
+        """Return the share of requests of a verdict that people call bad; None: too few labels."""
         labels = self._sources.labels
         return None if labels is None else labels.rate(word)
 
     def _revision(self) -> int:
-        """Return a number that grows when something was stored, or heard and not stored."""
+        """Return a number that grows when requests were stored, or received and not stored."""
         heard = sum(one.traces for one in self._sources.heard())
         return self._sources.reader.revision() + heard
 
     def close(self) -> None:
-        """End the threads; a view that is being made is not waited for."""
+        """End the threads, without waiting for a view in progress."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _page(self, make: Callable[[Request, PageQuery], Response]) -> Callable[[Request], Any]:
-        """Return the endpoint of a page that is made on a thread."""
+        """Return the endpoint of a page that is built on a thread."""
 
         async def endpoint(request: Request) -> Response:
             response = await self._on_thread(lambda: self._make_page(request, make))
@@ -142,12 +142,12 @@ class Pages:
         return endpoint
 
     async def _on_thread(self, work: Callable[[], T]) -> T | None:
-        """Return the result of `work` on our own thread; None: it raised, which the guard has noted."""
+        """Return the result of `work` on the page's threads; None: it raised, which the guard has recorded."""
 
         def run_guarded() -> T | None:
             with self._sources.guard:
                 return work()
-            return None  # the guard has contained what was raised
+            return None  # the guard has contained the error
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, run_guarded)
 
@@ -157,7 +157,7 @@ class Pages:
         return self._readable(request, lambda: make(request, page_query_of(request.query_params)))
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
-        """Return what `make` gives, or a page that says why the address cannot be read."""
+        """Return the result of `make`, or a page with the reason why the address cannot be read."""
         with read_in(request.cookies.get("zone"), self._t(request).language):
             try:
                 return make()
@@ -272,7 +272,7 @@ class Pages:
     def _export_rows(self, _: Request, asked: PageQuery) -> Response:
         rest = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
         try:
-            rows = chain(list(islice(rest, 1)), rest)  # what makes no sense is known with the first
+            rows = chain(list(islice(rest, 1)), rest)  # invalid filters raise with the first row
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="requests.jsonl"'}
@@ -281,7 +281,7 @@ class Pages:
         )
 
     async def _fields(self, request: Request) -> Mapping[str, str] | Response:
-        """Return the fields of a form of this server's own page, known by its origin; else a refusal."""
+        """Return the fields of a form of this server's page, recognised by its origin; else a refusal."""
         if request.headers.get("origin", "") != _own_origin(request):
             return Response("forms of other sites are not taken\n", 403, PAGE_HEADERS)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -302,7 +302,7 @@ class Pages:
         return hmac.compare_digest(fields.get("form", "").encode(), self._token.encode())
 
     async def _decide_gap(self, request: Request) -> Response:
-        """Take a person's decision on a knowledge gap."""
+        """Store a person's decision about a knowledge gap."""
         fields = await self._fields(request)
         if isinstance(fields, Response):
             return fields
@@ -322,7 +322,7 @@ class Pages:
         return response or self._failure_page(request)
 
     async def _label(self, request: Request) -> Response:
-        """Take a person's label of a request."""
+        """Store a person's label of a request."""
         labels = self._sources.labels
         fields = await self._fields(request)
         if isinstance(fields, Response):
@@ -388,7 +388,7 @@ class Pages:
     def _failure_page(
         self, request: Request, what: str = "failed_here", *, status: int = 500
     ) -> Response:
-        """Return the page that says what is in the way, ours or the store; nothing is read for it."""
+        """Return the page about a failure of the server or the store, without reading anything."""
         words = self._t(request)
         why = words("store_away_how" if what == "store_away" else "failed_how")
         values = {"heading": words(what), "code": "", "why": why, "lively": True}
@@ -418,11 +418,11 @@ class Pages:
             return origin + asked.link(path, **changes)
 
         def request_link(row: Any) -> str:
-            # Where the list went on says which requests stand before and after it there.
+            # The cursor of the list shows which requests are before and after it there.
             return link(self._views.path_of(row), before=asked.before)
 
         def written(text: str | None) -> Markup:
-            """Return the attributes of an element with a text: which way it runs, and its language."""
+            """Return the attributes of an element with a text: its direction and language."""
             code = _spoken(text or "")
             language = "" if code in (None, words.language) else Markup(' lang="{}"').format(code)
             return Markup(' dir="auto"') + language
@@ -475,7 +475,7 @@ class Pages:
         return respond(template, context, status=status, headers=headers)
 
     def _light(self, words: Words, now_ms: float) -> tuple[str, str]:
-        """Return how the server is, as a class and in words: never a green light without traffic."""
+        """Return the server's state as a class and in words: never a green light without traffic."""
         why = self._views.server_health().get("status", "ok")
         if why != "ok":
             return "off", words("refusing", why=why)

@@ -1,7 +1,7 @@
-"""From a template to an answer: Jinja with escaping on, and the headers that every page carries.
+"""Rendering of templates: Jinja with escaping on, and the headers of every page.
 
-No text of a user can become code: everything is escaped, the content policy allows scripts and styles of this
-server's files alone, and Trusted Types forbid writing markup from a script.
+No text of a user can become code: everything is escaped, the content policy allows only scripts and styles
+from this server's files, and Trusted Types forbid a script to write markup.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ POLICY = (
     "trusted-types 'none'"
 )
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""Of an exported page, which has its style sheet within and no script."""
+"""Content policy of an exported page, which has its style sheet inline and no script."""
 PAGE_HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    # Of "no-referrer", browsers make forms say that they come from nowhere ("Origin: null").
+    # With "no-referrer", browsers send forms without an origin ("Origin: null").
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer of the page."""
+"""Headers of every answer of the page."""
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-"""What ``/static/`` has, by name."""
+"""The files under ``/static/``, with their types."""
 
 
 def _text(*path: str) -> str:
@@ -46,7 +46,7 @@ def _text(*path: str) -> str:
 
 @cache
 def _static_text(name: str) -> str:
-    """Return a static file without comments and blanks that say nothing to a browser."""
+    """Return a static file without comments and insignificant blanks."""
     text = re.sub("^ +(//.*)?", "", _text("static", name), flags=re.MULTILINE)
     if not name.endswith(".css"):
         return text
@@ -54,7 +54,7 @@ def _static_text(name: str) -> str:
 
 
 class _CompiledTemplates(jinja2.FileSystemBytecodeCache):
-    """Templates as Python's code, in a folder of this user's among the temporary ones: for the next start."""
+    """Compiled templates in this user's temporary folder, for the next start."""
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         with suppress(OSError):  # a full disk
@@ -62,7 +62,7 @@ class _CompiledTemplates(jinja2.FileSystemBytecodeCache):
 
 
 def _compiled_templates() -> jinja2.BytecodeCache | None:
-    """Return where they are kept; None: nowhere, for want of a folder that is this user's alone."""
+    """Return the cache of compiled templates, or None without a folder that only this user can access."""
     with suppress(OSError, RuntimeError):
         return _CompiledTemplates()
     return None
@@ -87,13 +87,13 @@ def _environment() -> jinja2.Environment:
 
 
 def _versioned_address(name: str) -> str:
-    """Return the address of a static file; it changes with the file, so that browsers may keep it."""
+    """Return the address of a static file, which changes with its content, so that browsers can cache it."""
     digest = hashlib.blake2b(_static_text(name).encode(), digest_size=6).hexdigest()
     return f"/static/{name}?v={digest}"
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Return a template with its values put in."""
+    """Return a rendered template."""
     return _environment().get_template(template).render(values)
 
 
@@ -104,7 +104,7 @@ def respond(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> HTMLResponse:
-    """Return a page."""
+    """Return a response with a page."""
     return HTMLResponse(
         render(template, values), status_code=status, headers={**PAGE_HEADERS, **(headers or {})}
     )

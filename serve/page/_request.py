@@ -25,66 +25,66 @@ _LEADING = (
     "lexical_context_relevance",
     "context_count",
 )
-"""Which score stands for its group, where none is worse than usual."""
+"""The score that represents each group, if none is worse than usual."""
 MOST_ITEMS = 24
-"""Pieces of evidence listed for one score."""
+"""Most pieces of evidence to list for one score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestScore:
-    """A score of a request, ready to be shown."""
+    """A score of a request, ready for display."""
 
     name: str
     group: str
     """As `ScoreGroup.name`."""
     direction: ScoreDirection
     text: str
-    """The value; empty: `status` says why there is none."""
+    """The value as text; empty: `status` has the reason."""
     status: str
     label: str | None
     bounds: tuple[str, str] | None
-    """Of a ``partial`` one."""
+    """Bounds of a ``partial`` score."""
     usual: tuple[str, str] | None
     drawing: Markup | None
     standing: str
-    """``bad``, ``good`` or ``flat``, against what is usual here."""
+    """``bad``, ``good`` or ``flat``, compared with the usual range."""
     method: str
     definition: str
     said: str
-    """What it saw."""
+    """A summary of the finding."""
     error: str
     items: tuple[tuple[str, str, str], ...]
-    """(id, sign, value) of its pieces of evidence."""
+    """(id, sign, value) of each piece of evidence."""
     items_left_out: int
     calls: int
     tokens: int
     cost: str
-    """What the judge cost for it; empty: not known."""
+    """Cost of the judge's calls for it; empty: unknown."""
     judge: str
-    """The judge; empty: none, or it is unknown."""
+    """The judge's model; empty: none, or unknown."""
 
 
 class ScoreGroup(NamedTuple):
-    """Scores that are shown together."""
+    """Scores that are displayed together."""
 
     name: str
     """``support``, ``retrieval`` or ``rest``."""
     leading: RequestScore
-    """The one that stands for them."""
+    """The score that represents the group."""
     scores: tuple[RequestScore, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkView:
-    """A chunk, as retrieved and as marked."""
+    """A retrieved chunk with its marks."""
 
     stored: ContextView
     words_found: int | None
-    """How many words of the question it has; None: not comparable."""
+    """Number of the question's words in it; None: not comparable."""
     sentences: tuple[tuple[ChunkSentence, Markup], ...]
-    """Its text, and the same with the question's words marked; empty: none was captured."""
+    """Its sentences, each also with the question's words marked; empty: no text was captured."""
     judged: bool | None
-    """Whether a judge called it relevant; None: none said."""
+    """Whether a judge called it relevant; None: not judged."""
 
 
 def score_lines(view: RequestView) -> list[RequestScore]:
@@ -140,7 +140,7 @@ def _group_of(score: ScoreView) -> str:
 def _scale(
     value: float | None, lower: float | None, upper: float | None, score: ScoreView
 ) -> Scale | None:
-    """Return the scale of a value; None if there is no value or the range has no ends."""
+    """Return the scale of a value, or None if there is no value or the range is unbounded."""
     low, high = score.range
     if value is None or low is None or high is None or high <= low:
         return None
@@ -148,7 +148,7 @@ def _scale(
 
 
 def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
-    """Return the scores in the groups of the page, each with the one that its closed line shows."""
+    """Return the scores in the page's groups, each with the score that its collapsed line shows."""
     groups: dict[str, list[RequestScore]] = {"support": [], "retrieval": [], "rest": []}
     for one in lines:
         groups[one.group].append(one)
@@ -156,7 +156,7 @@ def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
 
 
 def _leading(lines: Sequence[RequestScore]) -> RequestScore:
-    """Return the first that is worse than usual, else the best known one."""
+    """Return a score worse than usual, else one with a value; the first by `_LEADING`."""
     rank = {name: place for place, name in enumerate(_LEADING)}
     return min(
         lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.name, len(rank)))
@@ -164,7 +164,7 @@ def _leading(lines: Sequence[RequestScore]) -> RequestScore:
 
 
 def why(view: RequestView, words: Words) -> str:
-    """Return the sentence that says why a request is here."""
+    """Return the sentence about the cause of a request's verdict."""
     cause = view.cause
     if cause.code == "verdict" and view.row.verdict_codes:
         return "; ".join(words.name("code", code) for code in view.row.verdict_codes)
@@ -179,7 +179,7 @@ def why(view: RequestView, words: Words) -> str:
 
 
 def what_to_do(view: RequestView, words: Words) -> str:
-    """Return the sentence that says what to do about it."""
+    """Return the sentence with the advice about a request."""
     advice, same = view.advice, view.same
     of_gap = advice.code in ("write_document", "right_to_decline")
     return words(
@@ -193,7 +193,7 @@ def what_to_do(view: RequestView, words: Words) -> str:
 
 
 def number_or_dash(count: int | None) -> str:
-    """Return a count; a dash: it is not known."""
+    """Return a count, or a dash for None."""
     return "–" if count is None else str(count)
 
 
@@ -242,7 +242,7 @@ def _judged_chunks(scores: Sequence[ScoreView]) -> Mapping[str, bool]:
 
 
 def trace_links(templates: Sequence[str], row: RequestRow) -> list[tuple[str, str]]:
-    """Return (host, address) of other places that show the trace."""
+    """Return (host, address) of each other viewer of the trace."""
     if row.trace_id is None:
         return []
     return [

@@ -1,4 +1,4 @@
-"""The list of requests: from what the store says to rows, facets and chips."""
+"""The list of requests: converts the store's results to rows, facets and chips."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PLAIN = ("verdict", "reason", "service", "workflow")
 
 
 class ListCell(NamedTuple):
-    """A score in a row."""
+    """A score in a row of a list."""
 
     text: str
-    """The value; a dash: it has none."""
+    """The value; a dash without one."""
     drawing: Markup
-    """The value as a bar; empty: there is none."""
+    """The value as a bar; empty without one."""
     why: str = ""
-    """Why it has none, where it was to be measured."""
+    """The reason for a missing value, if it was to be measured."""
 
 
 class ListRow(NamedTuple):
@@ -36,17 +36,17 @@ class ListRow(NamedTuple):
 
     row: RequestRow
     reason: str
-    """The first of its reasons, in words; empty: it has none."""
+    """The first of its reasons, in words; empty without one."""
     more: int
-    """How many more there are."""
+    """Number of further reasons."""
     support: ListCell
     relevance: ListCell
     share: Markup
-    """The share of bad requests with its question as a bar; empty: not in that order."""
+    """The share of bad requests with its question as a bar; empty in other orders."""
 
 
 class FacetLine(NamedTuple):
-    """A value that the list can be narrowed to."""
+    """A value to filter the list by."""
 
     value: str
     label: str
@@ -56,7 +56,7 @@ class FacetLine(NamedTuple):
 
 
 class FacetView(NamedTuple):
-    """The values of one filter."""
+    """The values of one filter, as displayed."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class FacetView(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """A filter that is on, and the address without it."""
+    """An active filter, and the address without it."""
 
     label: str
     value: str
@@ -96,7 +96,7 @@ def _cell(row: RequestRow, names: Sequence[str], words: Words, *, bad: bool = Fa
 
 
 def facet_views(page: FacetPage, asked: PageQuery, words: Words) -> list[FacetView]:
-    """Return the facets with the address that each value leads to."""
+    """Return the facets with the address of each value."""
     segments = [one.name for one in page.facets if one.name not in _PLAIN]
     return [
         FacetView(
@@ -127,7 +127,7 @@ def _value_words(name: str, value: str, words: Words) -> str:
 
 
 def _toggle(name: str, value: str, asked: PageQuery) -> tuple[bool, str]:
-    """Return whether a value is chosen, and the address that changes that; empty: there is none."""
+    """Return whether a value is chosen, and the address that toggles it; empty: no such address."""
     if name in _PLAIN:
         wanted = UNNAMED if name in ("service", "workflow") and not value else value
         chosen = getattr(asked, name) == wanted
@@ -138,14 +138,14 @@ def _toggle(name: str, value: str, asked: PageQuery) -> tuple[bool, str]:
 
 
 def _parts(asked: PageQuery, part: str, *, chosen: bool) -> dict[str, str | tuple[str, ...]]:
-    """Return the parts that are asked for with one more, or without it."""
+    """Return the chosen segments with one added or removed."""
     parts = [one for one in (asked.seg, *asked.part) if one and one != part]
     parts += [] if chosen else [part]
     return {"seg": parts[0] if parts else "", "part": tuple(parts[1:])}
 
 
 def chips(asked: PageQuery, words: Words, now_ms: float) -> list[Chip]:
-    """Return the filters that are on."""
+    """Return the active filters."""
     found: list[Chip] = []
     for name, value in asked.in_force().items():
         if name == "part":

@@ -1,4 +1,4 @@
-"""The scores of a stretch of time, by service, each with mean and trend."""
+"""The scores of a period, by service, each with mean and trend."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class ScoreRow:
     service: str
     name: str
     by: str
-    """Which judge, or which formula, where there are several; else empty."""
+    """The judge or formula, if there are several; else empty."""
     direction: ScoreDirection
     usual: str
-    """The usual range, written out; empty: not known."""
+    """The usual range as text; empty: unknown."""
     mean: str
     interval: str
     drawing: Markup | None
     n: int
     statuses: tuple[tuple[str, int], ...]
-    """Those without a value, the commonest first."""
+    """Requests without a value by status, the most frequent first."""
     counts: Mapping[str, int]
     """Requests by status."""
     trend: Markup | None
@@ -42,7 +42,7 @@ class ScoreRow:
 
 
 def direction(name: str | None) -> ScoreDirection:
-    """Return a stored direction; one that was never reported is taken as ``higher``, the metrics' default."""
+    """Return a stored direction; an unknown one counts as ``higher``, the metrics' default."""
     return "lower" if name == "lower" else "none" if name == "none" else "higher"
 
 
@@ -56,11 +56,11 @@ def score_rows(
     """Return the scores by service: those that fell first, then by target, then by name.
 
     Args:
-        overview: What the store says.
-        fallen: The falls that are on.
-        others: Trends of the part at fault, by service, score and measurement.
-        change_ms: When it began; None: nothing did.
-        words: Of the page's language.
+        overview: The store's overview.
+        fallen: The current falls.
+        others: Trends of the segment at fault, by service, score and measurement.
+        change_ms: Start of the change; None: no change.
+        words: The words of the page's language.
     """
     services = list(overview.services)
     order = sorted(
@@ -74,11 +74,11 @@ def score_rows(
 
 
 def _measured_by(score: ScoreSummary, overview: Overview) -> str:
-    """Return what distinguishes a measurement from others of its score: judge, formula or both; empty: nothing.
+    """Return what distinguishes a measurement from others of its score: judge, formula or both; else "".
 
     Args:
-        score: One of the overview's.
-        overview: All of them.
+        score: A score of the overview.
+        overview: The overview with all scores.
     """
     alike = [
         one for one in overview.measured if (one.service, one.name) == (score.service, score.name)
@@ -186,7 +186,7 @@ def _trend(
 
 
 def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoint]:
-    """Return the bins to draw, with one without a mean wherever nothing was stored: a gap stays a gap."""
+    """Return the bins to draw, with an empty one wherever nothing was stored, so that gaps remain visible."""
     points: list[TrendPoint] = []
     for one in stored:
         if points and one.from_ms > points[-1].end:
@@ -199,7 +199,7 @@ def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoi
 
 
 def _few_conversations(estimate: Estimate, words: Words) -> str:
-    """Return how few conversations a mean rests on; empty where there are enough, or none is known."""
+    """Return a note on the few conversations behind a mean; empty if there are enough, or unknown."""
     if not estimate.has_few_conversations:
         return ""
     return words("few_conversations", n=estimate.n_conversations)

@@ -1,4 +1,4 @@
-"""One computation for everybody who looks at the same, kept until something came, and two seconds at least."""
+"""Cached views: one computation for all viewers, until new requests arrive, for two seconds at least."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LEAST_S = 2.0
-"""Seconds for which a view stays as it is, however much comes."""
+"""Seconds for which a view is cached, whatever arrives."""
 MOST_S = 30.0
-"""Seconds after which it is made again even when nothing came: its time has moved on."""
+"""Seconds after which it is computed again even without new requests, as its period has moved on."""
 MOST_KEPT = 50
 
 
@@ -21,8 +21,8 @@ class Snapshots:
     """Cached results, by query.
 
     Args:
-        revision: Grows when something new was stored.
-        clock: Seconds.
+        revision: Returns a number that grows with every write to the store.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Snapshots:
         self._making: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` gives, or gave a moment ago; it is called by one thread at a time for a key."""
+        """Return the result of `make`, or a recent one; one thread at a time calls it for a key."""
         with self._lock:
             alone = self._making.setdefault(key, threading.Lock())
         with alone:
@@ -49,7 +49,7 @@ class Snapshots:
                 now = self._clock()
                 self._kept[key] = (revision, now, made)
                 self._kept.move_to_end(key)
-                # The oldest come first, so those that expired are dropped from the front.
+                # The oldest entries come first, so expired ones are dropped from the front.
                 while (
                     len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S
                 ):

@@ -1,4 +1,4 @@
-"""What the page reads: store, watch and server. The page itself holds no state."""
+"""The data sources of the page: store, watch and server. The page itself has no state."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ class Sources:
     reader: Reader
     """Reads the store, from any thread."""
     changes: Callable[[], Sequence[Change]] = _nothing_changed
-    """The changes of quality, those of the last days included."""
+    """Returns the changes of quality, including those of the last days."""
     standing: Callable[[], Standing] = Standing
-    """What the detectors know."""
+    """Returns the state of the detectors."""
     health: Callable[[], Mapping[str, Any]] = _healthy
-    """As `Server.health`."""
+    """Returns the health, as `Server.health`."""
     heard: Callable[[], Sequence[HeardService]] = tuple
-    """What came of each service since the server began."""
+    """Returns the received requests of each service since the server began, by outcome."""
     ended: Callable[[], bool] = bool
-    """Whether the server is ending, so that open streams do."""
+    """Returns whether the server is ending, so that open streams end."""
     guard: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Contains our own errors."""
+    """Contains the server's own errors."""
     http_address: str = "http://127.0.0.1:4318"
-    """Where OTLP over HTTP comes in, and the page is."""
+    """Address of OTLP over HTTP, and of the page."""
     grpc_address: str = "http://127.0.0.1:4317"
-    """Where OTLP over gRPC does."""
+    """Address of OTLP over gRPC."""
     trace_urls: Sequence[str] = ()
-    """Addresses of a trace elsewhere, with ``{trace_id}``."""
+    """Addresses of other viewers of a trace, with ``{trace_id}``."""
     references: ReferenceSource | None = None
-    """What is known to be right."""
+    """Returns the reference of a question, or None."""
     labels: Labels | None = None
-    """Where people's words and the golden set are kept; None: nowhere."""
+    """The files of labels and golden set; None: labels are not stored."""
     decide_gap: Callable[[str, str], None] | None = None
-    """Keeps what was decided of a knowledge gap; None: nothing is kept."""
+    """Stores the decision about a knowledge gap; None: decisions are not stored."""
     keeps_texts: bool = True
-    """Whether texts that come are kept."""
+    """Whether texts are stored."""
     wait_s: float = 30.0
-    """Seconds after which a request that ended has come at the latest."""
+    """Seconds by which a finished request has arrived at the latest."""
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
+    """Returns seconds since the epoch."""

@@ -1,7 +1,7 @@
-"""The drawings of the overview, as SVG text: shares over time, a fall, a part of a whole.
+"""The drawings of the overview, as SVG text: shares over time, a fall, a share of a whole.
 
-Places across are percentages, so that a drawing fills its column and no text of it is stretched. What came in a
-stretch of time is a line of the height of its count, one path a verdict, in a box that is stretched.
+Horizontal positions are percentages, so that a drawing fills its column and its text is not stretched. The
+count of each bin is a line of that height, one path per verdict, in a box that is stretched.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ Bins = Sequence[tuple[int, int, int, int]]
 def strip(
     bins: Bins, marks: Sequence[float] = (), *, label: str, said: Callable[[int], str] | None = None
 ) -> Markup:
-    """Draw the shares of bad, suspect and good from below, and how many there were below that.
+    """Draw the shares of bad, suspect and good requests, bad at the bottom, and the number of requests below.
 
     Args:
-        bins: Bad, suspect and good ones in each stretch, and those without a verdict. None: a gap.
-        marks: Where something was deployed, 0 to 1.
+        bins: Numbers of bad, suspect and good requests in each bin, and of those without a verdict. None at
+            all: a gap.
+        marks: Positions of deployments, 0 to 1.
         label: The drawing in one sentence.
-        said: The words of a stretch that is pointed at; None: none.
+        said: Returns the tooltip of a bin; None: no tooltips.
     """
     most = max([sum(one) for one in bins] + [1])
     paths: dict[str, str] = dict.fromkeys((*_WORDS, "volume"), "")
@@ -63,8 +64,8 @@ def axis(ticks: Sequence[tuple[float, str]], marks: Sequence[tuple[float, str]] 
     """Draw the time axis, with deployments above it.
 
     Args:
-        ticks: Where, 0 to 1, and what.
-        marks: Likewise.
+        ticks: Positions, 0 to 1, and labels.
+        marks: Positions and labels of deployments.
     """
     texts = [
         f'<text x="{_percent(x)}" y="{AXIS_HEIGHT - 4}" text-anchor="{"start" if x < 0.04 else "middle"}">'
@@ -100,14 +101,14 @@ def pair(before: float | None, now: float, lower: float, upper: float, *, is_bad
 
 
 def bar(share: float, *, is_bad: bool = False) -> Markup:
-    """Draw a share of a whole; the style sheet says how large."""
+    """Draw a share of a whole, in the size set by the style sheet."""
     kind = ' class="bad"' if is_bad else ""
     width = 100 * min(1.0, max(0.0, share))
     return Markup(f'<svg class="bar"><rect{kind} width="{width:.0f}%"/></svg>')  # noqa: S704 -- as above
 
 
 def histogram(bins: Bins, *, label: str) -> Markup:
-    """Draw counts over time, stretched to the width there is: bad, suspect, good, and without a verdict."""
+    """Draw counts over time at full width: bad, suspect, good, and without a verdict."""
     most = max((sum(one) for one in bins), default=0) or 1
     paths: dict[str, str] = dict.fromkeys((*_WORDS, "volume"), "")
     for at, one in enumerate(bins):

@@ -1,4 +1,4 @@
-"""What each page is filled with: asked of the store, of the detectors and of the server, once for everybody."""
+"""The values of each page's template, from the store, the detectors and the server, once for all viewers."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ from ._strips import bar, histogram
 from ._words import Words
 
 ROWS = 50
-"""Requests on a page of the list."""
+"""Requests per page of the list."""
 CONVERSATIONS = 20
 """Conversations on their page."""
 TURNS = 3
-"""Turns that each opens to: the first bad one between its neighbours."""
+"""Turns to show of each conversation: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
 HEALTH_S = 1.0
 MOST_GAPS = 3
-"""Knowledge gaps that the overview lists."""
+"""Most knowledge gaps in the overview."""
 MOST_DEPLOYMENTS = 6
-"""Deployments that the overview lists."""
+"""Most deployments in the overview."""
 FAILING = 0.05
-"""Share of judged requests without a score from which on the page says so at its top, not below."""
+"""Share of judged requests without a score from which on the page reports that at its top."""
 FIRST_SERVICES = 4
 """Services whose scores are shown at first."""
 STATUSES = (
@@ -90,16 +90,16 @@ _FIXES = {
 
 
 _QUOTED_WORDS = 8
-"""Words by which the requests of a chunk are searched for."""
+"""Words of a chunk by which its requests are searched."""
 
 
 class Views:
-    """Fills the pages.
+    """Reads the values of the templates.
 
     Args:
-        sources: What they are made of.
-        snapshots: Keeps what was read a moment ago.
-        threads: Those of the page.
+        sources: The page's data sources.
+        snapshots: Caches recent results.
+        threads: The page's threads.
     """
 
     def __init__(self, sources: Sources, snapshots: Snapshots, threads: Executor) -> None:
@@ -110,19 +110,19 @@ class Views:
         self._healthy_at = -math.inf
 
     def last_ms(self) -> float | None:
-        """Return when the last request came, by this server's clock; None: none has ever come."""
+        """Return the arrival of the latest request, by this server's clock, or None if none has arrived."""
         found: float | None = self._snapshots.get("last", self._sources.reader.last_ms)
         return found
 
     def server_health(self) -> Mapping[str, Any]:
-        """Return how the server is, as it was within the last second: a page asks more than once."""
+        """Return the server's health, cached for a second, as a page reads it several times."""
         now = time.monotonic()
         if now - self._healthy_at > HEALTH_S:
             self._server_health, self._healthy_at = self._sources.health(), now
         return self._server_health
 
     def services(self, asked: PageQuery) -> Mapping[str, int]:
-        """Return the services of that time, with how many requests each had."""
+        """Return the services of the period, with their numbers of requests."""
         return self._services(
             replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None)
         )
@@ -132,7 +132,7 @@ class Views:
         return request_path(row.trace_id, row.span_id, row.run_id)
 
     def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return what the overview shows. Raises UnreadableAddressError: there is no such segment."""
+        """Return the values of the overview. Raises UnreadableAddressError: the segment is unknown."""
         overview, health = self._read(asked.filters()), self._health(asked)
         news, _ = self._news(asked, overview)
         judge = overview.judge
@@ -173,12 +173,12 @@ class Views:
         }
 
     def is_first(self, asked: PageQuery) -> bool:
-        """Return whether no request has ever come that could be shown."""
+        """Return whether no stored request has ever arrived."""
         overview = self._read(asked.filters())
         return not overview.requests and overview.last_ms is None
 
     def connect(self, asked: PageQuery) -> dict[str, Any]:
-        """Return how an application is connected, and what of it has come so far."""
+        """Return the instructions to connect an application, and the progress so far."""
         sources, heard = self._sources, self._sources.heard()
         scored = self._services(Filters(range_s=_DAY_MS / 1000))
         setup = asked.setup or next(iter(SETUPS))
@@ -195,7 +195,7 @@ class Views:
         }
 
     def requests(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return what the list shows. Raises ValueError: it cannot go on from `PageQuery.before`."""
+        """Return the values of the list. Raises ValueError: the cursor `PageQuery.before` is invalid."""
         sort = asked.sort or "worst"
         filters = asked.filters()
         now_ms = self._sources.clock() * 1000
@@ -212,7 +212,7 @@ class Views:
                 filters, sort=sort, limit=ROWS, cursor=asked.before or None
             ),
         )
-        facets = read_facets() if beside.cancel() else beside.result()  # no thread was free
+        facets = read_facets() if beside.cancel() else beside.result()  # all threads were busy
         over_time, ends = timeline(facets, words, now_ms)
         return {
             "page": page,
@@ -229,7 +229,7 @@ class Views:
     def request(
         self, trace: str, span: str | None, asked: PageQuery, words: Words
     ) -> dict[str, Any] | None:
-        """Return the data of a request's page, or None if the request is unknown."""
+        """Return the values of a request's page, or None if the request is unknown."""
         view = self._sources.reader.request(trace, span)
         if view is None:
             return None
@@ -297,7 +297,7 @@ class Views:
         return str(max(0, int((self._sources.clock() - GAPS_RANGE_S) * 1000)))
 
     def conversations(self, asked: PageQuery) -> dict[str, Any]:
-        """Return the conversations to look at first."""
+        """Return the conversations, the worst first."""
         filters = replace(asked.filters(), verdict=None, search=None)
         page = self._snapshots.get(
             ("conversations", filters),
@@ -310,7 +310,7 @@ class Views:
         return {"page": page, "rows": rows, "holds_texts": True}
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return what is scored, and what is not and why."""
+        """Return the counts of scored requests, and of others with the reasons."""
         overview = self._read(asked.filters(), scores=True)
         news, fallen = self._news(asked, overview)
         services = list(overview.services)
@@ -381,7 +381,7 @@ class Views:
         )
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:
-        """Return what is new since a change: as reported, or else from the store."""
+        """Return the values that are new since a change: as reported, or else from the store."""
         return change.new or self._snapshots.get(
             ("new", change), lambda: self._sources.reader.explained(change).new
         )
@@ -406,7 +406,7 @@ class Views:
     def _other_trends(
         self, asked: PageQuery, fault: News | None
     ) -> dict[tuple[str, str, str], tuple[StoredPoint, ...]]:
-        """Return the trends of the part at fault, where that is less than what is shown."""
+        """Return the trends of the segment at fault, if it is less than what is shown."""
         if fault is None:
             return {}
         filters = fault.filters.filters()
@@ -423,7 +423,7 @@ class Views:
         return {(filters.service or "", *name): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
-        """Return when within that time senders were asked to come again."""
+        """Return the periods within the shown one in which senders were asked to retry."""
         return [
             one
             for one in self.server_health().get("overloads", ())
@@ -448,7 +448,7 @@ class Views:
     def _neighbours(
         self, row: RequestRow, asked: PageQuery
     ) -> tuple[RequestRow | None, RequestRow | None]:
-        """Return the requests before and after it in the list that the address speaks of."""
+        """Return the previous and next request in the list; of a request not in it, None and the first."""
         sort = asked.sort or "worst"
         page = self._snapshots.get(
             ("requests", asked.filters(), sort, asked.before),
@@ -463,7 +463,7 @@ class Views:
         return rows[at - 1] if at else None, rows[at + 1] if at + 1 < len(rows) else None
 
     def _golden_entry(self, question: str | None) -> GoldenEntry | None:
-        """Return what is known to be right: of the golden set, else of the server's references."""
+        """Return the correct answer and documents, from the golden set or else the server's references."""
         if not question:
             return None
         sources = self._sources
@@ -484,12 +484,12 @@ def _turns_at_fault(one: ConversationView) -> tuple[TurnView, ...]:
 
 
 def _is_off_topic(row: RequestRow) -> bool:
-    """Return whether the whole retrieval is off topic, and not a spare chunk alone."""
+    """Return whether the whole retrieval is off topic, rather than a single chunk."""
     return any("off_topic" in code or code == "no_relevant_chunk" for code in row.verdict_codes)
 
 
 def _judge_money(overview: Overview) -> dict[str, str] | None:
-    """Return what the judge cost: in all, for a request, and for a day at that rate; None: not known."""
+    """Return the judge's cost: in total, per request, and per day at this rate; None: unknown."""
     judge = overview.judge
     if judge.cost is None or not judge.priced:
         return None
@@ -502,7 +502,7 @@ def _judge_money(overview: Overview) -> dict[str, str] | None:
 
 
 def _missing_scores(scores: Sequence[ScoreSummary]) -> list[tuple[str, str, int, str, str]]:
-    """Return (service, score, requests, status, words that say what brings it), the most first."""
+    """Return (service, score, requests, status, key of the fix), those with most requests first."""
     found: list[tuple[str, str, int, str, str]] = []
     for score in scores:
         for status, fix in _FIXES.items():
@@ -516,10 +516,10 @@ def _missing_scores(scores: Sequence[ScoreSummary]) -> list[tuple[str, str, int,
 
 @cache
 def _asking_for_a_reference() -> frozenset[str]:
-    """Return the scores of ragmeter's own metrics that cannot be had without a reference."""
+    """Return the scores of ragmeter's own metrics that need a reference."""
     found: set[str] = set()
     for name in known_metrics():
-        with suppress(ConfigurationError):  # one of another package may not be installed whole
+        with suppress(ConfigurationError):  # the metric of another package may be installed in part
             for metric in resolve_metrics([name]):
                 if any(need.startswith("reference") for need in metric.needs):
                     found.update(metric.score_names)
@@ -527,5 +527,5 @@ def _asking_for_a_reference() -> frozenset[str]:
 
 
 def _quoted(chunk: SeenChunk) -> str:
-    """Return a search for the requests that got a chunk: how it begins, as a phrase."""
+    """Return a search query for the requests that got a chunk: its first words, as a phrase."""
     return '"' + " ".join(chunk.quote.replace('"', " ").split()[:_QUOTED_WORDS]) + '"'

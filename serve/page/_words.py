@@ -1,7 +1,7 @@
-"""The page's words in English, Russian and Chinese, and how a language is chosen.
+"""The page's texts in English, Russian and Chinese, and the choice of the language.
 
-Names of scores, statuses, verdicts and drops are never translated: they are what one searches for. What they
-mean is. The words stand in ``words/*.json``, one file a language, with the same keys.
+Names of scores, statuses, verdicts and drops are never translated, as people search for them; their meanings
+are. The texts are in ``words/*.json``, one file per language, with the same keys.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from importlib import resources
 from ._numbers import count
 
 LANGUAGES = {"en": "English", "ru": "Русский", "zh": "中文"}
-"""Codes, and what the switch says."""
+"""Language codes, with their names in the switch."""
 
 
 class Words:
-    """The words of one language. Called with a key, it gives the sentence."""
+    """The texts of one language. Called with a key, it returns the text."""
 
     def __init__(
         self, language: str, words: Mapping[str, str | list[str]], scores: Mapping[str, str]
     ) -> None:
         self.language = language
-        """Its code."""
+        """Code of the language."""
         self._words = words
         self._scores = scores
 
@@ -34,10 +34,10 @@ class Words:
         return found if isinstance(found, str) else self(key)
 
     def __call__(self, key: str, **values: object) -> str:
-        """Return the words under a key with the values put in; a count ``n`` chooses the form.
+        """Return the text of a key with its values; a count ``n`` selects the plural form.
 
         Raises:
-            KeyError: There are no such words: a mistake in a template.
+            KeyError: There is no such key: an error in a template.
         """
         found = self._words[key]
         if isinstance(found, list):
@@ -49,23 +49,23 @@ class Words:
         )
 
     def asks(self, score: str) -> str:
-        """Return the question a score answers; empty for one that is not ragmeter's own."""
+        """Return the question that a score answers; empty for other than ragmeter's scores."""
         return self._scores.get(score, "")
 
     def name(self, kind: str, name: str) -> str:
-        """Return the word for a name of ragmeter's: of a ``code``, a ``score``; else the name, as a word."""
+        """Return the text for one of ragmeter's names: of a ``code``, a ``score``; else the name, as a word."""
         found = self._words.get(f"{kind}_{name}")
         return found if isinstance(found, str) else name.replace("_", " ")
 
     def status(self, status: str) -> str:
-        """Return what a status without a value means; empty for other words."""
+        """Return the meaning of a status without a value; empty for other words."""
         found = self._words.get(f"status_{status}", "")
         return found if isinstance(found, str) else ""
 
 
 @cache
 def words_in(language: str) -> Words:
-    """Return the words of a language of `LANGUAGES`."""
+    """Return the texts of a language of `LANGUAGES`."""
     text = (resources.files("ragmeter.serve.page") / "words" / f"{language}.json").read_text(
         "utf-8"
     )
@@ -77,8 +77,8 @@ def chosen_language(asked: str | None, kept: str | None, accepted: str) -> str:
     """Return the language of a page.
 
     Args:
-        asked: What the address says.
-        kept: What the cookie says.
+        asked: The parameter of the address.
+        kept: The cookie.
         accepted: The header ``Accept-Language``.
     """
     wishes = [(2.0, asked or ""), (1.5, kept or "")]
@@ -97,7 +97,7 @@ def chosen_language(asked: str | None, kept: str | None, accepted: str) -> str:
 
 
 def _form(language: str, count: object) -> int:
-    """Return which of a language's plural forms a count takes (CLDR's rules for whole numbers)."""
+    """Return the plural form for a count (CLDR's rules for whole numbers)."""
     n = count if isinstance(count, int) else 0
     if language != "ru":
         return int(n != 1)
