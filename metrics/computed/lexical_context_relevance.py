@@ -149,8 +149,11 @@ class _TopicSearch:
         if len(topic) > _FEW_TERMS:
             for context in contexts:
                 _ = context.stems
+        has_han = bool(terms.pairs or terms.single)
         self._words = [
-            None if context.is_stemmed or context.has_han else words_with(terms.terms, context)
+            None
+            if context.is_stemmed or (has_han and context.has_han)
+            else words_with(terms.terms, context)
             for context in contexts
         ]
         self.vocabularies = [
@@ -158,7 +161,7 @@ class _TopicSearch:
             for context, words in zip(contexts, self._words, strict=True)
         ]
         self.wholes = [credit(topic, there) for there in self.vocabularies]
-        self._han = _HanTopic(terms) if any(context.has_han for context in contexts) else None
+        self._han = _HanTopic(terms) if has_han else None
 
     def relevance(self, place: int) -> tuple[float, str]:
         """Return the relevance of one chunk, and its best passage."""
@@ -187,11 +190,9 @@ def _terms_by_sentence(
     """
     found: dict[int, set[str]] = {}
     if words is not None and not context.is_cut:
-        for at, sentence in enumerate(context.sentences):
-            own = words_beginning(sentence, words) & words.keys()
-            if own:
-                found[at] = {words[word] for word in own}
-        return found
+        each = words_beginning(context.sentences, words)
+        held = [own & words.keys() for own in each]
+        return {at: {words[word] for word in own} for at, own in enumerate(held) if own}
     ends, at = context.sentence_ends, 0
     stems = context.stems if words is None else map(words.get, context.marked_tokens)
     for place, term in enumerate(stems):

@@ -43,7 +43,7 @@ __all__ = [
 T = TypeVar("T")
 
 REMEMBERED_BYTES = 40 * 1024 * 1024
-"""What all remembered analyses take up, at most, by `_bytes_of`."""
+"""What all remembered analyses take up, at most, by `Analysis.most_bytes`."""
 
 _BYTES_OF_TEXT = 2_000
 """The objects around a text, however short."""
@@ -117,7 +117,18 @@ class Analysis:
     @lazy_attribute
     def has_han(self) -> bool:
         """Whether the text has a Han character."""
-        return has_han(self.text)
+        return self._came_with_han if self.text is self.original else has_han(self.text)
+
+    @lazy_attribute
+    def _came_with_han(self) -> bool:
+        return has_han(self.original)
+
+    @property
+    def most_bytes(self) -> int:
+        """An upper estimate of what this analysis takes up."""
+        is_ascii = self.original.isascii()
+        each = _BYTES if is_ascii else _BYTES_HAN if self._came_with_han else _BYTES_NOT_ASCII
+        return _BYTES_OF_TEXT + each * len(self.original)
 
     def without(self, pattern: re.Pattern[str]) -> "Analysis":
         """Return the analysis of the same text with a space for each match of `pattern`."""
@@ -313,7 +324,7 @@ class _Memory:
             known = self._known.get(text)
             if known is None:
                 known = Analysis(text)
-                self._known.put(text, known, _bytes_of(text))
+                self._known.put(text, known, known.most_bytes)
         return known
 
     def get_all(self, texts: tuple[str, ...]) -> tuple[Analysis, ...]:
@@ -331,12 +342,6 @@ class _Memory:
         self._latest = None
         self._latest_texts = (), ()
         _words.clear()
-
-
-def _bytes_of(text: str) -> int:
-    """Return an upper estimate of the bytes of a text's analysis."""
-    each = _BYTES if text.isascii() else _BYTES_HAN if has_han(text) else _BYTES_NOT_ASCII
-    return _BYTES_OF_TEXT + each * len(text)
 
 
 _memory = _Memory(REMEMBERED_BYTES)

@@ -91,7 +91,7 @@ _ODD = re.compile(
     f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}{_DOTS}\U00010000-\U0010ffff]"
 )
 _RARE = re.compile(
-    "[^\\0-\x7f\xa0-\xac\xae-\xbf\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
+    "[^\\0-\x7f\xa0-\xac\xae-\u0131\u0134-\u017f\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
 )
 """Whatever is neither odd nor a letter that NFC could join: most texts have none of it, by one search."""
 _WIDE_PUNCTUATION = re.compile("[\uff01-\uff5e\u3000]")

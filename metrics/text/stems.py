@@ -5,8 +5,9 @@ work on in themselves, so they are only ever used under a lock; a remembered ste
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from ragmeter.metrics._process import fork
 
@@ -45,7 +46,32 @@ def _stemmers() -> tuple[_Stemmer, _Stemmer]:
     from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
     from snowballstemmer.russian_stemmer import RussianStemmer  # noqa: PLC0415
 
-    return EnglishStemmer(), RussianStemmer()
+    return _with_tables(EnglishStemmer), _with_tables(RussianStemmer)
+
+
+def _with_tables(stemmer: Any) -> _Stemmer:
+    """Return a stemmer that finds endings in tables, which halves its time; its own search compares letters."""
+    tables: dict[int, tuple[dict[str, Any], list[int]]] = {}
+
+    class WithTables(stemmer):  # type: ignore[misc]
+        cursor: int
+
+        def find_among_b(self, endings: Sequence[Any]) -> int:
+            known = tables.get(id(endings))
+            if known is None:  # they are attributes of the class, and stay
+                results = {one.s: one.result for one in endings}
+                sizes = sorted(set(map(len, results)), reverse=True)
+                known = tables[id(endings)] = results, sizes
+            results, sizes = known
+            end, most = self.cursor, self.cursor - self.limit_backward
+            for size in sizes:
+                if size <= most and (result := results.get(self.current[end - size : end])):
+                    self.cursor = end - size
+                    return int(result)
+            return 0
+
+    made: _Stemmer = WithTables()
+    return made
 
 
 def _stem(word: str) -> str:

@@ -46,6 +46,9 @@ _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
 """Of runs of Han characters and words, one a line: those that are no more than a character, and the words."""
+_ALTERED = ("i", "e", "y", "bl")
+_TIE = re.compile("[a-z]ie$")
+"""The stem of "tying", too."""
 _NONE = frozenset[str]()
 _BIGRAM = 2
 _HALF = 0.5
@@ -153,15 +156,16 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
 
 
 def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
-    """Return the words of a text that have one of these terms, each with its term.
+    """Return the words of a text that have one of these terms, none of Han, each with its term.
 
-    Only words that begin as a term does are stemmed: a stem is a word's beginning, an English one but for its
-    last two letters.
+    Only words that begin as a term does are stemmed: a stem is a word's beginning, but for the last letter of
+    some in English ("happi" of "happy", "come" of "coming", "sky" of "skies", "possibl" of "possibility").
     """
-    beginnings = {(term.isascii() and (term[:-2] or term[:1])) or term for term in terms}
+    beginnings = {(term.endswith(_ALTERED) and term[:-1]) or term for term in terms}
+    beginnings.update(f"{term[0]}y" for term in terms if _TIE.match(term))
     return {
         word: stemmed
-        for word in words_beginning(known.plain, beginnings)
+        for word in words_beginning([known.plain], beginnings)[0]
         if (stemmed := CONTENT[word]) is not None and stemmed in terms
     }
 

@@ -53,8 +53,7 @@ _ASCII_SHAPE = {
     code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " "
     for code in range(128)
 }
-_ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,][0-9]+)*")
-_ASCII_TOKEN_OR_MARK = re.compile(rf"{_ASCII_TOKEN.pattern}|{MARK}")
+_ASCII_TOKEN = re.compile(rf"[a-z0-9]+(?:[.,][0-9]+)*|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
 LEAST_HAN = "\u3005"
@@ -129,26 +128,37 @@ def line_tokens(text: str) -> list[str]:
     return [word for piece in _pieces(text) for word in _piece_tokens(piece)]
 
 
-def words_beginning(text: str, beginnings: Collection[str]) -> set[str]:
-    """Return those of ``line_tokens(text)`` that begin so, of a text without a Han character.
+def words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[set[str]]:
+    """Return of each line those of its `line_tokens` that begin so, which no Han character does.
 
-    Only what stands around the places of the beginnings is cut: of a long text, little.
+    Only what stands around the places of the beginnings is cut: of long lines, little.
     """
+    if sum(map(len, lines)) > _PIECE:
+        cut = (_words_beginning(list(_pieces(line)), beginnings) for line in lines)
+        return [set().union(*pieces) for pieces in cut]
+    return _words_beginning(lines, beginnings)
+
+
+def _words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[set[str]]:
     begins = methodcaller("startswith", tuple(beginnings))
-    around: list[str] = []
-    for piece in _pieces(text):
-        normal = normalise(_without_typography(piece)).replace("\n", " ")
-        spans: dict[int, int] = {}
-        for beginning in beginnings:
-            at = normal.find(beginning)
-            while at >= 0:
-                end = at + 1
-                if not normal[at - 1 : at].isalpha():  # else it stands inside a token
-                    start, end = normal.rfind(" ", 0, at) + 1, normal.find(" ", at)
-                    end = spans[start] = len(normal) if end < 0 else end
-                at = normal.find(beginning, end)
-        around += [normal[start:end] for start, end in spans.items()]
-    return set(filter(begins, _cut(" ".join(around))))
+    normal = normalise(_without_typography(f" {MARK} ".join(lines))).replace("\n", " ")
+    spans: dict[int, int] = {}
+    for beginning in (*beginnings, MARK):
+        at = normal.find(beginning)
+        while at >= 0:
+            end = at + 1
+            before = normal[at - 1 : at]
+            if before >= LEAST_HAN or not before.isalpha():  # else it stands inside a token
+                start, end = normal.rfind(" ", 0, at) + 1, normal.find(" ", at)
+                end = spans[start] = len(normal) if end < 0 else end
+            at = normal.find(beginning, end)
+    found: list[set[str]] = [set()]
+    for word in _cut(" ".join([normal[start:end] for start, end in sorted(spans.items())])):
+        if word == MARK:
+            found.append(set())
+        elif begins(word):
+            found[-1].add(word)
+    return found
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -232,7 +242,7 @@ def tokens_of_lines(lines: Sequence[str]) -> list[str]:
         runs = runs_of_lines(lines)
         return tokens_of_runs(runs) if has_han("".join(runs)) else runs
     if _has_ascii_decimal(text):
-        return _ASCII_TOKEN_OR_MARK.findall(text.lower() + MARK)
+        return _ASCII_TOKEN.findall(text.lower() + MARK)
     found = text.translate(_ASCII_LINES).split()
     found.append(MARK)
     return found
