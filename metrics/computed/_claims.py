@@ -59,6 +59,8 @@ class Claims:
     """Of each sentence, what may claim something."""
     terms: Sequence[Sequence[str]]
     """Of each sentence, the terms that do."""
+    looked_for: SearchTerms
+    """All terms of the answer."""
     each: Sequence[Vocabulary]
     """What each chunk has of them, and of the answer's other terms."""
     held: Vocabulary
@@ -162,6 +164,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
         contexts,
         texts,
         terms,
+        looked_for,
         each,
         there,
         unsupported,

@@ -185,9 +185,10 @@ def _order(claims: Claims, words: int) -> float:
 
     said = [*chain.from_iterable(claims.terms)]
     first = {term: at for at, term in reversed([*enumerate(said)])}
+    others = claims.looked_for.others
     each = {
         tuple(
-            in_order(context, held.words.intersection(first))
+            in_order(context, held.words.intersection(first), others)
             if context.has_han
             else [term for term in context.stems if term and term in first]
         )

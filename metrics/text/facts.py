@@ -7,9 +7,9 @@ are no conflict: a false alarm costs more trust than a missed number.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
-from itertools import permutations
+from itertools import chain, permutations
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
@@ -28,7 +28,7 @@ __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
-_DEGREE = re.compile(r"(?<=[0-9])\s?[º˚]")
+_DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # Texts are cleaned: digits are those from 0 to 9, which are found several times faster than any.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
@@ -38,6 +38,9 @@ _HEDGE = read_pattern("facts.hedge")
 _WORDS = read_entries("spelled_numbers")
 _ADDED = read_pattern("facts.added")
 _INSIDE_NUMBER = re.compile(r"([0-9])[.,'’\s](?=[0-9])")
+_WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
+_WRITTEN["1"] += "十"
+_HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
 _MOST_PAIRED = 12
 """Numbers of a sentence that are computed with."""
 _ROUNDING = 0.5
@@ -84,7 +87,9 @@ class Fact(NamedTuple):
 
 def flat(text: str) -> str:
     """Return a text as `quantities` and `dates` read it."""
-    return _SPACES.sub(" ", normalise(_DEGREE.sub("°", text)).translate(_DASHES))
+    if "º" in text:
+        text = _DEGREE.sub("°", text)
+    return _SPACES.sub(" ", normalise(text).translate(_DASHES))
 
 
 def _value_and_unit(key: str) -> tuple[str, str]:
@@ -126,6 +131,22 @@ def _units_beside(value: str, text: str) -> set[str]:
                 unit for key in one.keys for own, unit in [_value_and_unit(key)] if own == value
             )
         at = text.find(value, at + len(value))
+    return found
+
+
+def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
+    """Return every two numbers of a sentence, in both orders.
+
+    To be used as ``known.memoize(_number_pairs)``.
+    """
+    found: list[tuple[float, float]] = []
+    for sentence in known.sentences:
+        there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
+        found += permutations(there[:_MOST_PAIRED], 2)
+        found += [
+            (_spelled_value(one), _spelled_value(other))
+            for one, other in _SHARE.findall(normalise(sentence))
+        ]
     return found
 
 
@@ -204,6 +225,12 @@ class _Sources:
         return _INSIDE_NUMBER.sub(r"\1", self.low)
 
     @lazy_attribute
+    def _numerals(self) -> frozenset[frozenset[str]]:
+        """The characters of each number with Chinese numerals, as far as its run shows."""
+        found = () if self.low.isascii() else _HAN_RUN.findall(self.low)
+        return frozenset([frozenset(run) for run in found if not run.isascii()])
+
+    @lazy_attribute
     def _dates(self) -> frozenset[str]:
         return frozenset().union(*[date_keys(flat(text.text)) for text in self.texts])
 
@@ -260,9 +287,8 @@ class _Sources:
             # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.
             if len(digits) <= _SHORT or not digits.isdecimal() or digits in self._bare:
                 return False
-            if not self.low.isascii() and all(
-                any(map(self.low.__contains__, HAN_DIGITS[int(one)])) for one in {*digits}
-            ):
+            wanted = [_WRITTEN[one] for one in {*digits} - {"0"}]
+            if any(not any(map(run.isdisjoint, wanted)) for run in self._numerals):
                 return False
         return True
 
@@ -272,24 +298,15 @@ class _Sources:
         if not shares and value not in _YEARS.findall(said):
             return False
         number = float(value)
-        for sentence in [one for text in self.texts for one in text.sentences]:
-            there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
-            pairs = [*permutations(there[:_MOST_PAIRED], 2)]
-            if not shares and any(one - other == number and other > 999 for one, other in pairs):
-                return True
-            if shares:
-                pairs += [
-                    (_spelled_value(one), _spelled_value(other))
-                    for one, other in _SHARE.findall(normalise(sentence))
-                ]
-                if any(
-                    other and abs(number - 100 * some / other) <= _ROUNDING
-                    for one, other in pairs
-                    for some in (one, abs(one - other))
-                    if some
-                ):
-                    return True
-        return False
+        pairs = chain.from_iterable(text.memoize(_number_pairs) for text in self.texts)
+        if not shares:
+            return any(one - other == number and other > 999 for one, other in pairs)
+        return any(
+            other and abs(number - 100 * some / other) <= _ROUNDING
+            for one, other in pairs
+            for some in (one, abs(one - other))
+            if some
+        )
 
     def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool) -> bool:
         spelled = _spelling_pattern(value)
@@ -307,29 +324,34 @@ class _Sources:
             for numeral in _ROMAN.findall(text.text)
         ):
             return True  # Louis XIV
-        beside = len(_NUMBER.findall(said)) > 1
-        if not (hedged or beside or number < 22 or value.endswith("0") or _ADDED.search(said)):
+        adds = _ADDED.search(said) is not None
+        own = frozenset([float(one) for one in map(_as_decimal, _NUMBER.findall(said)) if one])
+        century = number < 22 and _CENTURY.search(said) is not None
+        if not (adds or hedged or century or value.endswith("0") or _is_sum(number, own)):
             return False
         plain = self.plain
-        added = plain if _ADDED.search(said) else [n for n in plain if f"{n:.10g}" in said]
-        known = frozenset(added)
-        if [one for one in added if round(number - one, 6) in known or number + one in known]:
+        if _is_sum(number, plain if adds else own & plain):
             return True
         years = [other for other in plain if 999 < other < 2100]
         if value.endswith("0") and [year for year in years if number <= year < number + 10]:
             return True  # the 1990s
-        if _CENTURY.search(said) and number in [year // 100 + 1 for year in years]:
+        if century and number in [year // 100 + 1 for year in years]:
             return True  # the 19th century
         if 999 < number < 2100 and not number % 100 and number // 100 + 1 in plain:
             return True  # the 1800s
         return hedged and any(_rounds(other, number) for other in plain)
 
     @lazy_attribute
-    def plain(self) -> list[float]:
+    def plain(self) -> frozenset[float]:
         """All numbers by value."""
         every = frozenset().union(*[text.memoize(_values) for text in self.texts])
         plain = [one for one in every if one.replace(".", "", 1).isdecimal()]
-        return sorted([float(one) for one in plain if len(one) < 16])
+        return frozenset([float(one) for one in plain if len(one) < 16])
+
+
+def _is_sum(number: float, known: Collection[float]) -> bool:
+    """Return whether it is the sum or difference of two of these."""
+    return any(round(number - one, 6) in known or number + one in known for one in known)
 
 
 def _as_decimal(number: str) -> str:

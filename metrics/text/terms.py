@@ -198,9 +198,15 @@ def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     return found
 
 
-def in_order(known: Analysis, terms: frozenset[str]) -> list[str]:
-    """Return every place of the terms in a text with Han characters, in the text's order."""
-    if search_terms(terms).others:
+def in_order(known: Analysis, terms: frozenset[str], others: frozenset[str]) -> list[str]:
+    """Return every place of the terms in a text with Han characters, in the text's order.
+
+    Args:
+        known: The text.
+        terms: The terms, bigrams and others.
+        others: Terms that are no bigrams, and maybe not looked for.
+    """
+    if not terms.isdisjoint(others):
         return [
             term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms
         ]
