@@ -24,7 +24,7 @@ class QueueStatus:
     """The state of a queue."""
 
     waiting: int
-    """Messages waiting to be scored, without those a worker has taken."""
+    """Number of messages waiting to be scored, without those taken by a worker."""
     dead: int
     """Number of dead letters."""
     workers: int | None = None

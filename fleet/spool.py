@@ -147,7 +147,7 @@ class _ForkedWorkers:
     def _start(self) -> ForkProcess:
         process = multiprocessing.get_context("fork").Process(target=self._child)
         process.start()
-        if self._ending:  # a signal came during its start
+        if self._ending:  # a signal arrived during its start
             process.terminate()
         return process
 

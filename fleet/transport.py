@@ -151,7 +151,7 @@ def run_worker(
             None: no limit.
 
     Returns:
-        Whether all went well: a process that fails other than by a signal ends the others.
+        Whether all processes succeeded: one that fails other than by a signal ends the others.
 
     Raises:
         ConfigurationError: The engine is unknown, or cannot use the URL.

@@ -53,7 +53,7 @@ class Marks(Protocol):
 def split(body: bytes, batch: MessageContent, deaths: int) -> tuple[bytes, ...]:
     """Split a message into messages of one request each; empty: score it whole.
 
-    After a second death one of the requests may be the cause: alone it affects no other.
+    After a second death, one of the requests may be the cause; in a separate message it affects no other.
     """
     if deaths < DEATHS_TO_SPLIT or len(batch.runs) < 2:
         return ()

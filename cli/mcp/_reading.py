@@ -66,7 +66,7 @@ class ServerApi:
         workflow: Workflow = None,
         segment: Segment = None,
     ) -> dict[str, Any]:
-        """Return how many requests there were, how they were judged, every service's means, and changes."""
+        """Return the numbers of requests and their verdicts, every service's means, and changes."""
         filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
         said = self._ask("/api/overview", filters)
         return {
@@ -94,7 +94,7 @@ class ServerApi:
         service: Service = None,
         workflow: Workflow = None,
     ) -> list[Any]:
-        """Return the changes of quality in a stretch of time, with what was new when each began."""
+        """Return the changes of quality in a period, with the values that were new when each began."""
         filters = {"range": range, "service": service, "workflow": workflow}
         return list(self._ask("/api/overview", filters)["changes"])
 
@@ -109,7 +109,7 @@ class ServerApi:
         ] = None,
         limit: Limit = 10,
     ) -> list[dict[str, Any]]:
-        """Return the requests to look at first."""
+        """Return the requests with the worst verdicts."""
         filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
         filters |= {"verdict": verdict, "limit": str(limit), "sort": "worst"}
         said = self._ask("/api/requests", filters)
@@ -119,7 +119,7 @@ class ServerApi:
         self,
         trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="32 hex digits.")],
     ) -> dict[str, Any]:
-        """Return one request: its verdict with the reasons, each score, and what was missing."""
+        """Return one request: its verdict with the reasons, each score, and the missing parts."""
         said = self._ask(f"/api/requests/{trace_id}", {})
         quoting = ("summary", "explanation", "items") if self._texts else ()
         found = {
@@ -149,7 +149,7 @@ class ServerApi:
         conversation_id: Annotated[str | None, Field(description="This one alone.")] = None,
         limit: Limit = 10,
     ) -> dict[str, Any]:
-        """Return the conversations to look at first: verdict, first bad turn, and the turns in order."""
+        """Return the conversations, the worst first: verdict, first bad turn, and the turns in order."""
         filters = {"range": range, "service": service, "workflow": workflow}
         filters |= {"conversation_id": conversation_id, "limit": str(limit)}
         said = self._ask("/api/conversations", filters)
@@ -183,7 +183,7 @@ class ServerApi:
         return {key: _without(value, hidden) for key, value in said.items()}
 
     def not_scored(self) -> dict[str, Any]:
-        """Return what was received without a score or not yet sent, with the counted reasons."""
+        """Return the numbers of requests without a score or not yet sent, with the reasons."""
         said = self._ask("/healthz", {})
         return {key: value for key, value in said.items() if key != "uptime_s"}
 

@@ -55,7 +55,7 @@ class DeploymentEffect(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has so many requests that new ones change the result little."""
+        """Whether the deployment has so many requests that new ones change the result little."""
         bad = self.whole.bad_after
         return bad is not None and bad.requests >= _ENOUGH
 

@@ -43,16 +43,16 @@ _KEEP_HOUR = (
 )
 _KEEP_SLOT = "UPDATE slot SET summed = ?, cells = ? WHERE slot = ?"
 _SLOTS_LEFT = 24
-"""Hours after which the sums of slots are deleted: those of their hour are there by then."""
+"""Hours after which the sums of slots are deleted: the sums of their hour exist by then."""
 
 
 class Summed(NamedTuple):
-    """What was added up."""
+    """Computed sums to store."""
 
     statement: str
-    """Keeps it."""
+    """The statement that stores them."""
     arguments: tuple[object, ...]
-    """What that is given."""
+    """The arguments of the statement."""
 
 
 class Keeping:

@@ -184,7 +184,7 @@ class Sums:
         return cells
 
     def counted(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
-        """Return the sums of the requests that are there, without what was added up of an hour."""
+        """Return the sums of the requests that are still stored, without the stored sums of hours."""
         return _together(self._slots(database, from_ms, until_ms, keep))
 
     def _slots(
