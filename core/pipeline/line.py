@@ -23,6 +23,7 @@ from ragmeter.metrics import Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
 from ragmeter.quality.segments import Segments
+from ragmeter.requests.lone_retrieval import LoneRetrievals
 from ragmeter.requests.scope import leave_host
 
 from ._admission import Admission
@@ -31,7 +32,6 @@ from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
-from .lone_retrievals import LoneRetrievals
 from .sampling import Candidate, Chances, Choice, JudgingSteps, Selector, TailSampling
 from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
 

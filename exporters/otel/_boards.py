@@ -32,7 +32,7 @@ from ragmeter.exporters.semconv import Instrument
 from ragmeter.metrics._process import fork
 
 from ._events import attributes_of_change
-from ._series import Attributes, SeriesBound
+from ._metrics import Attributes, SeriesBound
 
 T = TypeVar("T")
 Reading = Iterable[tuple[float, dict[str, AttributeValue]]]

@@ -33,7 +33,7 @@ from ragmeter.exporters.changes import QualityChange
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
 
-from ._series import Attributes, SeriesBound
+from ._metrics import Attributes, SeriesBound
 
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""

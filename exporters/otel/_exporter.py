@@ -41,9 +41,8 @@ from ragmeter.metrics import ConfigurationError
 
 from ._boards import StatsBoard
 from ._events import ChangeWriter, EventWriter
-from ._metrics import MetricWriter
+from ._metrics import MetricWriter, SeriesBound
 from ._providers import Providers
-from ._series import SeriesBound
 from ._spans import SPAN_MODES, SpanMode, SpanWriter, context_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from langgraph.types import Command, interrupt
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import use_span
 
-from ragmeter.pipeline import lone_retrievals
 from ragmeter.requests import lone_retrieval
 
 __all__ = ["watch"]
@@ -296,7 +295,7 @@ def test_a_search_is_scored_after_a_moment_and_waits_for_a_call_that_is_under_wa
 def test_too_many_searches_are_scored_at_once_and_none_is_lost(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lone_retrievals, "MOST", 3)
+    monkeypatch.setattr(lone_retrieval, "MOST_WAITING", 3)
 
     def search() -> None:
         for number in range(20):

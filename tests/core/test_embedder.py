@@ -14,7 +14,7 @@ from python_process import run_python
 from ragmeter import ConfigurationError, Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.embedder import InProcessEmbedder, OpenAIEmbedder
-from ragmeter.pipeline.process.payload import Unpickler, make_payload
+from ragmeter.pipeline.process.codec import Unpickler, make_payload
 
 NAME = "semantic_context_relevance"
 KEY = "sk-very-secret-key"

@@ -211,11 +211,11 @@ def test_a_wrong_value_is_refused():
 def test_a_program_that_embeds_python_is_told_what_to_do(monkeypatch, tmp_path):
     import multiprocessing
 
-    from ragmeter.pipeline.process import interpreter
+    from ragmeter.pipeline.process import worker
 
     chosen = multiprocessing.spawn.get_executable()
     monkeypatch.setattr(sys, "executable", "/usr/sbin/uwsgi")
-    monkeypatch.setattr(interpreter.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(worker.sysconfig, "get_path", lambda name: str(tmp_path))
     monkeypatch.setattr(sys, "exec_prefix", str(tmp_path))
     monkeypatch.setattr(sys, "base_exec_prefix", str(tmp_path))
     multiprocessing.set_executable("")
@@ -320,7 +320,7 @@ def test_prints_and_logs_of_metrics_do_no_harm(capfd, caplog):
 
 def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
     """Neither in the worker's arguments nor in its environment, beyond what it inherits."""
-    from ragmeter.pipeline.process.payload import make_payload
+    from ragmeter.pipeline.process.codec import make_payload
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     seen = {}

@@ -15,8 +15,14 @@ from prometheus_client import REGISTRY, generate_latest
 from ragmeter import RagMeter
 from ragmeter.exporters import semconv
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.otel._metrics import MAX_DISTINCT, MAX_STAGES, OTHER, Limiter
-from ragmeter.exporters.otel._series import MAX_SERIES, SeriesBound
+from ragmeter.exporters.otel._metrics import (
+    MAX_DISTINCT,
+    MAX_SERIES,
+    MAX_STAGES,
+    OTHER,
+    Limiter,
+    SeriesBound,
+)
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import ScoreItem, Verdict
 from ragmeter.metrics.judge.protocol import JudgeCall

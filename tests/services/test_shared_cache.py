@@ -16,7 +16,7 @@ from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ContextPrecision, RagSample, Reference, evaluate
 from ragmeter.metrics.judge import Answer, OpenAIJudge, SharedBudget, SharedCache
-from ragmeter.pipeline.process.payload import KeepsSecrets
+from ragmeter.pipeline.process.codec import KeepsSecrets
 from ragmeter.settings.config import read_settings
 from ragmeter.settings.from_settings import budget_and_cache, meter_arguments
 

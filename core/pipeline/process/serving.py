@@ -33,8 +33,7 @@ from ragmeter.requests.scope import leave_host
 
 from .budgets import RemoteBudget
 from .channel import Channel, ChannelClosedError
-from .codec import AttemptErrors, pack_scores
-from .payload import Unpickler
+from .codec import AttemptErrors, Unpickler, pack_scores
 
 __all__ = ["serve"]
 

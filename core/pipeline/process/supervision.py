@@ -24,11 +24,9 @@ from ragmeter.pipeline.scoring import MetricSet
 from ragmeter.requests.scope import leave_host
 
 from .budgets import Bookkeeping
-from .codec import Parcel, unpack_scores
-from .interpreter import find_interpreter
+from .codec import UNSENDABLE, Parcel, make_payload, unpack_scores
 from .judging import JudgesInWorker
-from .payload import UNSENDABLE, make_payload
-from .worker import Worker, WorkerEndedError, WorkerError
+from .worker import Worker, WorkerEndedError, WorkerError, find_interpreter
 
 __all__ = ["ScoringProcess"]
 

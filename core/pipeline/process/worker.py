@@ -1,31 +1,35 @@
 """Start one worker process, exchange messages with it, and end it.
 
 `ScoringProcess` holds one at a time and starts the next when one has ended. The worker writes a byte into a
-pipe as it begins with a request; if it ends or hangs, the bytes show which request it was processing.
+pipe as it begins with a request; if it ends or hangs, the bytes show which request it was processing. It is a
+fresh interpreter, so that the application's main module is not run again, and an isolated one, so that no
+environment variable instruments it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from io import FileIO
+from pathlib import Path
 from typing import Any
 
 from ragmeter._runtime.threads import Bell
-from ragmeter.metrics import ScoreStatus
+from ragmeter.metrics import ConfigurationError, ScoreStatus
 
 from .channel import Channel, ChannelClosedError
-from .interpreter import command, environment
-from .payload import Payload
+from .codec import Payload
 
-__all__ = ["Reply", "Worker", "WorkerEndedError", "WorkerError"]
+__all__ = ["Reply", "Worker", "WorkerEndedError", "WorkerError", "find_interpreter"]
 
 START_S = 60.0
 """Seconds for a worker to load everything."""
@@ -100,11 +104,12 @@ class Worker:
                 # Its own session: Ctrl-C in the terminal is for the application. Output of metrics goes to
                 # stderr: stdout may carry the application's protocol.
                 self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter
-                    command(interpreter, *numbers),
+                    _command(interpreter, *numbers),
                     stdin=subprocess.DEVNULL,
                     stdout=_stderr(),
                     stderr=_stderr(),
-                    env=environment(),
+                    # Telemetry of the worker is switched off.
+                    env={**os.environ, "OTEL_SDK_DISABLED": "true", "RAGMETER_ENABLED": "false"},
                     pass_fds=numbers,
                     start_new_session=True,
                 )
@@ -261,3 +266,60 @@ def _stderr() -> int:
     except OSError:
         return subprocess.DEVNULL
     return 2
+
+
+_BOOTSTRAP = """
+import pickle, socket, sys
+end = socket.socket(fileno=int(sys.argv[1]))
+def read(size):
+    data = b""
+    while len(data) < size:
+        part = end.recv(size - len(data))
+        if not part:
+            sys.exit(0)
+        data += part
+    return data
+sys.path[:] = pickle.loads(read(int.from_bytes(read(4), "big")))
+from ragmeter.pipeline.process.serving import serve
+serve(end, int(sys.argv[2]))
+"""
+
+_PYTHON = re.compile(r"(python|pypy)[\d.]*[a-z]*")
+
+
+def find_interpreter() -> str:
+    """Return the path of the Python that runs this process, also if it is embedded.
+
+    Raises:
+        ConfigurationError: No interpreter was found.
+    """
+    if not hasattr(os, "fork"):  # Windows: sockets cannot be handed to a process as files are
+        raise ConfigurationError(
+            "scoring='process' is not supported on this platform; keep scoring='thread'"
+        )
+    from multiprocessing import spawn  # noqa: PLC0415 -- only where a process is wanted
+
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    chosen = os.fsdecode(spawn.get_executable() or "")
+    if chosen and chosen != sys.executable and os.access(chosen, os.X_OK):
+        return chosen  # named by multiprocessing.set_executable
+    folders = [sysconfig.get_path("scripts")]
+    folders += [str(Path(prefix, "bin")) for prefix in (sys.exec_prefix, sys.base_exec_prefix)]
+    for path in (sys.executable or "", *(str(Path(folder, name)) for folder in folders)):
+        # An application server that embeds Python, or a frozen program, has its own name here.
+        if _PYTHON.fullmatch(Path(path).name) and os.access(path, os.X_OK):
+            return path
+    raise ConfigurationError(
+        "scoring='process' finds no Python interpreter to start (sys.executable is "
+        f"{sys.executable!r}); name it: multiprocessing.set_executable('/usr/bin/{name}')"
+    )
+
+
+def _command(interpreter: str, channel: int, progress: int) -> list[str]:
+    """Return the command line of a worker, given the file descriptors of its socket and its pipe."""
+    options = ["-I"]
+    if sys.flags.dont_write_bytecode or sys.dont_write_bytecode:
+        options.append("-B")
+    if sys.flags.utf8_mode:
+        options += ["-X", "utf8"]
+    return [interpreter, *options, "-c", _BOOTSTRAP, str(channel), str(progress), "ragmeter-worker"]
