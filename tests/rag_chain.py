@@ -9,6 +9,9 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
 
+from ragmeter import RagMeter
+from ragmeter.adapters.langchain import RagMeterCallbackHandler
+
 QUESTION = "Where does the secret-question river rise?"
 ANSWER = "The secret-answer river rises in the north."
 DOCUMENTS = [
@@ -37,3 +40,21 @@ def rag_chain(documents: list[Any] | None = None, answer: str = ANSWER) -> Runna
 
 def _format(documents: list[Document]) -> str:
     return "\n\n".join(str(document.page_content) for document in documents)
+
+
+def ask(meter: RagMeter, count: int = 1, chain: Runnable[Any, str] | None = None) -> list[str]:
+    """Return the chain's answers to the same question, one after the other, with the meter watching."""
+    asked = rag_chain() if chain is None else chain
+    handler = RagMeterCallbackHandler(meter)
+    return [asked.invoke(QUESTION, config={"callbacks": [handler]}) for _ in range(count)]
+
+
+def check(meter: RagMeter, answers: list[str]) -> Any:
+    """See that the answers are right and every request is accounted for; return the counts."""
+    assert answers == [ANSWER] * len(answers)
+    assert meter.flush(60)
+    stats = meter.stats()
+    assert stats.captured == len(answers)
+    assert stats.in_flight == 0
+    assert stats.captured == stats.exported + sum(stats.dropped.values())
+    return stats

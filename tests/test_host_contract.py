@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from rag_chain import ANSWER, DOCUMENTS, QUESTION, rag_chain
+from rag_chain import ANSWER, DOCUMENTS, QUESTION, ask, rag_chain
 
 from ragmeter import Limits, RagMeter, RagRun, Scoring
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -22,11 +22,6 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, metric
 from ragmeter.metrics.judge import OpenAIJudge
-
-
-def _ask(meter, chain=None):
-    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
-    return (chain or rag_chain()).invoke(QUESTION, config=config)
 
 
 @pytest.mark.contains_errors
@@ -43,13 +38,13 @@ def test_ragmeter_never_raises_into_the_application(monkeypatch):
     meter = RagMeter(
         metrics=[broken], exporters=[RaisingExporter()], scoring=Scoring(redact=broken_hook)
     )
-    assert _ask(meter) == ANSWER
+    assert ask(meter) == [ANSWER]
 
     def broken_offer(*_, **__):
         raise OSError("no")
 
     monkeypatch.setattr(meter.port, "offer", broken_offer)
-    assert _ask(meter) == ANSWER
+    assert ask(meter) == [ANSWER]
     assert meter.stats().internal_errors
     meter.shutdown(60)
 
@@ -65,11 +60,8 @@ def test_a_blocked_worker_adds_nothing_to_the_chains_latency():
 
     exporter = GatedExporter()
     meter = RagMeter(metrics=[stuck], exporters=[exporter])
-    chain = rag_chain()
 
-    answers = [_ask(meter, chain) for _ in range(50)]
-
-    assert answers == [ANSWER] * 50
+    assert ask(meter, 50) == [ANSWER] * 50
     assert meter.stats().exported == 0
     gate.set()
     exporter.gate.set()
@@ -100,7 +92,7 @@ def test_the_current_context_is_never_changed():
 
     with tracer.start_as_current_span("request") as span:
         before = otel_context.get_current()
-        _ask(meter)
+        ask(meter)
         assert otel_context.get_current() == before
         assert trace.get_current_span() is span
     assert trace.get_current_span() is trace.INVALID_SPAN
@@ -150,7 +142,7 @@ def test_text_is_never_sent_unasked():
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meter = RagMeter(exporters=[OpenTelemetryExporter(tracer_provider=provider)])
 
-    _ask(meter)
+    ask(meter)
     meter.flush(60)
 
     written = "".join(span.to_json() for span in spans.get_finished_spans())
@@ -281,7 +273,7 @@ def test_base_exceptions_pass_through(kind):
     meter = RagMeter(exporters=[memory])
 
     with pytest.raises(kind):
-        _ask(meter, rag_chain() | stop)
+        ask(meter, chain=rag_chain() | stop)
 
     meter.flush(60)
     assert [result.sample.status for result in memory.results] in (["cancelled"], ["error"])

@@ -185,11 +185,11 @@ def test_extreme_texts(watch: Watch, text: str) -> None:
 
 def test_a_document_that_is_none(watch: Watch) -> None:
     """Content that is no string and a query that is none lose nothing."""
-    odd = Document.model_construct(page_content=None, metadata=None, id=7)
-    FixedRetriever(found=[odd]).invoke(None, config=watch.config)  # type: ignore[arg-type]
+    odd = [Document.model_construct(page_content=t, metadata=None, id=7) for t in (None, 12345)]
+    FixedRetriever(found=odd).invoke(None, config=watch.config)  # type: ignore[arg-type]
 
-    (context,) = watch.sample.contexts or ()
-    assert (context.text, context.id) == ("", "7")
+    found = watch.sample.contexts or ()
+    assert [(context.text, context.id) for context in found] == [("", "7"), ("12345", "7")]
     assert watch.sample.question is None
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -334,33 +333,3 @@ def test_a_handler_that_fails_inside_changes_nothing(
     assert 1 <= len(ours) <= 4
     assert not [r for r in caplog.records if "Error in RagMeterCallbackHandler" in r.getMessage()]
     watch.close()
-
-
-def test_a_blocked_worker_does_not_hold_up_requests() -> None:
-    """The metric waits for the test; the chain does not wait for the metric."""
-    from ragmeter import RagMeter
-    from ragmeter.adapters.langchain import RagMeterCallbackHandler
-    from ragmeter.exporters.memory import InMemoryExporter
-    from ragmeter.metrics import RagSample, metric
-
-    release, entered = threading.Event(), threading.Event()
-
-    @metric(name="stuck")
-    def stuck(sample: RagSample) -> float:
-        entered.set()
-        release.wait(60)
-        return 1.0
-
-    memory = InMemoryExporter()
-    meter = RagMeter(metrics=[stuck], exporters=[memory])
-    chain = lcel(FixedRetriever(found=docs("a")))
-    handler = RagMeterCallbackHandler(meter)
-    answers = [chain.invoke("who?", config={"callbacks": [handler]}) for _ in range(20)]
-
-    assert entered.wait(60)
-    assert answers == ["saw doc-a"] * 20
-    assert memory.results == []
-    release.set()
-    assert meter.flush(30)
-    assert len(memory.results) == 20
-    meter.shutdown(timeout_s=60)

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from openai_server import Misbehaviour, OpenAIServer, error
 from otlp_receiver import OtlpReceiver
-from rag_chain import ANSWER, QUESTION, rag_chain
+from rag_chain import ANSWER, QUESTION, ask, check
 
 from ragmeter import Limits, RagMeter
-from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import metric
@@ -27,23 +26,6 @@ def _closed_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
-
-
-def _ask(meter, count=1):
-    chain = rag_chain()
-    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
-    return [chain.invoke(QUESTION, config=config) for _ in range(count)]
-
-
-def _check(meter, answers):
-    """The answers are right and every request is accounted for."""
-    assert answers == [ANSWER] * len(answers)
-    assert meter.flush(60)
-    stats = meter.stats()
-    assert stats.captured == len(answers)
-    assert stats.in_flight == 0
-    assert stats.captured == stats.exported + sum(stats.dropped.values())
-    return stats
 
 
 def _judged(url, **changes):
@@ -67,7 +49,7 @@ def _judged_scores(memory):
 def test_the_judge_is_down():
     meter, memory = _judged(f"http://127.0.0.1:{_closed_port()}/v1")
 
-    _check(meter, _ask(meter, 20))
+    check(meter, ask(meter, 20))
 
     scores = _judged_scores(memory)
     assert len(scores) == 20
@@ -80,7 +62,7 @@ def test_the_judge_is_slower_than_the_deadline():
     with OpenAIServer(latency_s=30) as server:
         meter, memory = _judged(server.url, limits=Limits(hold_s=0.05, judge_deadline_s=0.3))
 
-        _check(meter, _ask(meter, 5))
+        check(meter, ask(meter, 5))
 
     assert {score.status for score in _judged_scores(memory)} == {"timeout"}
 
@@ -91,7 +73,7 @@ def test_the_judge_flaps():
             server.script.append(error(500))
         meter, memory = _judged(server.url)
 
-        _check(meter, _ask(meter, 30))
+        check(meter, ask(meter, 30))
 
     statuses = {score.status for score in _judged_scores(memory)}
     assert statuses <= {"ok", "judge_error"}
@@ -117,7 +99,7 @@ def test_the_judge_talks_garbage(garbage):
             server.script.append(Misbehaviour(body=garbage))
         meter, memory = _judged(server.url)
 
-        _check(meter, _ask(meter, 3))
+        check(meter, ask(meter, 3))
 
     assert all(score.value is None for score in _judged_scores(memory))
     assert {score.status for score in _judged_scores(memory)} <= {"judge_error", "partial"}
@@ -137,11 +119,11 @@ def test_the_otlp_backend_goes_down_and_comes_back():
     meter = RagMeter(exporters=[OpenTelemetryExporter(tracer_provider=provider)])
     receiver.refuse = True
 
-    answers = _ask(meter, 3)
+    answers = ask(meter, 3)
     receiver.refuse = False
-    answers += _ask(meter, 3)
+    answers += ask(meter, 3)
 
-    _check(meter, answers)
+    check(meter, answers)
     provider.force_flush()
     assert {span.name for span in receiver.spans} >= {"retrieval", "invoke_workflow river_chain"}
     provider.shutdown()
@@ -155,7 +137,7 @@ def test_the_disk_is_full_for_jsonl():
     memory = InMemoryExporter()
     meter = RagMeter(exporters=[JsonlExporter("/dev/full"), memory])
 
-    stats_of = _ask(meter, 5)
+    stats_of = ask(meter, 5)
     assert not meter.flush(3)
 
     assert stats_of == [ANSWER] * 5
@@ -176,7 +158,7 @@ def test_the_clock_jumps_back(monkeypatch):
     memory = InMemoryExporter()
     meter = RagMeter(exporters=[memory])
     monkeypatch.setattr(time, "time_ns", backwards)
-    answers = _ask(meter, 3)
+    answers = ask(meter, 3)
     with meter.request(QUESTION) as request:
         request.retrieved(["a"])
     monkeypatch.undo()
@@ -205,10 +187,10 @@ def test_the_worker_thread_is_killed():
     meter = RagMeter(metrics=[deadly], exporters=[memory])
     answers = []
     for _ in range(10):
-        answers += _ask(meter)
+        answers += ask(meter)
         meter.flush(60)
 
-    stats = _check(meter, answers)
+    stats = check(meter, answers)
     assert stats.dropped == {"error": 2}
     assert len(memory.results) == 8
     meter.shutdown(60)

@@ -18,7 +18,7 @@ import pytest
 from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer
 from python_process import run_python
-from rag_chain import ANSWER, QUESTION, rag_chain
+from rag_chain import QUESTION, ask, check, rag_chain
 
 from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -32,23 +32,6 @@ from ragmeter.requests import references
 TESTS = Path(__file__).resolve().parent.parent
 FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 400
 """Requests of a flood, ten for each that can be scored meanwhile."""
-
-
-def ask(meter, count=1):
-    chain = rag_chain()
-    config = {"callbacks": [RagMeterCallbackHandler(meter)]}
-    return [chain.invoke(QUESTION, config=config) for _ in range(count)]
-
-
-def check(meter, answers):
-    """The answers are right and every request is accounted for."""
-    assert answers == [ANSWER] * len(answers)
-    assert meter.flush(60)
-    stats = meter.stats()
-    assert stats.captured == len(answers)
-    assert stats.in_flight == 0
-    assert stats.captured == stats.exported + sum(stats.dropped.values())
-    return stats
 
 
 class Refusing(QuietHandler):
@@ -227,7 +210,7 @@ def test_a_judge_ten_times_too_slow_leaves_the_free_metrics_complete():
 FORKING = """
 import faulthandler, os, sys, threading, time
 import ragmeter
-from rag_chain import ANSWER, QUESTION, rag_chain
+from rag_chain import ANSWER, QUESTION, ask, check, rag_chain
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
