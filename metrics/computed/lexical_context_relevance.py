@@ -150,12 +150,11 @@ class _TopicSearch:
             for context in contexts:
                 _ = context.stems
         has_han = bool(terms.pairs or terms.single)
-        self._words = [
-            None
-            if context.is_stemmed or (has_han and context.has_han)
-            else words_with(terms.terms, context)
-            for context in contexts
+        searched = [
+            None if one.is_stemmed or (has_han and one.has_han) else one for one in contexts
         ]
+        found = iter(words_with(terms.terms, list(filter(None, searched))))
+        self._words = [None if one is None else next(found) for one in searched]
         self.vocabularies = [
             find_terms(context, terms) if words is None else vocabulary_of(words.values())
             for context, words in zip(contexts, self._words, strict=True)

@@ -155,19 +155,18 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     return Vocabulary(words, frozenset([one for one in parts if one in line]))
 
 
-def words_with(terms: Collection[str], known: Analysis) -> dict[str, str]:
-    """Return the words of a text that have one of these terms, none of Han, each with its term.
+def words_with(terms: Collection[str], texts: Sequence[Analysis]) -> list[dict[str, str]]:
+    """Return of each text the words that have one of these terms, none of Han, each with its term.
 
     Only words that begin as a term does are stemmed: a stem is a word's beginning, but for the last letter of
     some in English ("happi" of "happy", "come" of "coming", "sky" of "skies", "possibl" of "possibility").
     """
     beginnings = {(term.endswith(_ALTERED) and term[:-1]) or term for term in terms}
     beginnings.update(f"{term[0]}y" for term in terms if _TIE.match(term))
-    return {
-        word: stemmed
-        for word in words_beginning([known.plain], beginnings)[0]
-        if (stemmed := CONTENT[word]) is not None and stemmed in terms
-    }
+    return [
+        {word: stemmed for word in words if (stemmed := CONTENT[word]) in terms and stemmed}
+        for words in words_beginning([known.plain for known in texts], beginnings)
+    ]
 
 
 def sentence_others(known: Analysis) -> list[frozenset[str]]:

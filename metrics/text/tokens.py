@@ -133,6 +133,8 @@ def words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[s
 
     Only what stands around the places of the beginnings is cut: of long lines, little.
     """
+    if not lines:
+        return []
     if sum(map(len, lines)) > _PIECE:
         cut = (_words_beginning(list(_pieces(line)), beginnings) for line in lines)
         return [set().union(*pieces) for pieces in cut]
