@@ -16,12 +16,11 @@ from weakref import WeakMethod
 
 from ragmeter.exporters.protocol import Exporter, ScoredRun, Suspects
 
-from ._runtime.exit import keep_watch
 from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import CAPTURED, Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
-from .pipeline.ending import PipelineEnding
+from .pipeline.ending import PipelineEnding, keep_watch
 from .pipeline.late import Amendment
 from .pipeline.line import Pipeline
 from .pipeline.sampling import Candidate, Chances

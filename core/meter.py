@@ -46,16 +46,20 @@ from .quality.sums import QualityTable
 from .requests.by_hand import Request, SubmittedSample, request
 from .requests.references import as_reference, load_references
 from .requests.size import weight_of_sample
-from .settings.arguments import (
+from .settings.destinations import beside, exporters_of
+from .settings.options import (
     PREFIXES,
+    Alarms,
+    Limits,
+    Sampling,
+    Scoring,
+    as_group,
     check_askable,
     probability,
     seconds_of,
     verdict_rules,
     window_of,
 )
-from .settings.destinations import beside, exporters_of
-from .settings.options import Alarms, Limits, Sampling, Scoring, as_group
 
 if TYPE_CHECKING:
     from ragmeter.metrics.embedder import Embedder

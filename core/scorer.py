@@ -24,7 +24,7 @@ from ._runtime.loop import LastingLoop
 from .metrics._files.inputs import Samples, samples_of
 from .metrics._process import fork
 from .requests.scope import leave_host
-from .settings.arguments import at_least, check_askable, more_than_0, verdict_rules, whole
+from .settings.options import at_least, check_askable, more_than_0, verdict_rules, whole
 
 __all__ = ["Scorer"]
 

@@ -8,12 +8,13 @@ others, which the meter counts and logs once a minute. Messages never contain a 
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
@@ -23,6 +24,7 @@ from ._bounded_http import BoundedClient
 from .changes import NotTakenError
 from .protocol import RunsLostError, WriteCount
 
+T = TypeVar("T")
 LONGEST_PAUSE_S = 30.0
 """Longest pause between two attempts in seconds, unless the server limits the rate."""
 LONGEST_ASKED_PAUSE_S = 300.0
@@ -222,6 +224,32 @@ class Delivery:
             )
             self._refused = (time.monotonic() + REFUSED_FOR_S, message)
         raise DeliveryError(message)
+
+
+def in_requests(
+    runs: Iterable[list[T]], most: int, most_bytes: float = math.inf
+) -> Iterator[list[list[T]]]:
+    """Yield what is sent of runs in groups that fit into one request each; a run is never divided.
+
+    Args:
+        runs: What is sent of each.
+        most: The most of it in a request.
+        most_bytes: The most bytes of it, as JSON.
+    """
+    group: list[list[T]] = []
+    count = size = 0
+    for run in runs:
+        weight = 0
+        if most_bytes < math.inf:
+            weight = sum(len(json.dumps(one, default=str)) for one in run)
+        if group and (count + len(run) > most or size + weight > most_bytes):
+            yield group
+            group, count, size = [], 0, 0
+        group.append(run)
+        count += len(run)
+        size += weight
+    if group:
+        yield group
 
 
 class _Answer(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 
 from ._foreign import attribute_of
-from ._http import Delivery, DeliveryCount, DeliveryError
+from ._http import Delivery, DeliveryCount, DeliveryError, in_requests
 from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
 from .protocol import ScoredRun, UnbufferedExporter
 
@@ -150,7 +150,8 @@ class LangfuseScores(UnbufferedExporter):
         refusals: list[str] = []
         with DeliveryCount(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            for group in _batches([[self._event(one) for one in run] for run in placed]):
+            events = [[self._event(one) for one in run] for run in placed]
+            for group in in_requests(events, PER_REQUEST, BYTES_PER_REQUEST):
                 refused = self._send([event for run in group for event in run])
                 for run in group:
                     problems = [refused[event["id"]] for event in run if event["id"] in refused]
@@ -218,22 +219,3 @@ class LangfuseScores(UnbufferedExporter):
         if self._environment is not None:
             body["environment"] = self._environment
         return body
-
-
-def _batches(
-    runs: Iterable[list[dict[str, Any]]],
-) -> Iterable[list[list[dict[str, Any]]]]:
-    """Yield the runs' events in groups that fit into one request each; a run is never divided."""
-    group: list[list[dict[str, Any]]] = []
-    events = size = 0
-    for run in runs:
-        weight = sum(len(json.dumps(event, default=str)) for event in run)
-        full = events + len(run) > PER_REQUEST or size + weight > BYTES_PER_REQUEST
-        if group and full:
-            yield group
-            group, events, size = [], 0, 0
-        group.append(run)
-        events += len(run)
-        size += weight
-    if group:
-        yield group

@@ -18,7 +18,7 @@ from ragmeter.metrics import ConfigurationError
 
 from . import semconv
 from ._foreign import attribute_of
-from ._http import Delivery, DeliveryCount
+from ._http import Delivery, DeliveryCount, in_requests
 from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
 from .protocol import ScoredRun
 
@@ -149,17 +149,10 @@ class PhoenixAnnotations:
         """
         with DeliveryCount(batch) as delivered:
             placed, unknown = self._placement.place(batch)
-            together: list[TargetedAnnotation] = []
-            runs = 0
-            for number, run in enumerate(placed, start=1):
-                together += run
-                runs += 1
-                last = number == len(placed)
-                if last or len(together) + len(placed[number]) > PER_REQUEST:
-                    self._send(together)
-                    for _ in range(runs):
-                        delivered.add()
-                    together, runs = [], 0
+            for group in in_requests(placed, PER_REQUEST):
+                self._send([one for run in group for one in run])
+                for _ in group:
+                    delivered.add()
             if unknown is not None:
                 raise unknown
         self._judged |= any(one.annotation.target == "request" for run in placed for one in run)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings.arguments import rules_in_environment
+from ragmeter.settings.options import rules_in_environment
 
 from .layout import pieces_of
 from .letters import letters_of, weight_of

@@ -1,4 +1,9 @@
-"""Decide how long the exit of a process waits for the pipeline, the judge and the exporters.
+"""Flush every living meter at the exit of a process, and decide how long that waits for judge and exporters.
+
+Exit handlers run in reverse order of registration, so a telemetry provider configured after the meter would
+shut down before it. Meters are therefore flushed before any exit handler, where Python waits for non-daemon
+threads, by the hook that its own thread pools use. No thread waits for the main thread, which would block the
+process under greenlets.
 
 Remaining scoring work is finished. A dead judge or backend must not delay the exit, and cannot be
 distinguished from a slow one: the exit waits for both while they make progress. If everything is dead, the
@@ -7,17 +12,23 @@ delay is less than two seconds. A slow judge gets a multiple of its recent respo
 
 from __future__ import annotations
 
+import atexit
 import logging
+import threading
 import time
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter._runtime.queue import remaining
 
 if TYPE_CHECKING:
+    from ragmeter._port import MeterPort
+
     from .line import Pipeline
 
-__all__ = ["Patience", "PipelineEnding", "Signs"]
+__all__ = ["Patience", "PipelineEnding", "Signs", "keep_watch"]
 
 logger = logging.getLogger("ragmeter")
 
@@ -116,3 +127,36 @@ class PipelineEnding:
                 "`with RagMeter(...) as meter:`",
                 took,
             )
+
+
+# By identity, and without a lock: a garbage collection may add a meter on any thread at any time.
+_watched: dict[int, weakref.ref[MeterPort]] = {}
+
+
+def keep_watch(meter: MeterPort) -> None:
+    """Flush `meter` at exit, as long as the application holds it."""
+    key = id(meter)
+    _watched[key] = weakref.ref(meter, lambda _: _watched.pop(key, None))
+
+
+def _meters() -> list[MeterPort]:
+    return [meter for meter in (seen() for seen in list(_watched.values())) if meter is not None]
+
+
+def _flush() -> None:
+    for meter in _meters():
+        meter.flush_at_exit()
+
+
+def _end() -> None:
+    _flush()
+    for meter in _meters():
+        meter.end_at_exit()
+
+
+# Private to Python: run when the main thread has ended, before waiting for the others. It refuses once the
+# process is already ending.
+with suppress(AttributeError, RuntimeError):
+    threading._register_atexit(_flush)  # type: ignore[attr-defined]  # noqa: SLF001
+# For what was captured after the main thread ended, by threads that outlive it.
+atexit.register(_end)

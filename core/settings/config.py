@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from ragmeter.metrics import ConfigurationError, ReferenceFileError, VerdictRules
 
-from .arguments import PREFIXES
+from .options import PREFIXES
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

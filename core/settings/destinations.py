@@ -15,7 +15,7 @@ from typing import Any
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
-from .arguments import PREFIXES, check_methods, sequence_of
+from .options import PREFIXES, check_methods, sequence_of
 
 __all__ = ["NAMES", "beside", "exporters_of"]
 

@@ -18,9 +18,9 @@ from ragmeter.metrics import ConfigurationError, Metric, VerdictRules
 from ragmeter.metrics.embedder import Embedder
 from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.registry import resolve_metrics
-from ragmeter.quality.objectives import Objective, parse_objectives
+from ragmeter.quality.objectives import parse_objectives
 from ragmeter.quality.segments import parse_segments
-from ragmeter.requests.references import ReferenceSource, load_references
+from ragmeter.requests.references import load_references
 
 from .config import Settings, argument_of, fields_of, naming, read_settings, variable_of
 from .destinations import exporters_of
@@ -68,7 +68,7 @@ def meter_arguments() -> dict[str, Any]:
             "scoring": "queue",
             "sample_rate": settings.sample_rate,
             "judge_sample_rate": settings.judge_sample_rate,
-            "references": _references(settings),
+            "references": _parsed(settings, "references", load_references),
             "sampling": _group(settings, Sampling, "keep"),
             "limits": _group(settings, Limits, *_CAPTURING),
         }
@@ -80,12 +80,12 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
     return {
         "metrics": _metrics(settings, embedder),
         "judge": _judge(settings),
-        "references": _references(settings),
+        "references": _parsed(settings, "references", load_references),
         "exporters": _exporters(settings),
         "sample_rate": settings.sample_rate,
         "judge_sample_rate": settings.judge_sample_rate,
         "embedder": embedder,
-        "segments": _segments(settings),
+        "segments": _parsed(settings, "segments", parse_segments),
         "sampling": _group(settings, Sampling),
         "limits": _group(settings, Limits),
         "alarms": _alarms(settings),
@@ -94,7 +94,7 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
             fused=settings.fused,
             verdict=_verdict(settings),
             labels=settings.labels,
-            objectives=_objectives(settings),
+            objectives=_parsed(settings, "objectives", parse_objectives),
         ),
     }
 
@@ -132,19 +132,11 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
         return metrics
 
 
-def _references(settings: Settings) -> ReferenceSource | None:
-    with naming("references"):
-        return load_references(settings.references)
-
-
-def _objectives(settings: Settings) -> tuple[Objective, ...] | None:
-    with naming("objectives"):
-        return None if settings.objectives is None else parse_objectives(settings.objectives)
-
-
-def _segments(settings: Settings) -> Sequence[str] | None:
-    with naming("segments"):
-        return None if settings.segments is None else parse_segments(settings.segments)
+def _parsed(settings: Settings, field: str, parse: Callable[[Any], T]) -> T | None:
+    """Return what a setting says, if it is set; errors name its variable."""
+    value = getattr(settings, field)
+    with naming(field):
+        return None if value is None else parse(value)
 
 
 def _verdict(settings: Settings) -> VerdictRules:
