@@ -271,7 +271,14 @@ class _Sources:
                             beside = _units_beside(same, text.text)
                             if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
                                 return True
+                    if other != unit and self._spells(same):
+                        return True
         return False
+
+    def _spells(self, value: str) -> bool:
+        """Return whether a text has it as a word."""
+        spelled = _spelling_pattern(value)
+        return spelled is not None and spelled.search(self.low) is not None
 
     def has_date(self, said: str, at: int) -> bool:
         """Return whether the date that stands at a place of a sentence is in a chunk, however written."""
@@ -309,8 +316,7 @@ class _Sources:
         )
 
     def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool) -> bool:
-        spelled = _spelling_pattern(value)
-        if spelled and spelled.search(self.low):
+        if self._spells(value):
             return True
         try:
             number = float(value)
@@ -401,7 +407,9 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         if share is not None and int(share[1]) < int(share[2]):
             values, units = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
         if values[0].startswith("time:"):
-            values += _NUMBER.findall(written)[:1] if ":" not in written else []
+            hour = "" if ":" in written else _NUMBER.findall(written)[0]
+            if hour and not re.search(rf"(?<!\d){hour}(?::00)? ?[ap]\.?m\b", given.low):
+                values.append(hour)
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
         if given.has(values, units, said, hedged=hedged) or given.has_in_other_units(pairs):
             if found and one.start - found_end < _BESIDE and _CONVERTED.search(said[: one.start]):
@@ -446,10 +454,8 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
             continue
         if _is_acronym(name[0], given.low):
             continue
-        if all(
-            CONTENT[part] in lacking and part.removesuffix("s")[:_STEM] not in given.low
-            for part in parts
-        ):
+        last = parts[-1]  # Queen Beatrix stands in Queen Margrethe's place
+        if CONTENT[last] in lacking and last.removesuffix("s")[:_STEM] not in given.low:
             found.append(Fact(at, name[0].rstrip(".’'-"), frozenset(), is_number=False))
     return found
 
@@ -507,9 +513,10 @@ def _other_number(sentence: str, units: frozenset[str]) -> str | None:
 
 def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
     for name in _NAME.finditer(sentence):
-        parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part]
-        if _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"')) and all(
-            CONTENT[part] not in terms for part in parts
+        last = normalise(re.split(r"\W+", name[0].rstrip(".’'-"))[-1])
+        if (
+            _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"'))
+            and CONTENT[last] not in terms
         ):
             return name[0]
     return None
