@@ -8,7 +8,8 @@ from pathlib import Path
 
 __all__ = [
     "ANSWER", "CONTENT", "CONTEXT", "CONTEXT_CJK", "CONTEXT_INFLECTED", "CONTEXT_PLURAL", "HISTORY",
-    "INSTRUCTION", "LEADING", "PASSAGE", "PASSAGES", "QUESTION", "QUESTION_LABEL", "RULES", "SOURCE", "WIDE",
+    "INSTRUCTION", "LEADING", "OTHER", "PASSAGE", "PASSAGES", "QUESTION", "QUESTION_LABEL",
+    "RULES", "SOURCE", "WIDE",
 ]  # fmt: skip
 
 _WORDS = {
@@ -35,6 +36,8 @@ CONTEXT_CJK = _WORDS["context_cjk"]
 """A label that need not stand alone on its line."""
 WIDE, LEADING = _WORDS["wide"], _WORDS["leading"]
 """Names of a context only beside a question's, and words of the sentence that leads to it."""
+OTHER = "|".join((HISTORY, RULES, INSTRUCTION, ANSWER, _WORDS["other"]))
+"""Names of what is no context."""
 QUESTION = _WORDS["question"]
 QUESTION_LABEL = (
     r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"

@@ -5,9 +5,12 @@ Shape only: no framework, no convention and no tool is known here.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
@@ -46,7 +49,7 @@ class Passages(NamedTuple):
 
 ELEMENT = re.compile(
     r"<((?:document|doc|chunk|passage|result|context|source|item|data|record|entry|fact|note|hit|match|excerpt|"
-    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?)\b([^>]*)>"
+    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?|\d{1,3})\b([^>]*)>"
     r"([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
     re.IGNORECASE,
 )
@@ -63,6 +66,7 @@ _HEADING = re.compile(
     r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+)",
     re.IGNORECASE | re.MULTILINE,
 )
+_NUMBER_ONE = re.compile(r"[ \t]*(?:\[1\]|【1】)")
 _SOURCE = re.compile(
     rf"^[ \t]*(?:{SOURCE})[ \t]*[:：](?P<label>[^\n]*)\n+(?:[ \t]*\w[\w ]{{0,20}}[:：][^\n]{{0,200}}\n){{0,4}}?"
     rf"[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*",
@@ -95,7 +99,7 @@ _BOLD = re.compile(
 )
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
-_FIELD_NAME = re.compile(r"\s*([^\W\d_][\w ]{0,20}[:：])")
+_FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,3}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _LABEL_NAME = re.compile(
@@ -155,9 +159,10 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
         yield from map(_labelled, filter(None, quoted))
         return
     for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), BLANK)):
-        if rule.search(text):
+        if (first := rule.search(text)) is not None:
             parts = [part for part in _split(rule, text) if part.strip()]
-            leads = len(parts) > 1 and _is_lead(parts[0])
+            is_before = bool(text[: first.start()].strip()) and _NUMBER_ONE.match(first[0])
+            leads = len(parts) > 1 and (is_before or _is_lead(parts[0]))
             yield from map(_labelled, parts[1:] if leads else parts)
             return
     items = _BULLET.split(text.strip())
@@ -169,7 +174,8 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
     first = _FIELD_NAME.match(text)
     if first is None:
         return None
-    label = re.compile(rf"^[ \t]*{re.escape(first[1])}[ \t]*", re.MULTILINE)
+    number = "" if first[2] is None else r"\d{1,3}" + re.escape(first[2].lstrip("0123456789"))
+    label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
     lines = re.findall(r"^.*\S", text, re.MULTILINE)
     return label if 1 < len(lines) == len(label.findall(text)) else None
 
@@ -282,13 +288,13 @@ def divided(body: str, count: int | None = None) -> Passages:
 
 
 def parsed(text: str) -> object:
-    """Return an object or a list that a text is in JSON; None: it is another text."""
+    """Return an object or a list that a text is in JSON, or as Python writes it; None: it is another text."""
     if text[:1] + text[-1:] not in {"{}", "[]"}:
         return None
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
+    for read in (partial(json.loads, strict=False), ast.literal_eval):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return read(text)
+    return None
 
 
 def longest_texts(value: object) -> tuple[Piece, ...]:

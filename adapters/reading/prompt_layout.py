@@ -14,6 +14,7 @@ from .label_words import (
     HISTORY,
     INSTRUCTION,
     LEADING,
+    OTHER,
     PASSAGE,
     PASSAGES,
     QUESTION,
@@ -37,12 +38,6 @@ from .step import Message
 
 __all__ = ["place_in", "question_in_prompt"]
 
-_ELEMENT_ALONE = re.compile(r"<(\w{1,40})>(.*?)</\1>", re.DOTALL)
-_FIRST = (
-    rf"[ \t]*(?:[=#*-]+[ \t]*)?(?:\[1\]|【1】|(?:{PASSAGE})[ \t]*[\#№]?[ \t]*1\b"
-    r"|\(?(?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)"
-)
-"""How the first of several numbered passages begins; lists of instructions begin otherwise."""
 _WRAPPED = re.compile(
     r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
     r"knowledge|references|search_results|data|facts|notes|articles|results|evidence|information|kb)(?:[_-]\w+)?)"
@@ -51,7 +46,7 @@ _WRAPPED = re.compile(
 )
 _LABEL_LINE = re.compile(
     r"^(?:[^\n]{0,200}[.!?。] ?)?"
-    r"[ \t#*\[(【<]*(?:[^\W\d_]{1,20}-)?(?:(?:the|relevant|retrieved|given|provided|available|following|"
+    r"[^\w\n]{0,12}(?:[^\W\d_]{1,20}-)?(?:(?:the|relevant|retrieved|given|provided|available|following|"
     rf"background|supporting|document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
     r"(?: +(?:information|documents?|passages?|json|below|follows?|is below|are below))*"
     rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|"
@@ -74,7 +69,8 @@ _LEADING = re.compile(
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
     rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
-    r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|релевантн\w+|найденн\w+|похож\w+)"
+    r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|"
+    r"релевантн\w+|найденн\w+|похож\w+|этих|следующих)"
     r" [^\n]{1,80}[:：][ \t*]*\n|"
     rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]|"
     r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
@@ -88,29 +84,34 @@ _PARAGRAPH = re.compile(
     re.IGNORECASE,
 )
 """A paragraph of instructions before it."""
-_BEFORE_FENCE = re.compile(
-    rf"\A[^\n]{{0,400}}(?:{CONTEXT})[^\n]{{0,600}}\n(?:[^\n]+\n){{0,4}}(?=-{{3,}}[ \t]*\n)",
-    re.IGNORECASE,
-)
-_BEFORE_NUMBERED = re.compile(
-    rf"^[^\n]{{0,600}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,600}}\n\s*(?={_FIRST})",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A line that names passages, before the first of those that are numbered."""
-_NUMBERED = tuple(
-    re.compile(
-        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*{number}\b",
-        re.IGNORECASE | re.MULTILINE,
+_HEADS = tuple(
+    re.compile(head, re.IGNORECASE | re.MULTILINE)
+    for head in (
+        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
+        rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
+        BRACKETED.pattern,
+        r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
     )
-    for number in (1, 2)
 )
-"""Headings of the first two of several passages."""
+"""How two passages or more begin; all but the first only where the prompt itself names a question."""
 _WIDE_LABEL = re.compile(
-    rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|信息|材料|내용|本文)[^\n:：]{{0,40}}[:：][ \t*]*\n",
+    rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
+    rf"[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that names the context only where another one names the question."""
+_ANY_LABEL = re.compile(
+    rf"^[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。]{{1,30}}"
+    r"(?:[ \t][^\s:：.!?。]{1,30}){0,4}[ \t]?[:：][ \t*]*\n"
+    r"(?!\s*(?:[-*•]|\(?\d{1,3}[.)])[ \t])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label that may name any kind of text, where one for the question follows."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_MOST_NAMING = 60
+"""Characters before a list in which a word for a context stands."""
+_LONG_FENCE = 10
+"""Signs of a fence that is no rule between passages."""
 _ASKING_LABEL = re.compile(
     r"^(?:[^\n:：]{0,40} ?[:：])?[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:"
     + QUESTION
@@ -127,13 +128,13 @@ _QUOTED_QUESTION = re.compile(
 _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
 _TURN = re.compile(
     rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
-    r"\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*)\Z",
+    r"(?:(?<=[?？])\s*|\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*))\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 """The last turn of a dialogue that the model goes on with."""
 _ASKED = re.compile(
     rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%\[]*{QUESTION_LABEL}[ \t*>\]#%]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
-    r"(?=</|\n[ \t]*[-=]{3,}[ \t]*\n|"
+    r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
     rf"\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
@@ -156,10 +157,12 @@ _CLOSING = re.compile(
 )
 """What ends it."""
 _CAPITALS = re.compile(
-    r"\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)"
+    r"\n[ \t]*\n[ \t]*(?:[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)|"
+    r"[A-ZА-ЯЁ]{2,20}(?: [A-ZА-ЯЁ]{2,20})+[:：] [^\n]*\s*\Z)"
 )
 _AFTER_QUESTION = re.compile(
-    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|ответь|отвечай|请)(?![a-zа-я])",
+    r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|do not|"
+    r"ответь|отвечай|не|请)(?![a-zа-я])",
     re.IGNORECASE,
 )
 _OPEN_LABEL = re.compile(
@@ -170,7 +173,7 @@ _OPEN_LABEL = re.compile(
 """Labels with nothing behind them."""
 _MOST_ASKED = 2_000
 _QUESTION_MARKS = ("?", "？")
-_ASKS_FIRST = re.compile(r"\s*[^\n]{1,300}[?？][ \t]*\n")
+_ASKS_FIRST = re.compile(r"\s*[^\n?？]{1,300}[?？](?:[ \t]*\n|[ \t]+(?=\S))")
 _MOST_ALONE = 300
 """Characters of a question that follows passages without a word before it."""
 
@@ -254,8 +257,11 @@ def _labelled_question(text: str) -> str | None:
     last = None
     for match in _ASKING_LABEL.finditer(text):
         asked = match["asked"].strip(' \t"“”«»')
+        line = _ASKS_FIRST.match(asked)
+        if line is not None and _AFTER_QUESTION.match(asked, line.end()):
+            asked = line[0].strip()
         rest = text[match.end() :].strip()
-        ends = not rest or _ANSWERS.match(rest) is not None
+        ends = (not rest or _ANSWERS.match(rest) is not None) and asked[-1:] not in (":", "：")
         is_context = _NAMED.search(text, match.start(), match.start("asked")) is not None
         if asked.endswith((*_QUESTION_MARKS, "؟")) or (ends and not is_context):
             last = asked
@@ -293,9 +299,17 @@ def _field_place(fields: Mapping[str, object]) -> Passages | None:
     return None
 
 
+def _list_in(text: str) -> tuple[int, int, int] | None:
+    """Return where a list of texts stands, as Python writes it, behind a word for a context."""
+    start = min((at for mark in "'\"" if (at := text.find("[" + mark)) >= 0), default=-1)
+    end = max(text.rfind(mark + "]") for mark in "'\"") + 2
+    if not 0 <= start < end - 2 or not _NAMED.search(text, max(start - _MOST_NAMING, 0), start):
+        return None
+    return (start, start, end) if longest_texts(parsed(text[start:end])) else None
+
+
 def _short(text: str) -> str | None:
-    element = _ELEMENT_ALONE.fullmatch(text.strip())
-    plain = (element[2] if element else text).strip(' \t\n"“”«»')
+    plain = text.strip(' \t\n"“”«»')
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 
@@ -320,7 +334,7 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH, _BEFORE_FENCE, _BEFORE_NUMBERED):
+    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH):
         head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
             # Examples that come first have a context, a question and an answer each.
@@ -335,17 +349,23 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
                     break
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
-    first, second = (rule.search(text) for rule in _NUMBERED)
-    if first is None or second is None:
-        names_question = _ASKED.search(text) is not None or _labelled_question(text) is not None
-        wide = _WIDE_LABEL.search(text) if is_asked or names_question else None
-        if wide is not None:
-            return wide.start(), wide.end(), len(text)
-        heads = list(BRACKETED.finditer(text)) if names_question else []
-        if len(heads) < 2:
-            return None
-        first = heads[0]
-    return first.start(), first.start(), len(text)
+    asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
+    names_question = asks or _labelled_question(text)
+    if not (is_asked or names_question):
+        return None
+    wide = _WIDE_LABEL.search(text) or (asks and _ANY_LABEL.search(text[: asks.start()]))
+    if wide:
+        return wide.start(), wide.end(), len(text)
+    if (listed := _list_in(text)) is not None:
+        return listed
+    return next(
+        (
+            (heads[0].start(), heads[0].start(), len(text))
+            for rule in (_HEADS if names_question else _HEADS[:1])
+            if len(heads := list(rule.finditer(text))) > 1
+        ),
+        None,
+    )
 
 
 def _context_of(text: str, question: str) -> str | None:
@@ -355,12 +375,13 @@ def _context_of(text: str, question: str) -> str | None:
         return None
     head, start, end = span
     body = text[start:end]
+    at = body.rfind(question) if question else -1
+    if at >= 0:
+        last = max(at - _MOST_ASKED, 0)
+        body = body[:last] + _OPEN_LABEL.sub("", body[last:at])
     # A context in capitals ends where the next label is in capitals.
     if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
         body = _CAPITALS.split(body, maxsplit=1)[0]
-    at = body.rfind(question) if question else -1
-    if at >= 0:
-        body = _OPEN_LABEL.sub("", body[:at])
     opening = _FENCE.match(body.lstrip("\n"))
     if opening is not None:
         inner = body.lstrip("\n")[opening.end() :]
@@ -368,7 +389,8 @@ def _context_of(text: str, question: str) -> str | None:
         same = [fence for fence in fences if fence[0].strip() == opening[0].strip()]
         closing = next(iter(same or fences[-1:]), None)
         # Else each stands before a passage.
-        if closing is not None and len(_until_closing(inner[closing.end() :])) < LEAST:
+        is_pair = len(same) == 1 and len(opening[0].strip()) >= _LONG_FENCE
+        if closing is not None and (is_pair or len(_until_closing(inner[closing.end() :])) < LEAST):
             return inner[: closing.start()].strip()
         body = inner
     return _until_closing(body).rstrip('-=`"').strip()

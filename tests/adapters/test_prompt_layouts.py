@@ -89,6 +89,20 @@ SHOWN = {
     "Russian data": f"Вопрос: «{QUESTION}»\n\nРезультат поиска:\n{ONE}\n\n{TWO}\n\nДай полный ответ.",
     "Chinese parts": f"检索到的文本片段：{ONE}\n\n{TWO}\n\n任务：准确回答。\n\n用户问题：{QUESTION}",
     "Chinese topics": f"【用户问题】\n{QUESTION}\n\n【相关话题】\n{ONE}\n\n{TWO}\n\n【回答要求】\n1. 简短",
+    "elements that are numbered": f"<context><0>{ONE}</0><1>{TWO}</1></context>\n\nThink step by step.\nQuestion: {QUESTION}",
+    "Japanese lines with a number": f"文脈に基づいて答えてください。\n\n質問：{QUESTION}\n\n こちらは関連する文脈 0 です：{ONE}\n こちらは関連する文脈 1 です：{TWO}",
+    "start and end in brackets": f"You are a lawyer.\n\n[Context Snippets Start]\n{ONE}\n\n{TWO}\n[Context Snippets End]\n\n[Question Start]\n{QUESTION}\n[Question End]\n\nAnswer:\n",
+    "numbers below any label": f"Customer question: {QUESTION}\n\nReviews you may use (and nothing else):\n\n[1] {ONE}\n\n[2] {TWO}\n\nAnswer the question using ONLY these.",
+    "capitals before the question": f"Answer from the CONTEXT below.\n\nCONTEXT:\n{ONE}\n\n{TWO}\n\nUSER LEVEL: The user knows a lot. Be brief.\n\nUSER QUESTION: {QUESTION}\n\nAnswer clearly.",
+    "a speaker in the end": f"Learned facts:\nBe brief.\n\nRetrieved policy documents:\n{ONE}\n\n{TWO}\n\nAnswer the user using the above.\n\nUser: {QUESTION}",
+    "a picture before a label": f"📚 Knowledge base:\n{ONE}\n\n{TWO}\n\nQuestion: {QUESTION}",
+    "Russian data from the web": f"На основе этих данных из интернета:\n- {ONE}\n- {TWO}\n\nКратко ответь на вопрос: {QUESTION}",
+    "Russian with an instruction behind": f"Контекст: {ONE}\n\n{TWO}\n\nИспользуя контекст, ответь на вопрос: {QUESTION} Не используй свои знания.",
+    "a list as Python writes it": f"Ответь на вопрос: {QUESTION} \n   Используя только заданный контекст {[ONE, TWO]}",
+    "Chinese fences": f"以下是我记录的一些“参考内容”，都是历史记录：\n--------------\n{ONE}\n\n{TWO}\n--------------\n你需要结合“参考内容”来回答用户的提问。\n\n问题：{QUESTION}",
+    "traditional Chinese": f"請以以下內容為基礎，回答問題。\n\n{ONE}\n\n{TWO}\n\n問題： {QUESTION}\n答案：",
+    "a label of the trade": f"Menu & info:\n{ONE}\n\n{TWO}\n\nCustomer question: {QUESTION}",
+    "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
 NOT_SHOWN = {
     "notes to sum up": f"Sum up these notes:\n\n- {ONE}\n- {TWO}",
@@ -104,6 +118,10 @@ NOT_SHOWN = {
     "parts of a change": f"Find the fault.\n\n### File: a.yml\n{ONE}\n\n### Recent changes\n{TWO}",
     "points to keep": f"Keep these relevant points in mind:\n- {ONE}\n- {TWO}",
     "a form to read": f"Extract the following information:\n\n{ONE}\n\n{TWO}",
+    "a schema": f"Schema:\nCREATE TABLE kettles (id int, minutes int, colour text);\n\nCREATE TABLE rooms (id int, kettle int, name text);\n\nQuestion: {QUESTION}\nSQL:",
+    "things to do": f"Today:\n- {ONE}\n- {TWO}\n\nQuestion: What do I do first?",
+    "documents to classify": f"Classify these documents: {[ONE, TWO]} as news or order.",
+    "tools": f"Answer the question. You have these tools:\n\nboil: {ONE}\n\nwait: {TWO}\n\nUse this format:\n\nQuestion: the question\nThought: what to do\n\nQuestion: {QUESTION}\nThought:",
     "numbered instructions": f"Answer from the sources.\n\n1. {ONE}\n2. {TWO}",
 }
 
