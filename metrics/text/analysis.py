@@ -42,7 +42,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-REMEMBERED_BYTES = 40 * 1024 * 1024
+REMEMBERED_BYTES = 16 * 1024 * 1024
 """What all remembered analyses take up, at most, by `Analysis.most_bytes`."""
 
 _BYTES_OF_TEXT = 2_000

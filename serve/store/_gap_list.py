@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any, TypeAlias, get_args
 
 from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
-from ragmeter.quality.gaps.sample import rank_of
 
 from ._database import Database
 from ._lists import where_of
@@ -23,6 +23,8 @@ GAPS_RANGE_S = 14 * 86_400.0
 """Period of a list of gaps in seconds, unless a shorter one is requested."""
 _MOST_REQUESTS = 20_000
 _MOST_CHUNKS = 4_000
+_AT_ONCE = 500
+"""Requests held in memory at a time."""
 _BINS = 48
 _WORDS = ("bad", "suspect", "good", "")
 
@@ -35,58 +37,78 @@ def gaps(
     See `Reader.gaps`.
     """
     where, given = where_of(filters, bounds, database.has_word)
-    rows = database.execute(
-        "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow, coalesce(r.service, '') FROM request r "
-        f"LEFT JOIN text q ON q.id = r.question WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",
-        (*given, _MOST_REQUESTS + 1),
-    ).fetchall()
-    read = rows[:_MOST_REQUESTS]
-    values: dict[int, dict[str, float | None]] = {}
-    named = ", ".join(f"'{name}'" for name in READ)
-    for number, name, value in database.among(
-        f"SELECT request, name, value FROM score WHERE name IN ({named}) AND coalesce(status, 'ok') = 'ok' "
-        "AND request IN (these)",
-        [row[0] for row in read],
-    ):
-        values.setdefault(number, {})[name] = value
-    memory = GapMemory(_MOST_REQUESTS)
-    by_rank = {rank_of(row[1]): row[1] for row in read}
-    for number, run_id, question, word, at, workflow, _ in read:
-        asked, bad = asked_of(
-            run_id, question, values.get(number, {}), word, at=at / 1000, workflow=workflow or ""
+    rows = iter(
+        database.execute(
+            "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow FROM request r "
+            f"LEFT JOIN text q ON q.id = r.question WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",
+            (*given, _MOST_REQUESTS + 1),
         )
-        if bad is not None:
-            memory.add(asked, bad=bad)
+    )
+    memory, numbers, read = (
+        GapMemory(_MOST_REQUESTS),
+        dict[int, int](),
+        islice(rows, _MOST_REQUESTS),
+    )
+    while some := tuple(islice(read, _AT_ONCE)):
+        values = _values_of(database, [row[0] for row in some])
+        for number, run_id, question, word, at, workflow in some:
+            asked, bad = asked_of(
+                run_id,
+                question,
+                values.get(number, {}),
+                word,
+                at=at / 1000,
+                workflow=workflow or "",
+            )
+            if bad is not None:
+                memory.add(asked, bad=bad)
+                numbers[asked.rank] = number
     memory.add_chunks(
         body
         for (body,) in database.execute(
             "SELECT t.body FROM text t WHERE t.id IN (SELECT text FROM chunk WHERE text IS NOT NULL "
             "AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?)",
             (*bounds, _MOST_CHUNKS),
-        ).fetchall()
+        )
     )
     found = memory.gaps()
-    members = {
-        name: frozenset(map(by_rank.__getitem__, ranks)) for name, ranks in found.members.items()
+    gone_badly = [numbers[rank] for ranks in found.members.values() for rank in ranks]
+    row_of = {
+        row[0]: row
+        for row in database.among(
+            "SELECT id, run_id, verdict, at, coalesce(service, '') FROM request WHERE id IN (these)",
+            gone_badly,
+        )
     }
-    rows_by_id = {row[1]: row for row in read}
+    values = _values_of(database, gone_badly)
+    members = {
+        name: [row_of[numbers[rank]] for rank in ranks] for name, ranks in found.members.items()
+    }
     page = GapPage(
         gaps=tuple(
-            GapView(
-                **asdict(one),
-                **_of_members(
-                    [rows_by_id[each] for each in members[one.id]], values, bounds, now_ms
-                ),
-            )
+            GapView(**asdict(one), **_of_members(members[one.id], values, bounds, now_ms))
             for one in found.gaps
         ),
         n_bad=found.n_bad,
         n_requests=found.n_requests,
         without_topic=found.without_topic,
         why_empty=found.why_empty,
-        complete=len(rows) <= _MOST_REQUESTS,
+        complete=next(rows, None) is None,
     )
-    return page, members
+    return page, {name: frozenset(row[1] for row in of_gap) for name, of_gap in members.items()}
+
+
+def _values_of(database: Database, numbers: Collection[int]) -> dict[int, dict[str, float | None]]:
+    """Return the scores that are read beside the verdict, by request and name."""
+    named = ", ".join(f"'{name}'" for name in READ)
+    values: dict[int, dict[str, float | None]] = {}
+    for number, name, value in database.among(
+        f"SELECT request, name, value FROM score WHERE name IN ({named}) AND coalesce(status, 'ok') = 'ok' "
+        "AND request IN (these)",
+        numbers,
+    ):
+        values.setdefault(number, {})[name] = value
+    return values
 
 
 MOST_DECIDED = 1_000
@@ -141,13 +163,13 @@ def _of_members(
     scores = [values.get(row[0], {}) for row in rows]
     refusals = [one["refusal"] for one in scores if one.get("refusal") is not None]
     relevances = [value for one in scores if (value := one.get(READ[0])) is not None]
-    services = Counter(row[6] for row in rows)
-    start = min((row[4] for row in rows), default=bounds[0])
-    last = max((row[4] for row in rows), default=bounds[0])
+    services = Counter(row[4] for row in rows)
+    start = min((row[3] for row in rows), default=bounds[0])
+    last = max((row[3] for row in rows), default=bounds[0])
     step = max(1, -(-(max(start + 1, min(bounds[1], now_ms)) - start) // _BINS))
     bins = [[0, 0, 0, 0] for _ in range(_BINS)]
     for row in rows:
-        bins[min(_BINS - 1, (row[4] - start) // step)][_WORDS.index(row[3] or "")] += 1
+        bins[min(_BINS - 1, (row[3] - start) // step)][_WORDS.index(row[2] or "")] += 1
     return {
         "service": min(services, key=lambda one: (-services[one], one), default=""),
         "answered": bad_share(sum(one != 1.0 for one in refusals), len(refusals)),

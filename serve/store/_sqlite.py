@@ -27,6 +27,8 @@ _CEILING = 1.25
 _PAGES = 2_000
 """Unused pages to return to the disk at a time, 8 MB."""
 _INDEXED_AT_ONCE = 500
+_CACHE_KIB = 500
+"""Pages that each reading connection caches, in KiB: the system caches the file, too."""
 _LIKE = "t.body LIKE ? ESCAPE '\\'"
 _INDEX = (
     "CREATE VIRTUAL TABLE text_words USING fts5 (words, content='', detail='none')",
@@ -309,6 +311,7 @@ def _open_for_reading(path: Path) -> _StoreConnection:
         factory=_StoreConnection,
     )
     database.execute("PRAGMA temp_store = MEMORY")
+    database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return database
 
 

@@ -23,7 +23,7 @@ from ._rows import HOUR_MS, SLOT_MS, SLOTS
 
 _REMEMBERED = 400
 """Most cached slots, hours and days."""
-_MOST_CELLS = 40_000
+_MOST_CELLS = 16_000
 """Most cells in all cached entries together, 1 KB each."""
 _NEAR = 6
 """Uncached slots at most this far apart (half an hour) are counted together with those in between."""
