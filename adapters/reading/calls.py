@@ -201,15 +201,18 @@ def response_id_of(speakers: Sequence[Step], answer: str | None) -> str | None:
 
 def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
     """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
-    if answering := [call for call in calls if call.answers]:
+    answering: list[Step] = []
+    speaking: list[Step] = []
+    said: list[str] = []
+    for call in calls:
+        if call.answers:
+            answering.append(call)
+        elif isinstance(call.said, str) and call.said.strip():
+            speaking.append(call)
+            said.append(call.said)
+    if answering or answer is None or not answer.strip():
         return answering
-    if answer is None or not answer.strip():
-        return []
-    speaking = [
-        (call, call.said) for call in calls if isinstance(call.said, str) and call.said.strip()
-    ]
-    places = texts_that_said(answer, [words for _, words in speaking])
-    return [speaking[place][0] for place in places]
+    return [speaking[place] for place in texts_that_said(answer, said)]
 
 
 def _telling(author: Step, calls: Iterable[Step]) -> Step:

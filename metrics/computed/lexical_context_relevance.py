@@ -90,7 +90,8 @@ class LexicalContextRelevance(ComputedMetric):
             context.cut_by_sentence()
         search = _TopicSearch(topic, contexts)
         found = list(map(search.relevance, range(len(contexts))))
-        best = max(range(len(found)), key=lambda index: found[index][0])
+        values = [value for value, _ in found]
+        best = values.index(max(values))
         items = [
             ScoreItem(f"chunk-{rank}", None, context.text, passage or None, None, value)
             for rank, (context, (value, passage)) in enumerate(

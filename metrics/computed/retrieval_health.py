@@ -137,7 +137,7 @@ class RetrievalHealth(ComputedMetric):
                     ScoreItem(f"chunk-{position}", False, None, None, f"repeats chunk-{first}")
                 )
         count = len(texts)
-        blank = sum(not text or text.isspace() for text in texts)
+        blank = sum([not text or text.isspace() for text in texts])
         chunks = number_of(count, "chunk") if count else "nothing was retrieved"
         distinct = (
             f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"

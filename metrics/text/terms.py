@@ -241,6 +241,8 @@ def credit(terms: Sequence[str], there: Vocabulary) -> float:
     A Han bigram of which only the two characters are there counts half; a Han character that
     stands alone is there when the character is.
     """
+    if not there.characters:
+        return sum(map(there.words.__contains__, terms))
     return credit_each((terms,), there)[0]
 
 
