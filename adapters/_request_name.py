@@ -6,6 +6,7 @@ adapters when a request is built, never on its path.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -16,27 +17,9 @@ from opentelemetry import trace
 
 from ragmeter.exporters._foreign import attribute_of
 
-_PLUMBING = frozenset(
-    {
-        "LangGraph",
-        "CitationQueryEngine",
-        "CondensePlusContextChatEngine",
-        "CondenseQuestionChatEngine",
-        "ContextChatEngine",
-        "RetrieverQueryEngine",
-        "RouterQueryEngine",
-        "SimpleChatEngine",
-        "SubQuestionQueryEngine",
-        "TransformQueryEngine",
-    }
-)
-_LAUNCHERS = frozenset(
-    {
-        "", "-c", "-m", "__main__", "celery", "daphne", "flask", "gunicorn", "hypercorn",
-        "ipykernel_launcher", "ipython", "jupyter", "opentelemetry-instrument", "py.test", "pytest", "python",
-        "python3", "streamlit", "uvicorn", "uwsgi",
-    }
-)  # fmt: skip
+_NAMES = json.loads(Path(__file__).with_name("request_names.json").read_text(encoding="utf-8"))
+_PLUMBING = frozenset(_NAMES["plumbing"])
+_LAUNCHERS = frozenset(_NAMES["launchers"])
 """Names of what starts programs: they say nothing of the program."""
 
 

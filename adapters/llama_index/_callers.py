@@ -14,19 +14,9 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from ._payloads import is_a
+from ._payloads import CLASS_NAMES, is_a
 
-_PACKAGES = frozenset(
-    {
-        "evaluation",
-        "extractors",
-        "indices",
-        "ingestion",
-        "llama_dataset",
-        "node_parser",
-        "playground",
-    }
-)
+_PACKAGES = frozenset(CLASS_NAMES["preparing"])
 """LlamaIndex's packages that call engines for other reasons than a user's question."""
 
 _EVALUATOR_METHODS = frozenset({"evaluate", "aevaluate", "evaluate_response", "aevaluate_response"})

@@ -12,10 +12,12 @@ LlamaIndex's own code, on a stand-in that holds the copied fields.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot, as_score
@@ -37,39 +39,11 @@ Kind = Literal[
 ]
 """What a span is to us; every other span only passes its parent on."""
 
-_MODEL_CALLS = (
-    "complete",
-    "acomplete",
-    "chat",
-    "achat",
-    "stream_complete",
-    "astream_complete",
-    "stream_chat",
-    "astream_chat",
-    "predict",
-    "apredict",
-    "structured_predict",
-    "astructured_predict",
+CLASS_NAMES: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("class_names.json").read_text(encoding="utf-8")
 )
-
-_KINDS: tuple[tuple[str, tuple[str, ...], Kind], ...] = (
-    ("BaseQueryEngine", ("query", "aquery"), "query"),
-    ("BaseChatEngine", ("chat", "achat", "stream_chat", "astream_chat"), "chat"),
-    ("Workflow", ("run",), "run"),
-    ("BaseRetriever", ("retrieve", "aretrieve"), "retrieve"),
-    ("BaseSynthesizer", ("synthesize", "asynthesize"), "synthesize"),
-    ("BaseNodePostprocessor", ("_postprocess_nodes", "_apostprocess_nodes"), "postprocess"),
-    ("BaseTool", ("call", "acall"), "tool"),
-    ("BaseLLM", ("predict_and_call", "apredict_and_call"), "call"),
-    ("BaseLLM", _MODEL_CALLS, "llm"),
-    ("MultiModalLLM", _MODEL_CALLS, "llm"),
-    ("TransformComponent", ("__call__", "acall"), "transform"),
-    (
-        "StreamingAgentChatResponse",
-        ("write_response_to_history", "awrite_response_to_history"),
-        "write_history",
-    ),
-)
+"""What LlamaIndex calls its classes, methods and packages."""
+_KINDS: Sequence[tuple[str, Sequence[str], Kind]] = CLASS_NAMES["kinds"]
 """Base class, its methods, what a call of them is."""
 
 _METHODS = frozenset(method for _, methods, _ in _KINDS for method in methods)
@@ -285,22 +259,7 @@ def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
     return frozenset(str(getattr(item, "node_id", "")) for item in nodes)
 
 
-_RESULTS = (
-    "StopEvent",
-    "StreamingResponse",
-    "AsyncStreamingResponse",
-    "StreamingAgentChatResponse",
-    "PydanticResponse",
-    "Response",
-    "AgentChatResponse",
-    "AgentOutput",
-    "ChatResponse",
-    "ChatMessage",
-    "CompletionResponse",
-    "NodeWithScore",
-    "BaseNode",
-    "Event",
-)
+_RESULTS: Sequence[str] = CLASS_NAMES["results"]
 """Classes of results that are distinguished; a subclass is what its base is."""
 
 

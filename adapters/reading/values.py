@@ -398,16 +398,7 @@ def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:
 
 
 _QUESTION_KEYS = FIELD_NAMES["question"]
-_QUERY_KEYS = (
-    "query",
-    "search_query",
-    "q",
-    *_QUESTION_KEYS,
-    "search",
-    "keywords",
-    "kwargs",
-    "args",
-)
+_QUERY_KEYS = (*FIELD_NAMES["query"], *_QUESTION_KEYS, *FIELD_NAMES["arguments"])
 _ANSWER_KEYS = FIELD_NAMES["output"]
 
 
