@@ -9,9 +9,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
@@ -25,6 +23,7 @@ __all__ = [
     "Piece",
     "divided",
     "is_closed",
+    "literal_in",
     "longest_texts",
     "parsed",
     "pieces_of",
@@ -288,13 +287,52 @@ def divided(body: str, count: int | None = None) -> Passages:
 
 
 def parsed(text: str) -> object:
-    """Return an object or a list that a text is in JSON, or as Python writes it; None: it is another text."""
+    """Return the object or list that a text is in JSON, in lines of it, or in Python; None: it is another."""
+    lines = text.split("\n") if text[:1] + text[-1:] == "{}" else []
+    if len(lines) > 1 and all(line[:1] + line[-1:] == "{}" for line in lines):
+        text = f"[{','.join(lines)}]"
     if text[:1] + text[-1:] not in {"{}", "[]"}:
         return None
-    for read in (partial(json.loads, strict=False), ast.literal_eval):
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            return read(text)
-    return None
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        found = literal_in(text)
+        return None if found is text else found
+
+
+_MAX_LITERAL = 1_000_000
+"""How many characters of a list, as Python writes it, are read."""
+_LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
+
+
+def literal_in(value: Any) -> Any:
+    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
+    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
+        return value
+    try:
+        found = _value_of(ast.parse(value.strip(), mode="eval").body)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+    return value if found is None else found
+
+
+def _value_of(node: ast.AST) -> Any:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value_of(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {
+            key.value: _value_of(item)
+            for key, item in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        }
+    if isinstance(node, ast.Call):
+        if node.keywords:
+            return {item.arg: _value_of(item.value) for item in node.keywords if item.arg}
+        return _value_of(node.args[0]) if len(node.args) == 1 else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _value_of(node.operand)
+        return -number if isinstance(number, (int, float)) else None
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 def longest_texts(value: object) -> tuple[Piece, ...]:

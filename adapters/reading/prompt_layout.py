@@ -188,22 +188,39 @@ def place_in(
         question: What was asked: it is no passage.
         count: How many passages there are, where that is known: it decides what divides them.
     """
-    best: Passages | None = None
-    size = 0
+    places: dict[str, list[Passages]] = {}
+    instructions: list[str] = []
     for role, text in messages:
-        if role not in ("system", "user", "developer", ""):
-            continue
-        fields = _fields_of(text)
-        if role == "user" and not any(map(_is_asking, fields)):
-            fields = {}
-        body = None if fields else _context_of(text, (question or "").strip())
-        place = _field_place(fields) if body is None else divided(body, count)
-        if place is None:
-            continue
-        weight = sum(len(piece.text) for piece in place.pieces)
-        if weight > size:
-            best, size = place, weight
-    return best
+        if role in ("system", "developer"):
+            instructions.append(text)
+        if role in ("system", "developer", "user", "") and (
+            place := _place_in_message(role, text, question, count)
+        ):
+            places.setdefault(role, []).append(place)
+    alike = max(places.values(), key=lambda each: max(map(_size, each)), default=[])
+    if not alike:
+        whole = "\n\n".join(instructions) if len(instructions) > 1 else ""
+        return _place_in_message("system", whole, question, count)
+    best = max(alike, key=_size)
+    pieces = tuple(piece for place in alike for piece in place.pieces)
+    is_whole = len(alike) > 1 and count in (None, len(pieces))
+    # Messages of one role may lead to a passage each.
+    return Passages(pieces, is_divided=True) if is_whole and not best.is_divided else best
+
+
+def _size(place: Passages) -> int:
+    return sum(len(piece.text) for piece in place.pieces)
+
+
+def _place_in_message(
+    role: str, text: str, question: str | None, count: int | None
+) -> Passages | None:
+    fields = _fields_of(text)
+    if role == "user" and not any(map(_is_asking, fields)):
+        fields = {}
+    body = None if fields else _context_of(text, (question or "").strip())
+    place = _field_place(fields) if body is None else divided(body, count)
+    return place if place is not None and _size(place) else None
 
 
 def question_in_prompt(messages: Sequence[Message]) -> str | None:

@@ -6,7 +6,6 @@ rules of the user's (`RetrievalTool`), or follow from the shape (`_shapes`).
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.options import rules_in_environment
 
-from .layout import pieces_of
+from .layout import literal_in, pieces_of
 from .letters import letters_of, weight_of
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
@@ -130,48 +129,13 @@ def tool_for(
     )
 
 
-_MAX_LITERAL = 1_000_000
-"""How many characters of a list, as Python writes it, are read."""
-
-
-def _literal(value: Any) -> Any:
-    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
-    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
-        return value
-    try:
-        found = _value_of(ast.parse(value.strip(), mode="eval").body)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
-    return value if found is None else found
-
-
-def _value_of(node: ast.AST) -> Any:
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return [_value_of(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        return {
-            key.value: _value_of(item)
-            for key, item in zip(node.keys, node.values, strict=True)
-            if isinstance(key, ast.Constant)
-        }
-    if isinstance(node, ast.Call):
-        if node.keywords:
-            return {item.arg: _value_of(item.value) for item in node.keywords if item.arg}
-        return _value_of(node.args[0]) if len(node.args) == 1 else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        number = _value_of(node.operand)
-        return -number if isinstance(number, (int, float)) else None
-    return node.value if isinstance(node, ast.Constant) else None
-
-
-_LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
 _ERROR = re.compile(r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent)")
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
 def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     """Return the documents in a tool's result; None if its shape is unknown."""
-    value = _literal(opened(result))
+    value = literal_in(opened(result))
     if tool.names_fields and not is_hidden(value):
         return _documents_in_records(value, tool)
     if isinstance(value, str):
@@ -235,7 +199,7 @@ def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ..
     """Return the documents in records whose fields the user names, wherever these stand."""
     parts = _parts(value)
     if parts is not None and len(parts) == 1:
-        value = _literal(opened(parts[0]))
+        value = literal_in(opened(parts[0]))
     records = _records_in(value, tool)
     if records:
         return _rows(records, tool)
@@ -246,7 +210,7 @@ def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ..
 
 
 def _records_in(value: Any, tool: RetrievalTool, depth: int = 0) -> list[Any]:
-    value = _literal(opened(value))
+    value = literal_in(opened(value))
     if isinstance(value, dict):
         if _field(value, tool.text or tool.id or tool.score or "") is not None:
             return [value]
@@ -324,7 +288,7 @@ _LEAST_ROW = 12
 
 def is_list(result: Any) -> bool:
     """Return whether a tool gave back rows or texts one by one, and no text that has to be cut."""
-    value = _literal(opened(result))
+    value = literal_in(opened(result))
     return not isinstance(value, str) and _parts(value) is None and not messages_in(value)
 
 

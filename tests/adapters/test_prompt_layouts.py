@@ -71,6 +71,9 @@ SHOWN = {
     "Japanese": f"コンテキスト:\n{ONE}\n\n{TWO}\n\n質問: {QUESTION}",
     "a quoted question in a sentence": f'The traveller asked: "{QUESTION}"\n\nHere are the top matching places:\n- {ONE}\n- {TWO}\n\nWrite a short answer.',
     "a question and instructions before": f"{QUESTION}\n\nUse only these search results. Cite them.\n\nSearch results:\n\n[1] {ONE}\n\n[2] {TWO}",
+    "lines of objects": "Context:\n" + json.dumps({"id": "a", "text": ONE}) + "\n" + json.dumps({"id": "b", "text": TWO}) + f"\n\nQuestion: {QUESTION}",
+    "a list in Python": f"Context: {[ONE, TWO]}\n\nQuestion: {QUESTION}",
+    "objects in Python": f"Context:\n[Document(metadata={{'source': 'a.md'}}, page_content={ONE!r}), Document(metadata={{'source': 'b.md'}}, page_content={TWO!r})]\n\nQuestion: {QUESTION}",
     "an indented list of objects": "Relevant knowledge:\n" + json.dumps([{"title": "t", "text": ONE}, {"title": "u", "text": TWO}], indent=2) + f"\n\nQuestion: {QUESTION}",
     "these documents in a line": f"Answer by these documents: [1] {ONE}\n\n[2] {TWO}\n\nQuestion: {QUESTION}",
     "percent signs": f"Answer from the context.\n\n%CONTEXT%\n{ONE}\n\n{TWO}\n\n%Question%\n{QUESTION}\n\nAnswer:",
@@ -140,6 +143,27 @@ def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     assert asked_in(calls) == QUESTION
     assert shown.is_divided
     assert [item.text.strip("«»") for item in shown.documents] == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    "instructions",
+    [
+        ["Answer from the context.", f"Context:\n{ONE}", f"Context:\n{TWO}"],
+        [
+            "You sell kettles. Use only these documents.",
+            f"Document 1:\n{ONE}",
+            f"Document 2:\n{TWO}",
+        ],
+    ],
+)
+def test_passages_may_stand_in_a_message_each(instructions):
+    messages = (*(Message("system", text) for text in instructions), Message("user", QUESTION))
+    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
+
+    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+
+    assert shown.is_divided
+    assert [item.text for item in shown.documents] == [ONE, TWO]
 
 
 @pytest.mark.parametrize("text", NOT_SHOWN)
