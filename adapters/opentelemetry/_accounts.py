@@ -18,7 +18,7 @@ from ragmeter.quality.segments import OTHER
 
 from ._contexts import Read
 from ._found import FoundRequest
-from ._recent_calls import is_unanswered
+from ._repeats import is_unanswered
 from .conventions import READERS, is_indexing, is_writing
 from .record import SpanRecord
 

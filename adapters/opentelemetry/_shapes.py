@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from ragmeter.adapters._unseen import shaped_documents
 from ragmeter.adapters.reading.letters import letters_of
@@ -45,7 +45,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     ]
     if not tools:
         return dict(reads)
-    busy = _above(models, tree)
+    busy = tree.above(read.span.span_id for read in models)
     tools = [read for read in tools if read.span.span_id not in busy]
     shaped = shaped_documents(
         [(read.span.started_ns, read.reader.result(read.span)) for read in tools],
@@ -88,14 +88,3 @@ def _gives(read: Read) -> bool:
         return False  # a prompt is no document
     given = letters_of(read.reader.input_text(read.span))
     return not any(letters_of(item.text or "")[:_BEGINNING] in given for item in found)
-
-
-def _above(reads: Iterable[Read], tree: SpanTree) -> set[str]:
-    """Return the ids of all spans above these."""
-    above: set[str] = set()
-    for read in reads:
-        span = tree.parent(read.span)
-        while span is not None and span.span_id not in above:
-            above.add(span.span_id)
-            span = tree.parent(span)
-    return above

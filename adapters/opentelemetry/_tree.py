@@ -29,19 +29,36 @@ class SpanTree:
         """Return the span's parent, if it is here."""
         return None if span.parent_id is None else self.spans.get(span.parent_id)
 
-    def outermost(self, wanted: Collection[str], *, itself: bool) -> dict[str, str | None]:
+    def above(self, keys: Iterable[str]) -> set[str]:
+        """Return the ids of all spans above these."""
+        found: set[str] = set()
+        for key in keys:
+            span = self.parent(self.spans[key])
+            while span is not None and span.span_id not in found:
+                found.add(span.span_id)
+                span = self.parent(span)
+        return found
+
+    def outermost(
+        self, wanted: Collection[str], *, itself: bool, tops: Collection[str] = ()
+    ) -> dict[str, str | None]:
         """Return, for each span, the id of the outermost wanted span above it, within its process.
 
         Args:
             wanted: Ids of the spans that may be the one.
             itself: Whether a span may be its own.
+            tops: Ids of spans whose parents do not count.
         """
+
+        def begins(span: SpanRecord) -> bool:
+            return span.is_entry or span.span_id in tops
+
         found: dict[str, str | None] = {}
         # Spans come as they end, the inner ones first: backwards, most find what is above them known.
         for start in reversed(self.spans.values()):
             if start.span_id in found:
                 continue
-            span = None if start.is_entry else self.parent(start)
+            span = None if begins(start) else self.parent(start)
             if span is None or span.span_id in found:
                 found[start.span_id] = None if span is None else _or(found, span.span_id, wanted)
                 continue
@@ -51,12 +68,12 @@ class SpanTree:
             while span is not None and span.span_id not in found and span.span_id not in on_path:
                 path.append(span)
                 on_path.add(span.span_id)
-                span = None if span.is_entry else self.parent(span)
+                span = None if begins(span) else self.parent(span)
             above = None
             if span is not None and span.span_id in found:
                 above = _or(found, span.span_id, wanted)
             for step in reversed(path):
-                if step.is_entry:
+                if begins(step):
                     above = None
                 found[step.span_id] = above
                 if above is None and step.span_id in wanted:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from ragmeter.metrics._process import fork
 
-from ._recent_calls import RecentCalls, is_unanswered
+from ._repeats import RecentCalls, is_unanswered
 from ._sources import names_source
 from ._tree import SpanTree
 from .conventions import holds_content, holds_messages, reading

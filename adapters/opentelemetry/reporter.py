@@ -29,6 +29,7 @@ from ._accounts import (
     line_of,
     note_of,
 )
+from ._repeats import RecentRequests
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable
@@ -114,6 +115,7 @@ class Reporter:
         self._accounts = Accounts(in_process=not remote)
         self._wholeness = Wholeness()
         self._templates = PromptTemplates()
+        self._recent = RecentRequests()
         self.partial = 0
         """Requests of which only a part came from other processes: offered, and not measured."""
         self.captured = 0
@@ -148,7 +150,12 @@ class Reporter:
         if self._remote:
             self._wholeness.see(trace.spans)
         requests, unheard = read_trace(
-            trace.spans, trace.logs, self._tools, self._templates, repeats=trace.repeats
+            trace.spans,
+            trace.logs,
+            self._tools,
+            self._templates,
+            repeats=trace.repeats,
+            recent=self._recent,
         )
         # Handlers note their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)

@@ -7,6 +7,7 @@ are the request.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
+from ._repeats import RecentRequests, usable_rank, without_repeats
 from ._roots import brings_documents, is_shown_in, join_roots, split_requests
 from ._shapes import with_shapes
 from ._sources import source_in
@@ -71,6 +73,7 @@ def read_trace(
     templates: PromptTemplates | None = None,
     *,
     repeats: bool = False,
+    recent: RecentRequests | None = None,
 ) -> TraceReading:
     """Return the requests in the spans of one trace, and what in it is none.
 
@@ -80,6 +83,7 @@ def read_trace(
         tools: Which tools retrieve.
         templates: Knows what stands in every prompt, from the traces before.
         repeats: Whether they are one call that stands in another trace, too.
+        recent: Knows the requests of the traces before.
     """
     if repeats:
         return TraceReading([], [note_of(next(iter(spans)), "repeated")])
@@ -108,7 +112,12 @@ def read_trace(
         return TraceReading([], judges)
     reads = with_shapes(reads, tree)
     finder = _Finder(tree, reads, logs, templates or PromptTemplates())
-    requests = sorted(finder.requests(), key=_start)
+    requests: list[FoundRequest] = []
+    for found in sorted(finder.requests(), key=_start):
+        if recent is not None and recent.repeats(found):
+            judges.append(note_of(found.span or found.members[0], "repeated"))
+        else:
+            requests.append(found)
     return TraceReading(requests, judges + finder.unheard)
 
 
@@ -139,8 +148,21 @@ class _Finder:
             for key, read in reads.items()
             if read.role in ("step", "join") and not read.is_retrieval
         }
-        self._request_of = tree.outermost(steps, itself=True)
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
+        requests = tree.outermost(steps, itself=True)
+        first: dict[str | None, int] = {}
+        for key in retrievals:
+            begun = tree.spans[key].started_ns
+            first[requests[key]] = min(begun, first.get(requests[key], begun))
+        # What retrieves again, after what it hangs below had ended, is another request: a context leaked.
+        later = {
+            key
+            for key in steps & tree.above(retrievals)
+            if (parent := tree.parent(tree.spans[key])) is not None
+            and parent.started_ns < parent.ended_ns < tree.spans[key].started_ns
+            and first.get(requests[key], math.inf) < tree.spans[key].started_ns
+        }
+        self._request_of = tree.outermost(steps, itself=True, tops=later) if later else requests
         self._retrieval_above = tree.outermost(retrievals, itself=False)
         self._cut_off = tree.cut_off()
         self._sources: dict[str, str] = {}
@@ -169,7 +191,7 @@ class _Finder:
             else:
                 bare.append((self._tree.spans[request], members))
         found.extend(self._without_request(alone))
-        found = _once(found)
+        found = without_repeats(found)
         return [*found, *self._without_retrieval(bare, alone, found)]
 
     def _without_request(self, alone: Sequence[Read]) -> list[FoundRequest]:
@@ -212,7 +234,7 @@ class _Finder:
         }
         order = [reader.name for reader in READERS if reader.name in names]
         options = [self._describe(request, members, name) for name in order]
-        return min(options, key=_rank)
+        return min(options, key=usable_rank)
 
     def _describe(
         self, request: SpanRecord | None, members: list[Read], convention: str
@@ -552,29 +574,6 @@ def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | Non
     """
     last = max(item.read.span.started_ns for item in seen)
     return any(call.started_ns >= last for call in calls) or bool(speakers_of(calls, answer))
-
-
-def _rank(found: FoundRequest) -> int:
-    return ("full", "ids_only", "none").index(found.usable)
-
-
-def _once(found: Sequence[FoundRequest]) -> list[FoundRequest]:
-    """Return the requests without those that a second convention reports again."""
-    if len({one.convention for one in found}) < 2:
-        return [*found]
-    kept: dict[str | None, list[FoundRequest]] = {}
-    for one in sorted(found, key=_rank):
-        others = kept.setdefault(one.question, [])
-        if not any(_is_same(one, other) for other in others):
-            others.append(one)
-    return [one for others in kept.values() for one in others]
-
-
-def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
-    if one.convention == other.convention:
-        return False
-    first, second = (item.span or item.members[0] for item in (one, other))
-    return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns
 
 
 def _is_server_error(span: SpanRecord) -> bool:

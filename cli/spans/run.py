@@ -10,6 +10,7 @@ from typing import Any
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, note_of
+from ragmeter.adapters.opentelemetry._repeats import RecentRequests
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
 from ragmeter.adapters.opentelemetry.requests import OWN_SCOPE, FoundRequest, read_trace
@@ -47,12 +48,12 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         tools: The tools that retrieve.
     """
     recording = Recording()
-    templates = PromptTemplates()
+    templates, recent = PromptTemplates(), RecentRequests()
     traces: list[tuple[int, list[FoundRequest]]] = []
 
     def found_in(trace: AssembledTrace) -> None:
         requests, unheard = read_trace(
-            trace.spans, trace.logs, tools, templates, repeats=trace.repeats
+            trace.spans, trace.logs, tools, templates, repeats=trace.repeats, recent=recent
         )
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))

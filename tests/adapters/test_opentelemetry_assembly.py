@@ -10,6 +10,7 @@ from moved_clock import MovedClock
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_spans import documents, openinference, span
 
+from ragmeter.adapters.opentelemetry._repeats import RecentRequests
 from ragmeter.adapters.opentelemetry._tree import SpanTree
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.otlp import parse_protobuf, received_in
@@ -68,6 +69,50 @@ def test_a_call_that_stands_in_another_trace_is_no_request_of_its_own(more, word
     assert [one.repeats for one in traces] == [repeats, False]
     [unheard] = read_trace(traces[0].spans, repeats=traces[0].repeats).unheard
     assert (unheard.reason == "repeated") is repeats
+
+
+@pytest.mark.parametrize(
+    ("more", "twice"),
+    [
+        ({}, True),
+        ({"scope": "openinference"}, False),
+        ({"started_ns": 30 * 10**9, "ended_ns": 40 * 10**9}, False),
+        ({"resource": {"service.name": "other"}}, False),
+    ],
+)
+def test_a_request_that_two_instrumentations_record_in_a_trace_each_is_one(more, twice):
+    recent = RecentRequests()
+    readings = []
+    for number, scope in ((1, "openinference"), (2, "openllmetry")):
+        spans = [
+            openinference(1, None, "CHAIN", input="Why?", output="Because.", end=9),
+            openinference(2, 1, "RETRIEVER", input="Why?", **documents("It is so.")),
+        ]
+        for one in spans:
+            one.scope = scope
+            for key, value in more.items() if number == 2 else ():
+                setattr(one, key, value)
+        readings.append(read_trace(_of(number, *spans), recent=recent))
+
+    assert [len(one.requests) for one in readings] == [1, 0 if twice else 1]
+    assert [one.reason for one in readings[1].unheard] == ["repeated"] * twice
+
+
+def test_what_retrieves_after_the_request_above_it_has_ended_is_another_request():
+    """As below a context that an instrumentation leaves attached."""
+    asked = {"Why?": "It is so.", "Who?": "The kettle said so."}
+    spans = []
+    for number, (question, text) in enumerate(asked.items()):
+        first = 1 + 10 * number
+        spans += [
+            openinference(
+                first, number or None, "CHAIN", input=question, output="Yes.", end=first + 8
+            ),
+            openinference(first + 1, first, "RETRIEVER", input=question, **documents(text)),
+        ]
+    requests = read_trace(spans).requests
+
+    assert {one.question: one.contexts[0].text for one in requests} == asked
 
 
 @pytest.mark.parametrize(

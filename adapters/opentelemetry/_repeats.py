@@ -1,8 +1,8 @@
-"""Calls of models that were recorded in two traces: by LangChain and its client, or without and with the reply.
+"""Requests and calls of models that were recorded twice: by two conventions, or in two traces.
 
-LangChain's instrumentations make no span current, so what its model calls begins another trace; Logfire writes
-what was streamed into a trace of its own.  A call which is all of its trace, and says no more, is no second
-request.
+LangChain's instrumentations make no span current, so what its model calls, or what a second one records, begins
+another trace; Logfire writes what was streamed into a trace of its own.  A call which is all of its trace, and
+says no more, is no second request.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ragmeter.adapters.reading.letters import letters_of
 
+from ._found import FoundRequest
 from .conventions import reading
 from .record import SpanRecord
 
@@ -64,6 +65,58 @@ class RecentCalls:
             and outer.started_ns - _LATER_NS <= inner.started_ns
             and inner.ended_ns <= outer.ended_ns + _LATER_NS
         )
+
+
+class RecentRequests:
+    """The latest requests, by question and answer: two instrumentations may record one in a trace each."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[int, _Call] = OrderedDict()
+
+    def repeats(self, found: FoundRequest) -> bool:
+        """Return whether another instrumentation recorded the request in another trace; else note it."""
+        if found.question is None or found.answer is None:
+            return False
+        first = found.span or found.members[0]
+        ours = _Call(found.trace_id, found.scope, _service(first), first.started_ns, first.ended_ns)
+        key = hash((ours.service, found.question, found.answer))
+        other = self._requests.get(key)
+        if (
+            other is not None
+            and other.trace_id != ours.trace_id
+            and other.scope != ours.scope
+            and other.started_ns <= ours.ended_ns
+            and ours.started_ns <= other.ended_ns
+        ):
+            return True
+        self._requests[key] = ours
+        if len(self._requests) > _MOST:
+            self._requests.popitem(last=False)
+        return False
+
+
+def usable_rank(found: FoundRequest) -> int:
+    """Return the place of a request among those that say as much of one, the best first."""
+    return ("full", "ids_only", "none").index(found.usable)
+
+
+def without_repeats(found: Sequence[FoundRequest]) -> list[FoundRequest]:
+    """Return the requests without those that a second convention reports again."""
+    if len({one.convention for one in found}) < 2:
+        return [*found]
+    kept: dict[str | None, list[FoundRequest]] = {}
+    for one in sorted(found, key=usable_rank):
+        others = kept.setdefault(one.question, [])
+        if not any(_is_same(one, other) for other in others):
+            others.append(one)
+    return [one for others in kept.values() for one in others]
+
+
+def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
+    if one.convention == other.convention:
+        return False
+    first, second = (item.span or item.members[0] for item in (one, other))
+    return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns
 
 
 def is_unanswered(span: SpanRecord) -> bool:
