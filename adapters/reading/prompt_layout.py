@@ -199,7 +199,9 @@ def place_in(
             places.setdefault(role, []).append(place)
     alike = max(places.values(), key=lambda each: max(map(_size, each)), default=[])
     if not alike:
-        whole = "\n\n".join(instructions) if len(instructions) > 1 else ""
+        if len(instructions) < 2 or not question:
+            return None
+        whole = "\n\n".join([*instructions, f"Question: {question}"])
         return _place_in_message("system", whole, question, count)
     best = max(alike, key=_size)
     pieces = tuple(piece for place in alike for piece in place.pieces)
