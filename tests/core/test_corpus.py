@@ -44,14 +44,32 @@ CASES = {
         "本店接受退货。顾客可以在收到商品后十四天内退回未使用的商品。",
         ("30", "14"),
     ),
+    "words": (RETURNS.format("thirty"), RETURNS.format("sixty"), ("30", "60")),
+    "ru words": (
+        "Мы принимаем посылки. Вернуть товар без следов носки можно не позднее чем через две недели.",
+        "Мы принимаем посылки. Вернуть товар без следов носки можно не позднее чем через три недели.",
+        ("2", "3"),
+    ),
+    "zh percent": (
+        "本店接受退货。退回的商品将收取商品价格的百分之五作为手续费。",
+        "本店接受退货。退回的商品将收取商品价格的百分之七作为手续费。",
+        ("5", "7"),
+    ),
+    "zh month": (
+        "本市所有电梯的年度检查在三月进行，由市政府负责。",
+        "本市所有电梯的年度检查在10月进行，由市政府负责。",
+        ("3", "10"),
+    ),
     "one word more": (RETURNS.format(30), RETURNS.format("now 14"), ("30", "14")),
 }
 SILENT = {
     "a copy": (RETURNS.format(30), "Copy. " + RETURNS.format(30)),
     "written otherwise": (RETURNS.format("1,000"), RETURNS.format("1 000")),
+    "words and digits": (RETURNS.format("thirty"), RETURNS.format(30)),
     "zeros": (RETURNS.format("3.50"), RETURNS.format("3,5")),
     "footnotes": (RETURNS.format("30[1]"), RETURNS.format("30[2]")),
     "items of lists": ("1. " + RETURNS.format(30), "2. " + RETURNS.format(30)),
+    "items without a stop": ("1 " + RETURNS.format(30), "2 " + RETURNS.format(30)),
     "another order": (
         "Customers may return 14 unused parcels or else 30 opened parcels within the same season.",
         "Customers may return 30 unused parcels or else 14 opened parcels within the same season.",

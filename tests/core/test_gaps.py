@@ -132,6 +132,17 @@ def test_without_texts_a_group_is_counted_and_has_no_name():
     assert (gap.name, gap.examples, gap.n_bad, gap.id) == ("", (), 16, named.id)
 
 
+@pytest.mark.parametrize(
+    ("questions", "name"),
+    [("{}号X光机坏了怎么修理？", "光机坏 X 修理"), ("{} 光 ?", "光")],
+)
+def test_a_single_character_names_a_gap_only_where_nothing_else_does(questions, name):
+    topic = [(_asked(n, questions.format(place)), True) for n, place in enumerate(PLACES[:16])]
+
+    [gap] = _memory(topic + _traffic()[16:]).gaps().gaps
+    assert gap.name == name
+
+
 def _spread(n, bad):
     return [(_asked(i, f"{SUBJECTS[i % 20]} {PLACES[i * 3 % 20]}"), i < bad) for i in range(n)]
 

@@ -1,8 +1,7 @@
 """Extract the numbers and months of a chunk's sentences, to find contradictions between chunks.
 
 A sentence is kept as the hashes of its words without its figures, and its figures in order.  Numbers are
-compared by value: ``1,000`` is ``1000``, ``3,50`` is ``3.5``, ``三十`` is ``30``; numbers written as words in
-English or Russian are words.
+compared by value: ``1,000`` is ``1000``, ``3,50`` is ``3.5``; ``thirty`` and ``三十`` are ``30``.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.dates import month_number
 from ragmeter.metrics.text.numerals import HAN_NUMERAL, han_value
 from ragmeter.metrics.text.tokens import line_tokens
+from ragmeter.metrics.text.units import UNIT
+from ragmeter.metrics.text.word_lists import read_entries
 
 __all__ = ["FiguredSentence", "figured_sentences"]
 
@@ -26,11 +27,17 @@ LEAST_WORDS = 6
 """Words beside the figures from which on a sentence says enough to be compared."""
 _MOST_SENTENCES = 40
 _QUOTE_CHARS = 200
-_NOTE = re.compile(r"\[\d{1,3}\]|^\s*\(?\d{1,3}[.)]\s")
+_NOTE = re.compile(r"\[\d{1,3}\]|^\s*\(?\d{1,3}(?:[.)]\s|\s(?=[A-ZА-ЯЁ]))")
 """The mark of a footnote and the number of a list's item: no part of what is said."""
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u2009\u202f]\d{3})+)(?![\d.,])")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+_CARDINALS = tuple(
+    (value, re.compile("|".join(forms))) for value, forms in read_entries("cardinals").items()
+)
+_BEFORE_NUMERAL = ("百分之", "星期", "礼拜", "周", "第")
+_AFTER_NUMERAL = re.compile(f"[月日号號个位名人次倍]|{UNIT.pattern}")
+"""Beside these a single Chinese numeral is a number; else it is mostly part of a word."""
 
 
 class FiguredSentence(NamedTuple):
@@ -77,15 +84,21 @@ def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
         if figure is not None:
             figures.append(sys.intern(_value(figure[0])))
             words += filter(None, [token[figure.end() :]])
-        elif month := _month(token):
-            figures.append(f"month {month}")
+        elif named := _named_figure(token):
+            figures.append(named)
         else:
             words.append(token)
     return words, tuple(figures)
 
 
 def _in_digits(found: re.Match[str]) -> str:
-    value = han_value(found[0]) if len(found[0]) > 1 else None
+    text, start, end = found.string, found.start(), found.end()
+    is_number = (
+        end - start > 1
+        or text.endswith(_BEFORE_NUMERAL, 0, start)
+        or _AFTER_NUMERAL.match(text, end) is not None
+    )
+    value = han_value(found[0]) if is_number else None
     return found[0] if value is None else f" {value} "
 
 
@@ -103,8 +116,11 @@ def _value(figure: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _month(word: str) -> int:
-    return month_number(word)
+def _named_figure(word: str) -> str:
+    """Return the figure that a word stands for, a number or a month; empty: none."""
+    if month := month_number(word):
+        return f"month {month}"
+    return next((value for value, form in _CARDINALS if form.fullmatch(word)), "")
 
 
 def _hash(text: str) -> int:

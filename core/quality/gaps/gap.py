@@ -243,12 +243,15 @@ def _since(members: Sequence[Asked]) -> float:
 def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
     """Return the first words of a profile as most of the questions write them."""
     naming = {
-        hash_of(term)
+        hash_of(term): len(term) == 1 and is_han(term)
         for one in members
         for term in analyse(one.question or "").memoize(topic_terms)
         if CHINESE_FUNCTION.isdisjoint(term)
     }
-    first = [stands_for for stands_for in profile if stands_for in naming][:_NAME_WORDS]
+    known_words = [stands_for for stands_for in profile if stands_for in naming]
+    # A single Chinese character says something only where there is no word.
+    whole = [stands_for for stands_for in known_words if not naming[stands_for]]
+    first = (whole or known_words)[:_NAME_WORDS]
     written: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for one in members:
         known = analyse(one.question or "")
