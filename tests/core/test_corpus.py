@@ -69,6 +69,7 @@ SILENT = {
     "zeros": (RETURNS.format("3.50"), RETURNS.format("3,5")),
     "footnotes": (RETURNS.format("30[1]"), RETURNS.format("30[2]")),
     "items of lists": ("1. " + RETURNS.format(30), "2. " + RETURNS.format(30)),
+    "steps": ("Step 1: " + RETURNS.format(30), "2 Step 2: " + RETURNS.format(30)),
     "items without a stop": ("1 " + RETURNS.format(30), "2 " + RETURNS.format(30)),
     "another order": (
         "Customers may return 14 unused parcels or else 30 opened parcels within the same season.",

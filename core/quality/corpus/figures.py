@@ -27,7 +27,10 @@ LEAST_WORDS = 6
 """Words beside the figures from which on a sentence says enough to be compared."""
 _MOST_SENTENCES = 40
 _QUOTE_CHARS = 200
-_NOTE = re.compile(r"\[\d{1,3}\]|^\s*\(?\d{1,3}(?:[.)]\s|\s(?=[A-ZА-ЯЁ]))")
+_NOTE = re.compile(
+    r"\[\d{1,3}\]"
+    r"|^(?:\s*(?:(?:Step|Part|Section|Шаг|Часть|Раздел) )?\(?\d{1,3}(?:[.:)](?!\d)|\s(?=[A-ZА-ЯЁ])))+"
+)
 """The mark of a footnote and the number of a list's item: no part of what is said."""
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u2009\u202f]\d{3})+)(?![\d.,])")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
