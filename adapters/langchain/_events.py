@@ -106,7 +106,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             return
         try:
             inputs = event.get(given) if inputs is None else inputs
-            runs, key = attached.tracker.runs, run_id.int
+            runs, key = attached.runs, run_id.int
             if key in runs:
                 return
             parent = (parent_run_id and runs.get(parent_run_id.int)) or _run_around(runs)
@@ -125,7 +125,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                     return
                 request = OpenRequest(watcher._options)  # noqa: SLF001 -- as above
             elif is_suppressed() and not parent.request.ignored:
-                attached.tracker.hide(run_id, parent)
+                attached.hide(run_id, parent)
                 return
             else:
                 request = parent.request
@@ -143,7 +143,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                 request.root, run.run_id = run, run_id
                 begin_request(attached, request, event, None if read else inputs)
             elif len(request.family) > request.most_members:
-                attached.tracker.forget_ended(request)
+                attached.forget_ended(request)
             if request.ignored:
                 return
             if run is not request.root:
@@ -166,7 +166,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                     run.sent = read(inputs)
                     request.loose_bytes += new_bytes(run.sent, request.known_texts)
             if request.loose_bytes >= COUNTED_FROM:
-                attached.tracker.requests.grow(request.root.key, request.loose_bytes)
+                attached.requests.grow(request.root.key, request.loose_bytes)
                 request.loose_bytes = 0
         except Exception as error:
             if not attached.callbacks[f"on_{kind}_start"].contains(error):
@@ -191,15 +191,15 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         watcher: RagMeterCallbackHandler, result: Any = None, *, run_id: UUID, **event: Any
     ) -> None:
         attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
-        run = None if attached is None else attached.tracker.runs.get(run_id.int)
+        run = None if attached is None else attached.runs.get(run_id.int)
         if attached is None or run is None:
             return
         try:
             if run.key != run_id.int:  # another stands for it, and it has no runs below it any more
-                attached.tracker.runs.pop(run_id.int, None)
+                attached.runs.pop(run_id.int, None)
                 run.request.family.discard(run_id.int)
             elif run.request.ignored:
-                attached.tracker.close_request(run.request)
+                attached.close_request(run.request)
             else:
                 run.open = False
                 if result is None:
@@ -207,7 +207,7 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
                 note(attached, run, result, event, time.time_ns())
                 request = run.request
                 if request.loose_bytes >= COUNTED_FROM and run.parent is not None:
-                    attached.tracker.requests.grow(request.root.key, request.loose_bytes)
+                    attached.requests.grow(request.root.key, request.loose_bytes)
                     request.loose_bytes = 0
         except Exception as error:
             if not attached.callbacks[callback].contains(error):
@@ -250,7 +250,7 @@ def _retriever_started(
         request.note("nested", run.nested)
         return
     around = active_retriever.get()
-    outer = None if around is None else attached.tracker.runs.get(around)
+    outer = None if around is None else attached.runs.get(around)
     note = RetrievalNote(run, query, event.get("metadata"))
     note.retriever = _calling_retriever()
     if outer is not None and outer.open and outer.request is request and outer is not run:

@@ -156,7 +156,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
     def open_requests(self) -> int:
         """Requests in flight that this handler's meter knows of."""
         attached = self._attachment
-        return 0 if attached is None else len(attached.tracker.requests)
+        return 0 if attached is None else len(attached.requests)
 
     def annotate(self, run_id: UUID | str, **note: Any) -> None:
         """Add a note about one request, named by the ``run_id`` of its config.

@@ -80,7 +80,7 @@ def begin_request(
 ) -> None:
     """Record what is known at a request's start: question, parent span, notes of the application."""
     current_family.set(request.family)
-    attached.tracker.requests.open(request.root.key, request)
+    attached.requests.open(request.root.key, request)
     options = request.options
     tags, metadata = event.get("tags"), event.get("metadata")
     if is_suppressed() or (tags and IGNORE_TAG in tags):
@@ -176,7 +176,7 @@ def _offer_request(
     ending = Ending(
         ended_ns, kind, error, streamed, None if issubclass(kind, str) else last_refusal(outputs)
     )
-    size_bytes = attached.tracker.close_request(request)
+    size_bytes = attached.close_request(request)
     if size_bytes is None:
         return
     annotation = attached.annotations.close(request.root.run_id) if attached.is_annotated else None

@@ -1,6 +1,6 @@
 """What is noted about LangChain requests while they run, and which run belongs to which request.
 
-`_events` gives `RunTracker` every start and end; `_build` reads what was noted once the request is
+`_events` notes every start and end in an `Attachment`; `_build` reads what was noted once the request is
 over.  Handlers are cheap and may be made per request; what they share stands in an `Attachment`, one per
 meter, found again by pickled handlers through a token: so a handler attached twice, or two
 handlers of one meter, still yield one request.  Runs are identified by id only, never by thread, task or
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
@@ -320,59 +320,6 @@ _NO_RUN = Run()
 _NO_RUN.request = OpenRequest(Options())
 
 
-class RunTracker:
-    """Runs by id, requests by root id. Thread-safe; bounded by `OpenRequests`.
-
-    Ids are kept as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
-    """
-
-    def __init__(self, on_evict: Callable[[], None]) -> None:
-        self.runs: dict[int, Run] = {}
-        """Runs of requests in flight; a run that shows nothing itself has its parent stand for it."""
-        self._on_eviction = on_evict
-        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evict)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    def hide(self, run_id: UUID, parent: Run) -> None:
-        """Note a run below `parent` that is not captured, nor is what runs below it."""
-        request = parent.request
-        hidden = request.hidden
-        if hidden is None:
-            hidden = request.hidden = OpenRequest(request.options)
-            hidden.ignored = True
-            hidden.family = request.family  # its runs are forgotten with the request's
-            hidden.root = Run()
-            hidden.root.request = hidden
-        self.runs[run_id.int] = hidden.root
-        request.family.add(run_id.int)
-
-    def close_request(self, request: OpenRequest) -> int | None:
-        """Forget a request and all its runs; return the bytes it held, None if it was gone."""
-        taken = self.requests.take(request.root.key)
-        request.family.closed = True
-        for key in tuple(request.family):
-            self.runs.pop(key, None)
-        return None if taken is None else taken[1]
-
-    def _evict(self, root_key: int, request: OpenRequest) -> None:
-        del root_key
-        self.close_request(request)
-        if not request.ignored:
-            self._on_eviction()
-
-    def forget_ended(self, request: OpenRequest) -> None:
-        """Drop the ended runs of a request that has many."""
-        ids = request.family
-        for key in tuple(ids):
-            run = self.runs.get(key)
-            if run is None or not run.open:
-                self.runs.pop(key, None)
-                ids.discard(key)
-        request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
-
-
 _CALLBACKS = (
     *[f"on_{kind}_start" for kind in ("chain", "llm", "retriever", "tool")],
     *[f"on_{event}" for event in ("chain_end", "retriever_end", "llm_end", "tool_end")],
@@ -382,14 +329,19 @@ _CALLBACKS = (
 
 
 class Attachment:
-    """The shared state of one meter's handlers."""
+    """The shared state of one meter's handlers: runs by id, requests by root id. Thread-safe and bounded.
+
+    Ids are kept as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
+    """
 
     def __init__(self, meter: RagMeter) -> None:
         self.meter = weakref.ref(meter)
         """Returns the meter, or None once it is not held any more."""
         self.token = uuid.uuid4().hex
         self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
-        self.tracker = RunTracker(self._evict)
+        self.runs: dict[int, Run] = {}
+        """Runs of requests in flight; a run that shows nothing itself has its parent stand for it."""
+        self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
         self.is_annotated = False
         """Whether any request was ever annotated."""
@@ -413,9 +365,42 @@ class Attachment:
             self.annotations.open(run_id, scope.merged_over(earlier))
             self.is_annotated = True
 
-    def _evict(self) -> None:
+    def hide(self, run_id: UUID, parent: Run) -> None:
+        """Note a run below `parent` that is not captured, nor is what runs below it."""
+        request = parent.request
+        hidden = request.hidden
+        if hidden is None:
+            hidden = request.hidden = OpenRequest(request.options)
+            hidden.ignored = True
+            hidden.family = request.family  # its runs are forgotten with the request's
+            hidden.root = Run()
+            hidden.root.request = hidden
+        self.runs[run_id.int] = hidden.root
+        request.family.add(run_id.int)
+
+    def close_request(self, request: OpenRequest) -> int | None:
+        """Forget a request and all its runs; return the bytes it held, None if it was gone."""
+        taken = self.requests.take(request.root.key)
+        request.family.closed = True
+        for key in tuple(request.family):
+            self.runs.pop(key, None)
+        return None if taken is None else taken[1]
+
+    def forget_ended(self, request: OpenRequest) -> None:
+        """Drop the ended runs of a request that has many."""
+        ids = request.family
+        for key in tuple(ids):
+            run = self.runs.get(key)
+            if run is None or not run.open:
+                self.runs.pop(key, None)
+                ids.discard(key)
+        request.most_members = max(MAX_LIVE_RUNS, 2 * len(ids))
+
+    def _evict(self, root_key: int, request: OpenRequest) -> None:
+        del root_key
+        self.close_request(request)
         meter = self.meter()
-        if meter is not None:
+        if meter is not None and not request.ignored:
             meter.port.count_lost("evicted")
 
 

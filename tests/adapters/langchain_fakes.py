@@ -86,7 +86,7 @@ class Watch:
         """Runs and requests that the adapter still remembers."""
         attached = self.handler._attachment
         assert attached is not None
-        return len(attached.tracker) + len(attached.tracker.requests) + len(attached.annotations)
+        return len(attached.runs) + len(attached.requests) + len(attached.annotations)
 
     def close(self) -> None:
         """Stop the meter."""

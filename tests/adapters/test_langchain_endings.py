@@ -267,7 +267,7 @@ def test_streams_kept_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch()
     attached = watch.handler._attachment
     assert attached is not None
-    monkeypatch.setattr(attached.tracker.requests, "_max_requests", 10)
+    monkeypatch.setattr(attached.requests, "_max_requests", 10)
     chain = lcel(FixedRetriever(found=docs("a")))
     streams = [chain.stream("who?", config=watch.config) for _ in range(25)]
     for stream in streams:
@@ -297,7 +297,7 @@ def test_a_request_of_very_many_runs_stays_small(
         retriever = FixedRetriever(found=docs("a"))
         for _ in range(500):
             step.invoke(question)
-            most = max(most, len(attached.tracker))
+            most = max(most, len(attached.runs))
         return TellingModel().invoke(joined(retriever.invoke(question))).content
 
     RunnableLambda(many).invoke("who?", config=watch.config)

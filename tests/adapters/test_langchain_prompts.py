@@ -601,10 +601,10 @@ def test_prompts_count_against_the_memory_of_a_request(watch: Watch) -> None:
     answering = model()
 
     def ask(text: str) -> str:
-        (root,) = attached.tracker.requests.values()
+        (root,) = attached.requests.values()
         for _ in range(5):
             answering.invoke([HumanMessage(long), HumanMessage(text)])
-            held.append(attached.tracker.requests.size_bytes(root.root.run_id.int))
+            held.append(attached.requests.size_bytes(root.root.run_id.int))
         return "done, thank you very much"
 
     RunnableLambda(ask).invoke(QUESTION, watch.config)
