@@ -15,8 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ragmeter.metrics import ComputedMetric, Metric, RagSample, Reference, RetrievedContext
-from ragmeter.metrics.protocol import compute_metric
+from ragmeter.metrics import Metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from ._console import Console
@@ -71,26 +70,10 @@ def _facts(name: str, metric: Metric) -> MetricFacts:
         needs=metric.needs,
         method=metric.method,
         cost=_cost(metric, docstring),
-        ranges=_ranges(metric),
+        ranges={name: metric.range_of(name) for name in metric.score_names},
         target=metric.target,
         definition=metric.definition,
     )
-
-
-def _ranges(metric: Metric) -> dict[str, tuple[float | None, float | None]]:
-    """Return the ranges of a free metric's scores; a judged metric has one range for all."""
-    ranges = dict.fromkeys(metric.score_names, metric.range)
-    if isinstance(metric, ComputedMetric):
-        ranges.update((score.name, score.range) for score in compute_metric(metric, _EXAMPLE))
-    return ranges
-
-
-_EXAMPLE = RagSample(
-    question="example",
-    contexts=(RetrievedContext(id="1", text="example"),),
-    answer="example",
-    reference=Reference(answer="example", contexts=("example",), context_ids=("1",)),
-)
 
 
 def _end(value: float | None) -> str:

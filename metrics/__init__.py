@@ -4,10 +4,10 @@ Usable without the rest of ragmeter: it knows no framework and no telemetry.  Al
 loaded on first use, so that importing costs little.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._display import printing as printing  # before anything is logged
+from ._process.lazy_exports import lazy_exports
 from .errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -73,46 +73,24 @@ if TYPE_CHECKING:
 # Where the other names stand; metrics are found by the table in `registry`, and the imports above are
 # for type checkers.
 _HOMES = {
-    "FunctionMetric": "function_metric",
-    "metric": "function_metric",
-    "ComputedMetric": "protocol",
-    "Metric": "protocol",
-    "RagSample": "sample",
-    "Reference": "sample",
-    "RetrievalStage": "sample",
-    "RetrievedContext": "sample",
-    "SampleStatus": "sample",
-    "Score": "score",
-    "ScoreDirection": "score",
-    "ScoreItem": "score",
-    "ScoreMethod": "score",
-    "ScoreStatus": "score",
-    "ScoreTarget": "score",
-    "VERDICT_CODES": "verdict",
-    "Verdict": "verdict",
-    "VerdictRules": "verdict",
-    "VerdictWord": "verdict",
-    "QuestEvalScores": "judged._quest_eval_scores",
-    "quest_eval_scores": "judged._quest_eval_scores",
-    "BUILTIN": "registry",
-    "EntityFinder": "text.entities",
-    "EntityMatch": "text.entities",
-    "MatchingStrategy": "computed._matching",
-    "ROUGE_CHUNK_MATCH_THRESHOLD": "computed._matching",
-    "ROUGE_SENTENCE_MATCH_THRESHOLD": "computed._matching",
-    "aevaluate": "evaluation",
-    "average_precision": "computed._ranking",
-    "average_precision_bounds": "computed._ranking",
-    "content_tokens": "text.tokens",
-    "default_metrics": "registry",
-    "evaluate": "evaluation",
-    "known_metrics": "registry",
-    "ndcg": "computed._ranking",
-    "reciprocal_rank": "computed._ranking",
-    "resolve_metrics": "registry",
-    "sentences": "text.sentences",
-    "token_f1": "text.overlap",
-    "tokens": "text.tokens",
+    name: module
+    for module, names in {
+        "function_metric": "FunctionMetric metric",
+        "protocol": "ComputedMetric Metric",
+        "sample": "RagSample Reference RetrievalStage RetrievedContext SampleStatus",
+        "score": "Score ScoreDirection ScoreItem ScoreMethod ScoreStatus ScoreTarget",
+        "verdict": "VERDICT_CODES Verdict VerdictRules VerdictWord",
+        "judged._quest_eval_scores": "QuestEvalScores quest_eval_scores",
+        "registry": "BUILTIN default_metrics known_metrics resolve_metrics",
+        "text.entities": "EntityFinder EntityMatch",
+        "computed._matching": "MatchingStrategy ROUGE_CHUNK_MATCH_THRESHOLD ROUGE_SENTENCE_MATCH_THRESHOLD",
+        "evaluation": "aevaluate evaluate",
+        "computed._ranking": "average_precision average_precision_bounds ndcg reciprocal_rank",
+        "text.tokens": "content_tokens tokens",
+        "text.sentences": "sentences",
+        "text.overlap": "token_f1",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
@@ -192,21 +170,4 @@ __all__ = [
     "tokens",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _HOMES:
-        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    else:
-        from .registry import built_in_class  # noqa: PLC0415 -- only when a metric is asked for
-
-        value = built_in_class(name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, __all__, _HOMES, "registry")

@@ -13,7 +13,7 @@ import math
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -95,6 +95,8 @@ class Metric(ABC):
     """Whether it asks an embedder and has none: it is ``skipped`` until `asking` gives it one."""
     directions: Mapping[str, ScoreDirection] = MappingProxyType({})
     """The same for single scores, by their names, where they differ from `direction`."""
+    ranges: Mapping[str, tuple[float | None, float | None]] = MappingProxyType({})
+    """The same for single scores, by their names, where they differ from `range`."""
 
     @abstractmethod
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
@@ -116,6 +118,16 @@ class Metric(ABC):
         """Return the target of the score called `score_name`."""
         return self.targets.get(score_name, self.target)
 
+    def range_of(self, score_name: str) -> tuple[float | None, float | None]:
+        """Return the smallest and largest possible value of the score called `score_name`."""
+        return self.ranges.get(score_name, self.range)
+
+    def undefined_scores(self, why: str) -> tuple[Score, ...]:
+        """Return all scores without a value; `why` has no text of the request."""
+        return tuple(
+            self.make_score(name, None, explanation=why, summary=why) for name in self.score_names
+        )
+
     def make_score(
         self,
         name: str,
@@ -125,7 +137,6 @@ class Metric(ABC):
         summary: str | None = None,
         label: str | None = None,
         items: Sequence[ScoreItem] = (),
-        range: tuple[float | None, float | None] | None = None,  # noqa: A002 -- the public word for it
     ) -> Score:
         """Build the `Score` called `name` of this metric: ``ok``, or ``undefined`` without a value.
 
@@ -136,7 +147,6 @@ class Metric(ABC):
             summary: The same without any text of the request, by ids, counts and numbers.
             label: A word for the value, one of few.
             items: The evidence.
-            range: Smallest and largest possible value, where it differs from the metric's.
         """
         # Arguments that say what the default says are left out: each costs a tenth of the score.
         given: dict[str, Any] = {}
@@ -148,17 +158,17 @@ class Metric(ABC):
             given["label"] = label
         if items:
             given["items"] = tuple(items)
-        if (span := self.range if range is None else range) != (0.0, 1.0):
+        if (span := self.range_of(name)) != (0.0, 1.0):
             given["range"] = span
         if self.direction != "higher" or self.directions:
-            given["direction"] = self.directions.get(name, self.direction)
+            given["direction"] = self.direction_of(name)
         return Score(
             name=name,
             value=value,
             status="undefined" if value is None else "ok",
             method=self.method,
             definition=self.definition,
-            target=self.targets.get(name, self.target),
+            target=self.target_of(name),
             **given,
         )
 
@@ -247,10 +257,9 @@ class _Wrapping:
         ):  # fmt: skip
             object.__setattr__(self, attribute, getattr(inner, attribute))
         object.__setattr__(self, "needs", (*inner.needs, *self.more_needs))
-        targets = {self.prefix + name: judged for name, judged in inner.targets.items()}
-        object.__setattr__(self, "targets", targets)
-        directions = {self.prefix + name: way for name, way in inner.directions.items()}
-        object.__setattr__(self, "directions", directions)
+        for attribute in ("targets", "directions", "ranges"):
+            own = {self.prefix + name: one for name, one in getattr(inner, attribute).items()}
+            object.__setattr__(self, attribute, own)
         object.__setattr__(self, "name", self.prefix + inner.name)
         object.__setattr__(
             self, "score_names", tuple(self.prefix + name for name in inner.score_names)
@@ -386,52 +395,26 @@ def scores_without_value(
         missing: The field that was not given, as `Metric.needs` spells it.
         names: Which of its scores; None: all.
     """
-    build = _score_without_value if missing is None else _missing_input
+    build = Score if missing is None else _missing_input
     return tuple(
         build(
-            name,
-            status,
-            metric.method,
-            metric.definition,
-            metric.targets.get(name, metric.target),
-            explanation,
-            metric.range,
-            metric.directions.get(name, metric.direction),
-            missing,
-            error_type,
+            name=name,
+            value=None,
+            status=status,
+            method=metric.method,
+            definition=metric.definition,
+            target=metric.target_of(name),
+            explanation=explanation,
+            range=metric.range_of(name),
+            direction=metric.direction_of(name),
+            missing=missing,
+            error_type=error_type,
         )
         for name in (metric.score_names if names is None else names)
     )
 
 
-def _score_without_value(
-    name: str,
-    status: ScoreStatus,
-    method: ScoreMethod,
-    definition: str,
-    target: ScoreTarget,
-    explanation: str,
-    range: tuple[float | None, float | None],  # noqa: A002 -- the field's name
-    direction: ScoreDirection,
-    missing: str | None,
-    error_type: str | None,
-) -> Score:
-    return Score(
-        name=name,
-        value=None,
-        status=status,
-        method=method,
-        definition=definition,
-        target=target,
-        explanation=explanation,
-        range=range,
-        direction=direction,
-        missing=missing,
-        error_type=error_type,
-    )
-
-
-_missing_input = lru_cache(maxsize=512)(_score_without_value)
+_missing_input: Callable[..., Score] = lru_cache(maxsize=512)(Score)
 """Most scores of a request without a reference say the same as those of the request before; what
 they say names fields, never what a request said, so that one object will do for all."""
 

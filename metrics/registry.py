@@ -103,23 +103,14 @@ def _builtin(name: str) -> type[Metric]:
     return found
 
 
-def built_in_class(class_name: str) -> type[Metric]:
-    """Load the built-in metric whose class has that name.
-
-    Raises:
-        AttributeError: No line of the table names it.
-    """
-    for name, home in _HOMES.items():
-        if home.endswith(f":{class_name}"):
-            return _builtin(name)
-    raise AttributeError(f"no built-in metric has the class {class_name!r}")
-
-
 def __getattr__(name: str) -> Any:
-    """Load every built-in metric on first use of `BUILTIN` (PEP 562)."""
-    if name != "BUILTIN":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tuple(_builtin(one) for one in (*_JUDGED, *_FREE, *_ON_REQUEST))
+    """Load a built-in metric by the name of its class, or all as `BUILTIN`, on first use (PEP 562)."""
+    if name == "BUILTIN":
+        return tuple(_builtin(one) for one in (*_JUDGED, *_FREE, *_ON_REQUEST))
+    for metric, home in _HOMES.items():
+        if home.endswith(f":{name}"):
+            return _builtin(metric)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _entry_points() -> dict[str, EntryPoint]:

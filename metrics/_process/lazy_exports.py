@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
@@ -24,6 +25,8 @@ def lazy_exports(
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f".{homes.get(name, home)}", package), name)
+        value = getattr(import_module(f".{homes.get(name, home)}", package), name)
+        setattr(sys.modules[package], name, value)  # from now on it is found without asking
+        return value
 
     return get, lambda: sorted(names)

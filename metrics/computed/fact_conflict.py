@@ -55,9 +55,9 @@ class FactConflict(ComputedMetric):
         """Name every conflict with its sentence."""
         claims = claims_of(sample)
         if not any(context.units for context in claims.contexts):
-            return (self._without_value("nothing was retrieved"),)
+            return self.undefined_scores("nothing was retrieved")
         if not claims.comparable:
-            return (self._without_value("answer and chunks are in different scripts"),)
+            return self.undefined_scores("answer and chunks are in different scripts")
         items = _items(claims)[:MOST_ITEMS]
         if not items:
             nothing = "no number, name or denial that the chunks lack"
@@ -76,9 +76,6 @@ class FactConflict(ComputedMetric):
                 summary=f"{said} that no chunk has; first: {first.id}",
             ),
         )
-
-    def _without_value(self, why: str) -> Score:
-        return self.make_score(self.name, None, explanation=why, summary=why)
 
 
 def _items(claims: Claims) -> list[ScoreItem]:

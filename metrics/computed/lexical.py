@@ -106,10 +106,6 @@ def _best_window(
     return best / len(words), place
 
 
-def _nothing(metric: ComputedMetric, why: str) -> Score:
-    return metric.make_score(metric.name, None, explanation=why, summary=why)
-
-
 def _with_first_missing(summary: str, items: Sequence[ScoreItem]) -> str:
     missing = next((item.text for item in items if not item.verdict), None)
     return summary if missing is None else f"{summary}; not {quote_text(missing)}"
@@ -157,7 +153,7 @@ class LexicalContextRecall(ComputedMetric):
         """Find the best place for each sentence of the reference."""
         wanted = _reference_sentences(sample)
         if not wanted:
-            return (_nothing(self, "no content word in the reference"),)
+            return self.undefined_scores("no content word in the reference")
         contexts = _contexts(sample)
         threshold = self.threshold
         if threshold is None:
@@ -242,7 +238,7 @@ class LexicalContextPrecision(ComputedMetric):
         """Judge each chunk by its best covered reference sentence."""
         wanted = _reference_sentences(sample)
         if not wanted:
-            return (_nothing(self, "no content word in the reference"),)
+            return self.undefined_scores("no content word in the reference")
         # `lexical_context_recall`, which has the same needs, will ask for the sentences.
         contexts = _contexts(sample, by_sentence=True)
         relevances: list[bool] = []
@@ -265,7 +261,7 @@ class LexicalContextPrecision(ComputedMetric):
                 )
         value = average_precision(relevances)
         if value is None:
-            return (_nothing(self, "nothing was retrieved"),)
+            return self.undefined_scores("nothing was retrieved")
         ranks = [rank for rank, relevant in enumerate(relevances, start=1) if relevant]
         said = (
             f"{len(ranks)} of {number_of(len(relevances), 'chunk')} on a sentence of the reference"
@@ -312,7 +308,7 @@ class LexicalEntityRecall(ComputedMetric):
         answer = sample.reference.answer if sample.reference else None
         wanted = named_entities(answer or "")
         if not wanted:
-            return (_nothing(self, "no entity in the reference"),)
+            return self.undefined_scores("no entity in the reference")
         texts = [context.text for context in sample.contexts or ()]
         chunks = [f"chunk-{number}" for number in range(1, len(texts) + 1)]
         items = entity_evidence(wanted, texts, chunks)
@@ -361,7 +357,7 @@ class LexicalQueryCoverage(ComputedMetric):
         contexts = _contexts(sample)
         value = coverage(words, _words_in(words, contexts))
         if value is None:
-            return (_nothing(self, "no content word in the question"),)
+            return self.undefined_scores("no content word in the question")
         items = [
             ScoreItem(
                 id=f"chunk-{rank}",

@@ -82,7 +82,7 @@ class LexicalContextRelevance(ComputedMetric):
         """Measure every chunk; the evidence is each one's value and best passage."""
         question, contexts, topic, why = self._inputs(sample)
         if why is not None:
-            return (self.make_score(self.name, None, explanation=why, summary=why),)
+            return self.undefined_scores(why)
         if all(not context.units for context in contexts):
             nothing = "nothing was retrieved"
             return (self.make_score(self.name, 0.0, explanation=nothing, summary=nothing),)

@@ -54,7 +54,7 @@ class LexicalContextUtilization(ComputedMetric):
         given = claims_of(sample, carried=False)
         answer, contexts = given.answer, given.contexts
         if all(not context.units for context in contexts):
-            return (self._without_value("nothing was retrieved"),)
+            return self.undefined_scores("nothing was retrieved")
         kinds = answer.memoize(sentence_kinds)
         claiming = [
             (at, terms)
@@ -64,9 +64,9 @@ class LexicalContextUtilization(ComputedMetric):
             if terms and kind.claims
         ]
         if not claiming:
-            return (self._without_value("no sentence of the answer claims anything"),)
+            return self.undefined_scores("no sentence of the answer claims anything")
         if not given.comparable:
-            return (self._without_value("answer and chunks are in different scripts"),)
+            return self.undefined_scores("answer and chunks are in different scripts")
         won = [0.0] * len(contexts)
         sources: list[ScoreItem] = []
         total = 0
@@ -115,6 +115,3 @@ class LexicalContextUtilization(ComputedMetric):
                 summary=summary,
             ),
         )
-
-    def _without_value(self, why: str) -> Score:
-        return self.make_score(self.name, None, explanation=why, summary=why)

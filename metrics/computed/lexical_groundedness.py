@@ -61,9 +61,9 @@ class LexicalGroundedness(ComputedMetric):
         sentences = answer.memoize(compared_terms)
         terms = [term for sentence in sentences for term in sentence]
         if not terms:
-            return (self._without_value("no content word in the answer"),)
+            return self.undefined_scores("no content word in the answer")
         if not claims.comparable:
-            return (self._without_value("answer and chunks are in different scripts"),)
+            return self.undefined_scores("answer and chunks are in different scripts")
         covered = credit_each(sentences, claims.held)
         shares = [
             found / len(sentence) if sentence else None
@@ -89,9 +89,6 @@ class LexicalGroundedness(ComputedMetric):
                 self.name, value, items=items, explanation=explanation, summary=summary
             ),
         )
-
-    def _without_value(self, why: str) -> Score:
-        return self.make_score(self.name, None, explanation=why, summary=why)
 
 
 def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:

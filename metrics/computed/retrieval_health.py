@@ -26,12 +26,7 @@ _END = 200
 _LETTERS = 8
 """Characters to read at either end of a text, and letters and digits to compare of them."""
 _READING = ("repeated_context_ratio", "context_tokens")
-_OF_THE_RETRIEVER: dict[str, tuple[float | None, float | None]] = {
-    "retriever_top_score": (None, None),
-    "retriever_score_spread": (0.0, None),
-}
-"""With their ranges."""
-_COUNT = (0.0, None)
+_OF_THE_RETRIEVER = ("retriever_top_score", "retriever_score_spread")
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,12 @@ class RetrievalHealth(ComputedMetric):
     directions = MappingProxyType(
         dict.fromkeys(("context_count", "context_tokens", *_OF_THE_RETRIEVER), "none")
     )
+    ranges = MappingProxyType(
+        {
+            **dict.fromkeys(("context_count", "context_tokens", _OF_THE_RETRIEVER[1]), (0.0, None)),
+            _OF_THE_RETRIEVER[0]: (None, None),
+        }
+    )
     definition = "3"
     reads_texts = False  # of a text of any length it is known that it was retrieved
 
@@ -120,11 +121,10 @@ class RetrievalHealth(ComputedMetric):
         *,
         label: str | None = None,
         items: Sequence[ScoreItem] = (),
-        range: tuple[float | None, float | None] | None = None,  # noqa: A002 -- as in `make_score`
     ) -> Score:
         # These summaries never quote a text of the request.
         return self.make_score(
-            name, value, explanation=said, summary=said, label=label, items=items, range=range
+            name, value, explanation=said, summary=said, label=label, items=items
         )
 
     def _count_scores(self, texts: Sequence[str]) -> tuple[Score, Score, Score]:
@@ -143,7 +143,7 @@ class RetrievalHealth(ComputedMetric):
             f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
         )
         return (
-            self._health_score("context_count", float(count), chunks, range=_COUNT),
+            self._health_score("context_count", float(count), chunks),
             self._health_score(
                 "empty_retrieval",
                 float(blank == count),
@@ -177,7 +177,6 @@ class RetrievalHealth(ComputedMetric):
                 "context_tokens",
                 float(count),
                 f"{number_of(count, 'word')} in {number_of(len(texts), 'chunk')}",
-                range=_COUNT,
             ),
         )
 
@@ -189,17 +188,13 @@ class RetrievalHealth(ComputedMetric):
         ]
         if len(scores) < len(contexts):
             why = "the retriever does not tell every chunk's score"
-            lacking = scores_without_value(
-                self, "missing_input", why, missing="contexts.score", names=[*_OF_THE_RETRIEVER]
-            )
-            return tuple(
-                score.model_copy(update={"range": _OF_THE_RETRIEVER[score.name]})
-                for score in lacking
+            return scores_without_value(
+                self, "missing_input", why, missing="contexts.score", names=_OF_THE_RETRIEVER
             )
         if not scores:
             return tuple(
-                self._health_score(name, None, "nothing was retrieved", range=span)
-                for name, span in _OF_THE_RETRIEVER.items()
+                self._health_score(name, None, "nothing was retrieved")
+                for name in _OF_THE_RETRIEVER
             )
         top, last = scores[0], scores[-1]
         label = "distance" if top < last else None
@@ -212,7 +207,6 @@ class RetrievalHealth(ComputedMetric):
                 top,
                 f"the retriever scores the first chunk {top:.4g}",
                 label=label,
-                range=_OF_THE_RETRIEVER["retriever_top_score"],
             ),
             self._health_score(
                 "retriever_score_spread",
@@ -221,7 +215,6 @@ class RetrievalHealth(ComputedMetric):
                 if spread is not None
                 else "one chunk has no spread",
                 label=label,
-                range=_OF_THE_RETRIEVER["retriever_score_spread"],
             ),
         )
 

@@ -80,15 +80,16 @@ class Support(ComputedMetric):
     target = "answer"
     definition = "4"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
+    ranges = MappingProxyType({"unsupported_words_max": (0.0, None)})
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Compare words, neighbours and order; the evidence is per sentence."""
         claims = claims_of(sample)
         words = sum(map(len, claims.terms))
         if not words:
-            return self._without_value("the answer claims nothing")
+            return self.undefined_scores("the answer claims nothing")
         if not claims.comparable:
-            return self._without_value("answer and chunks are in different scripts")
+            return self.undefined_scores("answer and chunks are in different scripts")
         unsupported = sum(claims.unsupported)
         shares = (1 - unsupported / words, _neighbours(claims), _order(claims, words))
         facts = min(_MOST_FACTS, len(claims.facts) + len(claims.denied))
@@ -108,17 +109,8 @@ class Support(ComputedMetric):
             self.make_score(
                 "unsupported_words_max",
                 float(most),
-                range=(0.0, None),
                 explanation=f"at most {number_of(most, 'unsupported word')} in a sentence{said}",
                 summary=f"{most:g}{summary}",
-            ),
-        )
-
-    def _without_value(self, why: str) -> tuple[Score, Score]:
-        return (
-            self.make_score("support", None, explanation=why, summary=why),
-            self.make_score(
-                "unsupported_words_max", None, range=(0.0, None), explanation=why, summary=why
             ),
         )
 
