@@ -64,6 +64,11 @@ FEW = replace(
     scores=tuple(replace(one, usual=None, trend=()) for one in QUIET.scores),
     groups=tuple(replace(one, estimates={}) for one in QUIET.groups),
 )
+TWO = replace(
+    OVERVIEW,
+    scores=(*OVERVIEW.scores, *(replace(one, service="desk") for one in FEW.scores)),
+    services={"library": 360, "desk": 40},
+)
 _WITHOUT = replace(
     VIEW,
     row=row(question=None),
@@ -81,6 +86,9 @@ STATES = {
     "change": State({}, ("/", "/requests", ONE, "/scoring", "/golden"), "got worse since"),
     "gaps": State({}, ("/gaps", "/corpus"), "no document answers"),
     "conversations": State({}, ("/conversations", "/conversations?conversation=c-1"), "first bad: turn"),
+    "two services": State(
+        {"reader": FrozenReader(TWO), "changes": lambda: ()}, ("/scoring", "/scoring?lanes=all"), "desk"
+    ),
     "segment": State(
         {},
         (f"/?seg=language:zh&workflow=library-qa&since={CHANGE_MS}", "/requests?verdict=bad&sort=faithfulness"),
