@@ -34,22 +34,22 @@ RetrievalToolOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="GLOB[:FIELDS]",
-        help="Tools whose results are retrieved documents, e.g. 'search_*', with the fields of their "
-        "records: 'search_*:text=body,id=sku'; repeat for more.",
+        help="Tools whose results are retrieved documents, e.g. `search_*`, or with the fields of their "
+        "records, `search_*:text=body,id=sku`. Repeatable.",
     ),
 ]
 RetrievalSpanOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="GLOB[:FIELDS]",
-        help="The same for spans of these names, e.g. 'retrieve*', whatever they call themselves.",
+        help="Spans that are retrievals by their names, e.g. `retrieve*`. Repeatable.",
     ),
 ]
 ToolSeparatorOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="REGEX",
-        help="What stands between two documents in such a result. (default: by its layout)",
+        help="Separator of the documents in such a result. (default: by its layout)",
     ),
 ]
 

@@ -103,19 +103,19 @@ def demo(
     """Score a real RAG application on this machine: no key, no server, a few seconds.
 
     Indexes articles in English, Russian and Chinese behind a real retriever, asks questions through a
-    real chain, and shows an answer that was made up, with the sentence at fault, and the verdicts.
+    real chain, and shows an invented answer with the sentence at fault, and the verdicts.
     With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint writes the answers (model:
     RAGMETER_DEMO_MODEL).
 
     Args:
         framework: Which framework runs the application.
         otlp (URL): Send everything to this OTLP endpoint, e.g. http://localhost:4318.
-        protocol: How to speak to it. (default: grpc on port 4317)
-        signal: Send only these; repeat for more. (default: all three)
+        protocol: Protocol of that endpoint. (default: grpc on port 4317)
+        signal: Send only this signal. Repeatable. (default: all three)
         offline: Answer locally even if OPENAI_API_KEY is set.
         judge_model (MODEL): Run the judged metrics too, with this model.
         as_json (--json): Print results as JSON and nothing else.
-        everything (--all): Show each request's scores and what was emitted, too.
+        everything (--all): Also show each request's scores and emitted telemetry.
         page: Then show the requests on the page of ragmeter serve.
     """
     with exit_with_line():
@@ -186,33 +186,33 @@ def evaluate(
 
     Args:
         data (DATA...): Data set: .jsonl, .csv, .json, also with .gz, or .parquet; - is standard input.
-        metrics: live, golden or all, or metrics, or my_metrics.py:short_answer, separated by commas.
+        metrics: live, golden, all, names, or my_metrics.py:short_answer, separated by commas.
             (default: golden for rows with a reference, live for the others)
         judge_model (MODEL): Model that judges, e.g. gpt-4o-mini.
         judge_base_url (URL): Its OpenAI-compatible endpoint. (default: OPENAI_BASE_URL)
         judge_key_variable (--judge-key-env NAME): Variable that holds its key.
         judge_cache: SQLite file that remembers the judge's answers between runs.
         judge_shared: Wait for room in the budget of RAGMETER_JUDGE_SHARED_URL, and use its cache.
-        no_judge_check: Ask the judge nothing before the first row.
+        no_judge_check: Do not try the judge before the first row.
         fused: Judge precision, recall and relevancy in one call.
-        out: Keep scores in this folder, as Parquet, or in this .jsonl file, and resume from it.
+        out: Write scores to this folder, as Parquet, or to this .jsonl file, and resume from it.
         shard (I/N): Score one of N pieces, I from 0, e.g. 0/4. Needs --out DIR.
-        merge: Report what all shards of --out DIR found; score nothing.
-        with_text: Keep questions and explanations in --out DIR, too.
+        merge: Report the results of all shards of --out DIR; score nothing.
+        with_text: Also write questions and explanations to --out DIR.
         engine (ray): Score in processes of Ray, on this machine or a cluster's. Needs --out DIR.
-        processes: With --engine: how many score. (default: one per core)
+        processes: With --engine: number of processes. (default: one per core)
         html: Write a page with histograms and the worst samples.
         summary_markdown: Add the summary to this file as Markdown, e.g. $GITHUB_STEP_SUMMARY.
-        columns (OURS=COLUMN): Which column of the data set holds what, e.g. contexts=docs. Repeatable.
-        segments (a,b): Show and decide for each part of the data set, too: language, retriever, columns.
-        gaps: Show the topics whose questions go worse than the others.
+        columns (OURS=COLUMN): Column of the data set for a field, e.g. contexts=docs. Repeatable.
+        segments (a,b): Also show and decide by these segments: language, retriever, columns.
+        gaps: Show topics whose questions have worse results than the others.
         compare (DATA): Another retriever's results for the same questions: is it worse?
-        concurrency: Calls to the judge under way at once.
+        concurrency: Most concurrent calls to the judge.
         limit: Score only the first rows.
         fail_under (NAME=VALUE): Fail when the whole 95 % interval of this mean is worse, e.g. recall=0.8.
             Repeatable.
-        baseline: The --out of an earlier run: fail when means became worse.
-        tolerance: By how much they may become worse.
+        baseline: The --out of an earlier run: fail when means are worse.
+        tolerance: How much worse they may be.
         as_json (--json): Print the summary as JSON and nothing else.
     """
     with exit_with_line(), ExitStack() as stack:
@@ -383,12 +383,12 @@ def spans(  # noqa: D417 -- `_options` describes three of them
 ) -> None:
     """Print each request that recorded spans hold, one JSON object a line, and why it cannot be scored.
 
-    Exit code 1: something could not be read; what could be is printed.
+    Exit code 1: something could not be read; the rest is printed.
 
     Args:
         files (FILE...): Recorded OTLP: .pb, .json, .jsonl. Several files are one recording, in order.
         score: Add every score that needs no judge.
-        explain: Add for each service and instrumentation what was heard and scored, and why not the rest.
+        explain: Add for each service and instrumentation what was received and scored, and why not the rest.
     """
     with exit_with_line():
         from .spans.run import as_row, read_recording
@@ -424,7 +424,7 @@ def dashboards(
         out (DIR): Directory to write to.
         force: Overwrite files you have edited.
         objective (TEXT): Alert when it is missed, e.g. 'shop_qa:faithfulness>=0.8 for 95%'; <= where lower is
-            better. Repeat it for several. The application counts by the same text.
+            better. Repeatable. Give the application the same text.
     """
     with exit_with_line():
         from .dashboards.run import print_written, write_dashboards
@@ -447,15 +447,15 @@ def doctor(
     Run it with the application's environment variables. Every line says what works, and how to fix
     what does not. Exit code 1: something must be fixed.
 
-    With a program, that very program is examined instead: its output and exit code are its own, and the report
-    goes to standard error when it ends. RAGMETER_DOCTOR=1 has any process that imports ragmeter examined.
+    With a program, that program is examined instead: it keeps its output and exit code, and the report goes to
+    standard error when it ends. RAGMETER_DOCTOR=1 examines any process that imports ragmeter.
 
     Args:
         program ([APP.py | module:function | COMMAND] [ARGS]...): Run this unchanged, and report at its end
-            what happens to its requests.
+            what happened to its requests.
         otlp (URL): Try this OTLP endpoint, not the environment's.
-        no_judge: Do not ask the configured judge and embedder anything.
-        chunks: The index as it is now, id and text: check the golden labels against it.
+        no_judge: Do not call the configured judge and embedder.
+        chunks: The present index, id and text: check the golden labels against it.
         as_json (--json): Print findings as JSON and nothing else.
     """
     if program:

@@ -21,15 +21,15 @@ def mcp(
     token_file: Path | None = None,
     texts: bool = False,
 ) -> None:
-    """Let an assistant ask what is wrong: tools of the Model Context Protocol on standard input and output.
+    """Serve tools for assistants over the Model Context Protocol, on standard input and output.
 
-    It reads the API of a running `ragmeter serve` and changes nothing. Needs the extra mcp.
+    It reads the API of a running `ragmeter serve`, and only reads. Needs the extra mcp.
 
     Args:
         url (URL): The address of `ragmeter serve`.
         token_file (FILE): The token for viewers. (default: RAGMETER_SERVE_VIEW_TOKEN, else
             RAGMETER_SERVE_TOKEN)
-        texts: Tell questions, answers and chunks, too: the assistant sends them to its model.
+        texts: Include questions, answers and chunks: the assistant sends them to its model.
     """
     with exit_with_line():
         from .mcp._reading import ServerApi

@@ -25,15 +25,15 @@ def worker(
 ) -> None:
     """Score requests that applications publish (RAGMETER_SCORING=queue), until SIGTERM.
 
-    Metrics, judge and exporters are set by RAGMETER_* here, as they are for an application that scores by
-    itself: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
+    Metrics, judge and exporters are set by the same variables as in an application that scores its own
+    requests: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
 
     Args:
         queue (URL): Where applications publish: spool:///DIR, or a broker's address. Default:
             RAGMETER_QUEUE_URL, which keeps a password out of the list of processes.
-        processes: How many score; by default as many as cores.
-        once: Score what waits, and end.
-        require_export: Give requests back whose scores could not be sent, rather than count them as lost.
+        processes: Number of scoring processes. (default: one per core)
+        once: Score the waiting requests, and exit.
+        require_export: Requeue requests whose scores cannot be sent, instead of counting them as lost.
     """
     with exit_with_line():
         from .worker.run import run

@@ -46,22 +46,22 @@ def label(
     scale: ScaleName = ScaleName.GRADES,
     language: LanguageName | None = None,
 ) -> None:
-    """Say yourself how good requests are, so that estimates can speak of people, not of the judge.
+    """Label requests yourself, so that estimates rest on people, not on the judge alone.
 
-    Requests are drawn at random, with a probability that is kept with each label. The same command
-    goes on where you stopped; everyone who labels the same file is shown the same requests. Keys: 1
+    Requests are drawn at random; each label stores the probability. The same command continues where
+    you stopped, and everyone who labels a file sees the same requests. Keys: 1
     to 5, or y and n; s cannot say, b back, m more text, q quit. Through a pipe: one key a line.
 
     Args:
-        results (RESULTS): What JsonlExporter wrote with content, a data set, or an --out file with --data.
+        results (RESULTS): A file of JsonlExporter with content, a data set, or an --out file with --data.
         score (NAME): The score to label.
         out: Append labels to this file, and resume from it.
         data: The data set, where RESULTS came from `ragmeter evaluate --out`.
-        count: How many requests to draw.
-        worst: Show the worst instead: finds faults, and enters no estimate.
-        rater (NAME): Who labels. (default: your account)
-        scale: What you can say.
-        language: Of the screen. (default: the terminal's)
+        count: Number of requests to draw.
+        worst: Show the worst instead: to find faults; not for estimates.
+        rater (NAME): Your name as a rater. (default: your account)
+        scale: Possible labels.
+        language: Language of the screen. (default: the terminal's)
     """
     with exit_with_line():
         from .label.run import LabelOptions, run_labelling
@@ -91,18 +91,18 @@ def agreement(
     width: Annotated[float, typer.Option(min=0.001, max=1.0)] = 0.1,
     as_json: bool = False,
 ) -> None:
-    """Compare the judge with people, and people with each other; say how many labels are needed.
+    """Compare the judge with people and people with each other; compute how many labels are needed.
 
-    With RESULTS the labels correct the judge's mean to what people would say. Exit code 1: some
-    lines are no labels; the others are used.
+    With RESULTS, the labels correct the judge's mean towards people's ratings. Exit code 1: some
+    lines are not labels; the others are used.
 
     Args:
-        labels (LABELS): What `ragmeter label` wrote.
+        labels (LABELS): The file of `ragmeter label`.
         results ([RESULTS]): The requests with their scores.
         score (NAME): Only this score. (default: all)
-        good: People call a request good from here on.
-        judge_good: The judge does, from here on. (default: as --good)
-        width: How wide the people's interval is to be.
+        good: Rating from which people call a request good.
+        judge_good: Score from which the judge does. (default: as --good)
+        width: Wanted width of the people's interval.
         as_json (--json): Print everything as JSON and nothing else.
     """
     with exit_with_line():

@@ -74,58 +74,58 @@ def serve(  # noqa: D417 -- `_options` describes three of them
 ) -> None:
     """Receive OpenTelemetry spans and log records, find the RAG requests in them, and score them.
 
-    Takes OTLP over HTTP (protobuf and JSON) and gRPC, and sends scores on into the same traces. Ends on
-    SIGTERM or Ctrl-C when all that came is scored and sent; a second one ends it at once. Exit code 1:
-    something that was received was not scored, or not sent, in the time for it.
+    Takes OTLP over HTTP (protobuf and JSON) and gRPC, and sends the scores into the same traces. SIGTERM
+    or Ctrl-C ends it once everything received is scored and sent; a second one at once. Exit code 1:
+    something received was not scored, or not sent, within --drain-timeout.
 
     Args:
-        config (FILE): Take what neither an option nor a variable says from this TOML file.
-        print_config: Print what holds as such a file, and end.
-        host: Where to listen.
-        http_port: Port for OTLP over HTTP; 0: any that is free.
-        grpc_port: Port for OTLP over gRPC; 0: any that is free.
-        uds (PATH): Listen on this Unix socket, and for gRPC on PATH.grpc, and on no port: for this user
-            alone.
-        token_file (FILE): Ask for the token in this file; made at the first start. (default:
+        config (FILE): Settings in TOML, for what neither an option nor a variable sets.
+        print_config: Print the settings in force as such a file, and exit.
+        host: Address to listen on.
+        http_port: Port for OTLP over HTTP; 0: any free port.
+        grpc_port: Port for OTLP over gRPC; 0: any free port.
+        uds (PATH): Listen on this Unix socket, and for gRPC on PATH.grpc, instead of on ports; for this
+            user only.
+        token_file (FILE): File with the token that callers need; created at the first start. (default:
             RAGMETER_SERVE_TOKEN)
-        view_token_file (FILE): Those who know the token in this file may look, and nothing else; made like
-            the other. (default: RAGMETER_SERVE_VIEW_TOKEN)
-        tls_cert (FILE): Encrypt both ports, with this certificate, as PEM.
-        tls_key (FILE): The certificate's key, as PEM.
+        view_token_file (FILE): File with a token for viewers, who may only read; created likewise. (default:
+            RAGMETER_SERVE_VIEW_TOKEN)
+        tls_cert (FILE): Encrypt both ports with this PEM certificate.
+        tls_key (FILE): The certificate's key, PEM.
         otlp (URL): Send scores to this OTLP endpoint. (default: OTEL_EXPORTER_OTLP_ENDPOINT)
-        protocol: How to speak to it. (default with --otlp: grpc on port 4317)
-        signal: Send only these; repeat for more. (default: all three)
+        protocol: Protocol of that endpoint. (default with --otlp: grpc on port 4317)
+        signal: Send only this signal. Repeatable. (default: all three)
         references: References by question, .jsonl or .csv.
-        grace: Seconds that a complete trace waits for late spans.
-        idle: Seconds without news after which an incomplete one is taken.
-        drain_timeout: Seconds that the end may take after SIGTERM.
-        header_timeout: Seconds that a connection has to say what it wants.
-        max_body_mib: Largest body, packed and unpacked.
-        max_held_mib: Most that waiting spans may take up, estimated.
-        spool (DIR): Keep what was acknowledged in this folder until its scores are sent: a kill loses
+        grace: Seconds to wait for late spans of a complete trace.
+        idle: Seconds without a new span after which an incomplete trace is read.
+        drain_timeout: Seconds for finishing after SIGTERM.
+        header_timeout: Seconds in which a connection must send its headers.
+        max_body_mib: Largest body, compressed and uncompressed.
+        max_held_mib: Most memory for waiting spans, estimated.
+        spool (DIR): Folder that holds acknowledged data until its scores are sent, so that a kill loses
             nothing. (default: beside the store)
-        no_spool: Keep it nowhere: a kill loses what is not scored yet.
-        max_spool_mib: Most that the spool may hold; beyond, senders are to wait.
-        objective: How good scores are to be, e.g. "shop_qa:faithfulness>=0.8 for 95%".
-        webhook (URL): Post changes there. (default: RAGMETER_CHANGE_WEBHOOK)
-        page_url (URL): Where people reach the page, which what is posted links to. (default:
-            RAGMETER_PAGE_URL, else where it listens)
-        digest (daily|weekly): Print, and post to --webhook, what fell, gaps, worst questions and what is not
-            scored.
-        kafka (HOST:PORT[,...]): Read spans from these Kafka brokers, too, as a member of a consumer group.
-        topic: The topic with the spans, keyed by trace id.
-        group: The consumer group.
-        kafka_config (FILE): More of librdkafka's properties, name=value a line: TLS, SASL.
-        forward: Pass spans and log records on, unchanged, to that endpoint.
-        store (FILE|URL): Keep scored requests in this file, or at this postgresql:// address. (default:
+        no_spool: No such folder: a kill loses what is not yet scored.
+        max_spool_mib: Most that the spool may hold; then senders are asked to retry.
+        objective: Objective for a score, e.g. "shop_qa:faithfulness>=0.8 for 95%". Repeatable.
+        webhook (URL): Post changes to this URL. (default: RAGMETER_CHANGE_WEBHOOK)
+        page_url (URL): Public address of the page, for links in what is posted. (default: RAGMETER_PAGE_URL,
+            else where it listens)
+        digest (daily|weekly): Print, and post to --webhook, a report: what fell, gaps, worst questions and
+            what is not scored.
+        kafka (HOST:PORT[,...]): Also read spans from these Kafka brokers, as a member of a consumer group.
+        topic: Topic with the spans, keyed by trace id.
+        group: Consumer group.
+        kafka_config (FILE): Further librdkafka properties, one name=value per line: TLS, SASL.
+        forward: Forward spans and log records, unchanged, to the --otlp endpoint.
+        store (FILE|URL): Store scored requests in this file, or at this postgresql:// address. (default:
             RAGMETER_SERVE_STORE, else serve.db in the user's state folder)
         no_store: Store no requests: the page stays empty.
-        keep (TIME): How long requests are kept, e.g. 12h, 7d.
-        keep_service (NAME=TIME): How long those of a service are, e.g. shop=30d; repeat for more.
-        max_size (SIZE): Most that they may take up, e.g. 500MB, 1GB.
-        golden (FILE): Golden set of the page, .jsonl. (default: golden.jsonl beside the store)
-        trace_url (URL): Where else a trace is shown, with {trace_id} in it.
-        no_text: Keep no question, answer, chunk or explanation.
+        keep (TIME): How long requests are stored, e.g. 12h, 7d.
+        keep_service (NAME=TIME): The same for one service, e.g. shop=30d. Repeatable.
+        max_size (SIZE): Largest size of the store, e.g. 500MB, 1GB.
+        golden (FILE): Golden set that the page adds to, .jsonl. (default: golden.jsonl beside the store)
+        trace_url (URL): Link to a trace in another backend, with {trace_id} in it. Repeatable.
+        no_text: Store no question, answer, chunk or explanation.
     """
     del config  # the callback of ``--config`` has already used it
     drop_contradicted(context)

@@ -14,12 +14,12 @@ from ._ending import exit_with_line
 
 __all__ = ["store"]
 
-store = typer.Typer(no_args_is_help=True, help="Look after the store of `ragmeter serve`.")
+store = typer.Typer(no_args_is_help=True, help="Maintain the store of `ragmeter serve`.")
 
 
 @store.callback()
 def _group() -> None:
-    """Look after the store of ``ragmeter serve``."""
+    """Maintain the store of ``ragmeter serve``."""
 
 
 @store.command()
@@ -31,8 +31,8 @@ def backup(
     """Copy the store while its server runs.
 
     Args:
-        to (PATH): Where the copy goes; a new file.
-        where (--store FILE): Which store. (default: as ragmeter serve has it)
+        to (PATH): A new file for the copy.
+        where (--store FILE): The store to copy. (default: that of ragmeter serve)
     """
     with exit_with_line():
         from ragmeter.serve.store import back_up  # noqa: PLC0415 -- an extra of its own

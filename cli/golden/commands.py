@@ -17,13 +17,13 @@ EXIT_UNSURE = 5
 """As `ragmeter evaluate` ends if evidence is missing."""
 
 golden = typer.Typer(
-    help="Keep a golden set true when the index is cut again.", no_args_is_help=True
+    help="Keep a golden set valid when the index is rebuilt.", no_args_is_help=True
 )
 
 
 @golden.callback()
 def _group() -> None:
-    """Keep a golden set true when the index is cut again."""
+    """Keep a golden set valid when the index is rebuilt."""
 
 
 @golden.command()
@@ -35,19 +35,19 @@ def check(
     out: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Sort golden labels after an index change, by where their text stands now, and repair what is sure.
+    """Check golden labels after an index change, find their texts in the new chunks, and repair what is sure.
 
     valid: the label's chunk still holds its text; re-anchorable: another chunk does; merged: one with
     more in it; split: several do; orphaned: none. Exit code 0: every label is valid, or repaired with
-    --out; 1: all others can be repaired for sure; 5: some need a person.
+    --out; 1: all others can be repaired safely; 5: some need a person.
 
     Args:
         references (REFERENCES): The golden set: .jsonl, .csv, .json or .parquet with context_ids, and
             contexts or --from.
-        against (NEW_CHUNKS): The index as it is now, in any of these formats: id and text.
-        before (--from OLD_CHUNKS): The index as it was when the labels were given, for labels without a text.
-        out (REPAIRED): Write the set with every sure repair, as .jsonl or .json.
-        as_json (--json): Print what became of each label as JSON and nothing else.
+        against (NEW_CHUNKS): The present index, in any of these formats: id and text.
+        before (--from OLD_CHUNKS): The index at the time of labelling, for labels without a text.
+        out (REPAIRED): Write the set with all safe repairs, as .jsonl or .json.
+        as_json (--json): Print each label's result as JSON and nothing else.
     """
     with exit_with_line():
         from .run import CheckOptions, check_labels, print_checked

@@ -14,11 +14,11 @@ from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 __all__ = ["queue"]
 
 queue = typer.Typer(
-    help="Look after the queue of requests that are scored outside the application.",
+    help="Maintain the queue of requests that workers score.",
     no_args_is_help=True,
 )
 _dead = typer.Typer(
-    help="What could not be scored: look at it, send it again, delete it.", no_args_is_help=True
+    help="Requests that could not be scored: list, replay or delete them.", no_args_is_help=True
 )
 queue.add_typer(_dead, name="dead")
 
@@ -35,7 +35,7 @@ JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON and nothing else.")
 ]
 CountArgument: TypeAlias = Annotated[
-    int, typer.Argument(min=1, metavar="N", help="How many messages, the oldest first.")
+    int, typer.Argument(min=1, metavar="N", help="Number of messages, the oldest first.")
 ]
 
 
@@ -44,16 +44,16 @@ def declare(
     url: UrlOption = None,
     max_bytes: Annotated[
         int,
-        typer.Option(min=1_000_000, help="What may wait, compressed; likewise for dead letters."),
+        typer.Option(
+            min=1_000_000, help="Most compressed bytes that may wait; likewise for dead letters."
+        ),
     ] = 1_000_000_000,
-    dead_days: Annotated[
-        float, typer.Option(min=0.01, help="Days that dead letters are kept.")
-    ] = 7.0,
+    dead_days: Annotated[float, typer.Option(min=0.01, help="Days to store dead letters.")] = 7.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the queues, if they are not there. Publishers and workers do so as well, where they may.
+    """Create missing queues. Publishers and workers do so as well, if they have the right to.
 
-    Exit code 1: a queue is there already with other bounds (it is left as it is), or cannot be reached.
+    Exit code 1: a queue exists with other bounds (it is left unchanged), or cannot be reached.
     """
     with _reachable_queue():
         from .run import queue_at
@@ -75,9 +75,9 @@ def declare(
 
 @queue.command()
 def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
-    """Say how much waits, how much is dead, and how many workers are connected.
+    """Show the number of waiting and dead messages, and of connected workers.
 
-    Exit code 1: the queue is not there or cannot be reached.
+    Exit code 1: the queue does not exist or cannot be reached.
     """
     with _reachable_queue():
         from ._report import print_status, status_as_json
@@ -93,15 +93,15 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
 @_dead.command("list")
 def list_letters(
     url: UrlOption = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the oldest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Number of letters, the oldest first.")] = 20,
     with_text: Annotated[
-        bool, typer.Option("--with-text", help="Show what was asked, found and answered, too.")
+        bool, typer.Option("--with-text", help="Also show questions, chunks and answers.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List dead letters: for how long, after how many deaths, of which service, which requests, why.
+    """List dead letters: age, number of deaths, service, requests and reason.
 
-    They stay where they are.
+    They stay in the queue.
     """
     with _reachable_queue():
         from ._report import letters_as_json, print_letters
@@ -116,7 +116,7 @@ def list_letters(
 
 @_dead.command()
 def replay(count: CountArgument, url: UrlOption = None, as_json: JsonOption = False) -> None:
-    """Send the N oldest dead letters to be scored again, e.g. once workers that can read them run."""
+    """Queue the N oldest dead letters again, e.g. once newer workers run."""
     with _reachable_queue():
         from .run import queue_at
 

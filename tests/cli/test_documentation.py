@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import typer
+from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 
@@ -53,6 +54,12 @@ def test_the_reference_has_every_option_metric_and_error():
     assert missing == []
     assert [name for name in known_metrics() if f"\n## `{name}`\n" not in metrics] == []
     assert [n for n in errors.__all__ if n.endswith("Error") and f"## `{n}`" not in raised] == []
+
+
+def test_help_shows_patterns_with_their_asterisks():
+    shown = CliRunner().invoke(app, ["spans", "--help"], env={"COLUMNS": "200"}).output
+
+    assert "search_*:text=body,id=sku" in shown
 
 
 def test_every_command_stands_on_its_page():
