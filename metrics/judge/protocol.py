@@ -158,6 +158,11 @@ class Answer:
     reason: str | None = None
     """The judge's reason."""
 
+    @property
+    def verdict(self) -> bool | None:
+        """The answer where it is yes or no; None: unknown, or of another kind."""
+        return self.value if isinstance(self.value, bool) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -186,7 +186,7 @@ class JudgedMetric(Metric):
             label=label(value) if label and value is not None else None,
         )
 
-    def check_options(self) -> None:
+    def __post_init__(self) -> None:
         """Raise `ConfigurationError` unless the options that judged metrics share are valid."""
         if self.unknown_as is not None and self.unknown_as != 0:
             raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
@@ -206,7 +206,7 @@ class UnitMetric(JudgedMetric):
     def __post_init__(self) -> None:
         if self.unit not in ("sentence", "claim"):
             raise ConfigurationError(f"unit is {self.unit!r}; use 'sentence' or 'claim'")
-        self.check_options()
+        super().__post_init__()
         prompts = (*self.prompts, *(["claims"] if self.unit == "claim" else []))
         object.__setattr__(self, "definition", definition_of("2", *prompts, unit=self.unit))
 
@@ -286,7 +286,7 @@ class Chunks:
             items.append(
                 ScoreItem(
                     id=f"chunk-{rank}",
-                    verdict=answer.value if isinstance(answer.value, bool) else None,
+                    verdict=answer.verdict,
                     text=self.texts[chunk_id],
                     evidence=repeats,
                     reason=answer.reason,

@@ -91,7 +91,7 @@ class ContextEntityRecall(JudgedMetric):
     target = "retrieval"
 
     def __post_init__(self) -> None:
-        self.check_options()
+        super().__post_init__()
         if self.strict and self.aliases:
             raise ConfigurationError("strict and aliases exclude each other; choose one")
         prompts = [PROMPT] + (["entity_presence"] if self.aliases else [])
@@ -173,7 +173,7 @@ class ContextEntityRecall(JudgedMetric):
             answer = reply.answers[item_id]
             position = int(item_id[1:]) - 1
             items[position] = items[position]._replace(
-                verdict=answer.value if isinstance(answer.value, bool) else None,
+                verdict=answer.verdict,
                 reason=f"tier: judge; {answer.reason}" if answer.reason else "tier: judge",
             )
         return items

@@ -64,9 +64,6 @@ class ContextPrecision(JudgedMetric):
     target = "retrieval"
     definition = definition_of("2", "context_precision")
 
-    def __post_init__(self) -> None:
-        self.check_options()
-
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every chunk against the reference answer."""
         reference = sample.reference.answer if sample.reference is not None else None
@@ -110,9 +107,6 @@ class ContextUtilization(JudgedMetric):
     needs = ("question", "contexts", "answer")
     target = "retrieval"
     definition = definition_of("2", "context_utilization")
-
-    def __post_init__(self) -> None:
-        self.check_options()
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every chunk against the answer."""

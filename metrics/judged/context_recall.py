@@ -130,13 +130,11 @@ def recall_score(
     metric: JudgedMetric, units: Sequence[str], answers: Mapping[str, Answer], unit: Unit
 ) -> Score:
     """Return the share of units attributed to the chunks."""
-    items: list[ScoreItem] = []
-    for number, text in enumerate(units, start=1):
-        answer = answers[f"r{number}"]
-        verdict = answer.value if isinstance(answer.value, bool) else None
-        items.append(
-            ScoreItem(id=f"{unit}-{number}", verdict=verdict, text=text, reason=answer.reason)
-        )
+    judged = [answers[item_id] for item_id in number_units("r", units)]
+    items = [
+        ScoreItem(f"{unit}-{number}", answer.verdict, text, reason=answer.reason)
+        for number, (text, answer) in enumerate(zip(units, judged, strict=True), start=1)
+    ]
     return ratio_score(
         metric,
         "context_recall",

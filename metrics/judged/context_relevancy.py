@@ -72,16 +72,9 @@ class Statements:
             parts: list[ScoreItem] = []
             for number, (line_id, text) in enumerate(lines, start=1):
                 answer = answers[line_id]
-                verdict = answer.value if isinstance(answer.value, bool) else None
-                own.append(verdict)
-                parts.append(
-                    ScoreItem(
-                        id=f"chunk-{rank}.{unit}-{number}",
-                        verdict=verdict,
-                        text=text,
-                        reason=answer.reason,
-                    )
-                )
+                own.append(answer.verdict)
+                item_id = f"chunk-{rank}.{unit}-{number}"
+                parts.append(ScoreItem(item_id, answer.verdict, text, reason=answer.reason))
             known = bool(own) and None not in own
             items.append(
                 ScoreItem(

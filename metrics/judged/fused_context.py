@@ -85,7 +85,7 @@ class FusedContextMetrics(JudgedMetric):
     target = "retrieval"
 
     def __post_init__(self) -> None:
-        self.check_options()
+        super().__post_init__()
         prompts = (_ALONE, *sorted(self._prompts_with_shared.values()))
         object.__setattr__(self, "definition", definition_of("2", *prompts, unit="sentence"))
         if self.live:

@@ -214,7 +214,7 @@ class LiveJudged(JudgedMetric):
     directions = MappingProxyType({"judged_refusal": "none"})
 
     def __post_init__(self) -> None:
-        self.check_options()
+        super().__post_init__()
         chosen: tuple[str, ...] = type(self).score_names
         if self.only is not None:
             unknown = [name for name in self.only if name not in chosen]

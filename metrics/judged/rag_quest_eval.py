@@ -74,7 +74,7 @@ class RagQuestEval(JudgedMetric):
     target = "answer"
 
     def __post_init__(self) -> None:
-        self.check_options()
+        super().__post_init__()
         quest_tokenizer(self.tokenizer, crud_compat=self.crud_compat)
         version = "2;crud_compat" if self.crud_compat else f"2;tokenizer={self.tokenizer}"
         definition = definition_of(version, "quest_questions", "quest_answers")

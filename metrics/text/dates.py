@@ -76,35 +76,17 @@ def month_number(word: str) -> int:
 def _date_spots(
     match: re.Match[str], year: str | None, month: int, *days: str | None
 ) -> Iterable[_Spotted]:
-    keys = {_key(year, month, day) for day in days if day is not None or len(days) == 1}
-    known = frozenset(key for key in keys if key is not None)
-    if known:
+    keys = (_key(year, month, day) for day in days if day is not None or len(days) == 1)
+    if known := frozenset(filter(None, keys)):
         yield match.start(), match.end(), known
-
-
-def _of_day_month(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[4], month_number(match[3]), match[2], match[1])
-
-
-def _of_month_day(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[4], month_number(match[1]), match[2], match[3])
-
-
-def _of_month_year(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[2], month_number(match[1]), None)
-
-
-def _of_iso(match: re.Match[str]) -> Iterable[_Spotted]:
-    return _date_spots(match, match[1], int(match[3]), match[4])
 
 
 def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
     # 04/05/1960 is the fourth of May or the fifth of April: both.
-    one = _key(match[4], int(match[3]), match[1])
-    other = _key(match[4], int(match[1]), match[3])
-    keys = frozenset(key for key in (one, other) if key is not None)
-    if keys:
-        yield match.start(), match.end(), keys
+    orders = ((match[1], match[3]), (match[3], match[1]))
+    keys = (_key(match[4], int(month), day) for day, month in orders)
+    if known := frozenset(filter(None, keys)):
+        yield match.start(), match.end(), known
 
 
 def _of_han(match: re.Match[str]) -> Iterable[_Spotted]:
@@ -121,11 +103,14 @@ def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
 
 
 _Form = tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]]
-_DIGIT_FORMS: tuple[_Form, ...] = ((_ISO, _of_iso), (_NUMERIC, _of_numeric))
+_DIGIT_FORMS: tuple[_Form, ...] = (
+    (_ISO, lambda found: _date_spots(found, found[1], int(found[3]), found[4])),
+    (_NUMERIC, _of_numeric),
+)
 _MONTH_FORMS: tuple[_Form, ...] = (
-    (_DAY_MONTH, _of_day_month),
-    (_MONTH_DAY, _of_month_day),
-    (_MONTH_YEAR, _of_month_year),
+    (_DAY_MONTH, lambda one: _date_spots(one, one[4], month_number(one[3]), one[2], one[1])),
+    (_MONTH_DAY, lambda one: _date_spots(one, one[4], month_number(one[1]), one[2], one[3])),
+    (_MONTH_YEAR, lambda one: _date_spots(one, one[2], month_number(one[1]), None)),
 )
 _HAN_FORMS: tuple[_Form, ...] = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_han_in_han))
 
