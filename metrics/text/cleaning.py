@@ -21,10 +21,11 @@ _BLOCKS, _INLINE, _CELLS = _ELEMENTS["blocks"], _ELEMENTS["inline"], _ELEMENTS["
 _NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))
 # Between backticks a tag is spoken about.  No class here has "<" in it, which keeps it linear.
 _TAG = re.compile(
-    rf"<(?P<hidden>script|style)\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>|<!--[^<>]*-->"
+    rf"<(?P<hidden>script|style)\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>"
     rf"|(?<!`)</?(?P<name>{_NAME})(?:[\s/][^<>]{{0,1000}})?>(?!`)",
     re.IGNORECASE,
 )
+_COMMENT = re.compile("(?<!`)<!--[^<>]*-->")
 _BREAKING = re.compile(
     r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE
 )
@@ -157,7 +158,8 @@ def clean(text: str) -> str:
     """Return the cleaned text.
 
     - HTML entities are the characters that they stand for; tags are layout where the text has an element
-      that is opened and closed, or a ``<br>`` at the end of a phrase, and are none between backticks;
+      that is opened and closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks
+      neither is one;
     - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks
       of direction, variation selectors, a byte-order mark, control characters;
     - a link of Markdown is its words; the raised number of a note and spaces between all characters of
@@ -168,6 +170,8 @@ def clean(text: str) -> str:
     """
     if "&" in text and ";" in text:
         text = _ENTITY.sub(_entity, text)
+    if "<!--" in text:
+        text = _COMMENT.sub("", text)
     if _is_markup(text):
         text = _TAG.sub(_without_tag, text)
     if "](" in text:

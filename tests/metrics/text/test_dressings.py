@@ -135,6 +135,7 @@ DRESSINGS = {
     "narrow spaces": _between_words("\u202f"),
     "several spaces": _between_words("  "),
     "entities": lambda text: html.escape(text).replace(" ", "&nbsp;", 3),
+    "a comment": lambda text: text.replace(". ", ". <!-- a note --> ", 1),
     "entities escaped twice": lambda text: html.escape(html.escape(text)),
     "numeric entities": lambda text: "".join(f"&#{ord(one)};" for one in text),
     "soft hyphens as entities": _inside_words("&shy;"),
@@ -227,6 +228,7 @@ def test_the_same_decomposed_text_has_the_same_names():
     [
         ("What does the <br> tag do?", None),
         ("Write `<b>bold</b>` for bold.", None),
+        ("Write `<!-- a note -->` for one.", None),
         ("List<String> a; if x <a and b> c", None),
         ("AT&T &notit; R&D; &nbsp", None),
         ("One.<br>Two.<br/>Three", "One.\nTwo.\nThree"),
