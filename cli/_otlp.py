@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -10,6 +11,26 @@ from ragmeter.metrics import ConfigurationError
 Protocol = Literal["http/protobuf", "grpc"]
 SIGNALS = ("traces", "logs", "metrics")
 GRPC_PORT = 4317
+
+
+def signal_address(url: str, protocol: str, signal: str) -> str:
+    """Return the address of a signal: over HTTP with its path."""
+    return url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Return where an address leads."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def why_unreachable(place: tuple[str, int], seconds: float) -> str | None:
+    """Return why nothing accepts a connection there; None: something does."""
+    try:
+        socket.create_connection(place, seconds).close()
+    except OSError as error:
+        return error.strerror or str(error) or type(error).__name__
+    return None
 
 
 def choose_protocol(url: str, protocol: str | None) -> Protocol:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from opentelemetry.sdk._logs import LoggerProvider
@@ -27,7 +25,13 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter.cli._otlp import SIGNALS, Protocol
+from ragmeter.cli._otlp import (
+    SIGNALS,
+    Protocol,
+    host_and_port,
+    signal_address,
+    why_unreachable,
+)
 from ragmeter.exporters._bounded_http import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
@@ -157,8 +161,7 @@ def send(
     }
     jobs = [signal for signal in SIGNALS if signal in signals and payloads[signal][0]]
     endpoints = {
-        signal: url if protocol == "grpc" or full_address else f"{url.rstrip('/')}/v1/{signal}"
-        for signal in jobs
+        signal: url if full_address else signal_address(url, protocol, signal) for signal in jobs
     }
     exporters = {signal: _exporter(signal, protocol, endpoints[signal]) for signal in jobs}
     unreachable = _unreachable(url)
@@ -209,8 +212,7 @@ def sending_providers(
     resource = Resource.create({} if named else {"service.name": service_name})
     made: dict[str, Any] = {}
     for signal in signals:
-        address = url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
-        exporter = _exporter(signal, protocol, address, token)
+        exporter = _exporter(signal, protocol, signal_address(url, protocol, signal), token)
         if signal == "traces":
             tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
             tracers.add_span_processor(BatchSpanProcessor(exporter))
@@ -234,13 +236,9 @@ def _unreachable(url: str) -> str | None:
     """
     if getproxies():
         return None
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        socket.create_connection((parts.hostname or "", port), timeout=CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        return f"cannot connect to {parts.hostname}:{port}: {error.strerror or error}"
-    return None
+    host, port = host_and_port(url)
+    why = why_unreachable((host, port), CONNECT_TIMEOUT_S)
+    return None if why is None else f"cannot connect to {host}:{port}: {why}"
 
 
 def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = None) -> Any:

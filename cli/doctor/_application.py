@@ -122,7 +122,8 @@ def examine_application(
         )
         return
     yield from _without_fine(check_configuration())
-    from ._providers import Pipelines, check_addresses, check_providers, is_of_the_api  # noqa: PLC0415 -- at the end
+    from ._backends import check_backends  # noqa: PLC0415 -- at the end
+    from ._providers import Pipelines, check_providers, is_of_the_api  # noqa: PLC0415 -- likewise
 
     pipelines = Pipelines(_given_providers())
     # Other vendors have their own SDK, such as Datadog.
@@ -135,7 +136,7 @@ def examine_application(
     yield from _frameworks()
     yield from _instrumentations()
     yield from _without_fine(check_instrumentations(os.environ))
-    yield from check_addresses(pipelines)
+    yield from check_backends(pipelines.destinations)
     if not meters:
         yield _no_meter()
     processors = getattr(sys.modules.get(_PROCESSORS), "processors", ())

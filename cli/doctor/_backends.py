@@ -5,12 +5,18 @@ Opens a TCP connection to each endpoint and closes it again; `_trial` sends tele
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmeter.cli._otlp import SIGNALS, Protocol, choose_protocol
+from ragmeter.cli._otlp import (
+    SIGNALS,
+    Protocol,
+    choose_protocol,
+    host_and_port,
+    signal_address,
+    why_unreachable,
+)
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
@@ -40,22 +46,10 @@ class Destination:
     """The variable or option that named it."""
 
     @property
-    def shown(self) -> str:
-        """The address without user, password and query."""
-        parts = urlsplit(self.endpoint)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-    @property
     def secrets(self) -> tuple[str, ...]:
         """The parts of the address that must not be shown."""
         parts = urlsplit(self.endpoint)
         return tuple(part for part in (parts.username, parts.password, parts.query) if part)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        parts = urlsplit(self.endpoint)
-        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def find_destinations(
@@ -130,7 +124,7 @@ def _nothing_configured(findings: list[Finding]) -> Finding:
 def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> Destination | Finding:
     if url is not None:
         protocol = choose_protocol(url, None)
-        return Destination(signal, protocol, _full(url, protocol, signal), "--otlp")
+        return Destination(signal, protocol, signal_address(url, protocol, signal), "--otlp")
     upper = signal.upper()
     exporters = environ.get(f"OTEL_{upper}_EXPORTER", "").replace(" ", "").split(",")
     own, shared = f"OTEL_EXPORTER_OTLP_{upper}_ENDPOINT", _ENDPOINT
@@ -150,12 +144,8 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
         endpoint = f"{'http' if insecure else 'https'}://{endpoint}"
     protocol = choose_protocol(endpoint, wanted)
     if variable == shared:
-        endpoint = _full(endpoint, protocol, signal)
+        endpoint = signal_address(endpoint, protocol, signal)
     return Destination(signal, protocol, endpoint, variable)
-
-
-def _full(url: str, protocol: Protocol, signal: str) -> str:
-    return url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
 
 
 def _instead(signal: str) -> str:
@@ -177,16 +167,13 @@ def _other_exporter(signal: str, exporters: list[str]) -> Finding:
 
 def check_backends(destinations: list[Destination]) -> Iterator[Finding]:
     """Yield whether anything listens at each address."""
-    for host, port in sorted({one.address for one in destinations}):
-        signals = ", ".join(one.signal for one in destinations if one.address == (host, port))
-        variable = next(one.variable for one in destinations if one.address == (host, port))
-        where = f"{host}:{port} ({signals})"
-        try:
-            socket.create_connection((host, port), CONNECT_S).close()
-        except OSError as error:
-            reason = error.strerror or str(error) or type(error).__name__
-            yield REACHABLE.failed(
-                where, reason, f"start what should listen there, or correct {variable}"
-            )
+    by_place: dict[tuple[str, int], list[Destination]] = {}
+    for one in destinations:
+        by_place.setdefault(host_and_port(one.endpoint), []).append(one)
+    for place, there in sorted(by_place.items(), key=lambda item: item[0]):
+        where = f"{place[0]}:{place[1]} ({', '.join(one.signal for one in there)})"
+        if why := why_unreachable(place, CONNECT_S):
+            fix = f"start what should listen there, or correct {there[0].variable}"
+            yield REACHABLE.failed(where, why, fix)
         else:
             yield REACHABLE.ok(where, "accepts connections")

@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from importlib.metadata import packages_distributions, version
 from typing import Any
-from urllib.parse import urlsplit
 
 from opentelemetry import _logs, metrics, trace
 
-from ._backends import Destination, check_backends
+from ragmeter.fleet.transport import address_shown
+
+from ._backends import Destination
 from ._findings import APPLICATION, Finding
 
 _MAX_VISITED = 2_000
@@ -146,7 +147,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
         shown = ", ".join(
             _class_name(exporter)
             if place is None
-            else f"{_class_name(exporter)} to {_without_secrets(place)}"
+            else f"{_class_name(exporter)} to {address_shown(place)}"
             for exporter, place in zip(exporters, places, strict=True)
         )
         steps = ", ".join(_class_name(one) for one in pipelines.processors(signal))
@@ -164,11 +165,6 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
     yield from _sampler(pipelines.providers["traces"])
     yield from _resource(pipelines.providers["traces"])
     pipelines.destinations = destinations
-
-
-def check_addresses(pipelines: Pipelines) -> Iterator[Finding]:
-    """Yield findings about whether anything listens at the exporters' destinations."""
-    return check_backends(pipelines.destinations)
 
 
 def is_of_the_api(provider: Any) -> bool:
@@ -204,11 +200,6 @@ def _place_of(exporter: Any) -> str | None:
         if isinstance(place, str) and place:
             return place if "://" in place else f"http://{place}"
     return None
-
-
-def _without_secrets(place: str) -> str:
-    parts = urlsplit(place)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _sampler(provider: Any) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from ragmeter.cli.demo.corpus import CorpusQuestion, load_chunks, load_questions
 from ragmeter.cli.demo.run import Framework, application
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.fleet.transport import address_shown
 from ragmeter.metrics import MissingDependencyError
 from ragmeter.metrics.errors import install_command
 from ragmeter.metrics.judge.protocol import Judge
@@ -130,7 +131,7 @@ def try_delivery(
     """
     took_traces = False
     for one in destinations:
-        what = f"{one.signal} to {one.shown}"
+        what = f"{one.signal} to {address_shown(one.endpoint)}"
         try:
             deliveries = send(
                 collected, one.endpoint, one.protocol, [one.signal], full_address=True
