@@ -1,6 +1,6 @@
-"""Hold a bounded number of series of one service, by workflow and segment.
+"""Store a bounded number of series of one service, by workflow and segment.
 
-`ragmeter.quality.sums` keeps one of these for each service and locks them.
+`ragmeter.quality.sums` has one of these for each service and locks them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ AnySeries: TypeAlias = "Series[FreeMoments] | Series[JudgedMoments]"
 
 
 VALUES_SHARE = 2 / 3
-"""Share of the room that values of segments may begin in: the rest is for workflows that come later,"""
+"""Share of the room in which new segment values may begin: the rest is reserved for later workflows,"""
 PARTS_SHARE = 5 / 6
-"""and, up to here, for new scores of known values, and for the rest of requests."""
+"""and, up to this share, for new scores of known values, and for the remaining requests."""
 
 
 class Room:
-    """How many series there may be, and are.
+    """The largest and the current number of series.
 
     Args:
-        most: At most so many.
-        around: There is only as much room as there is in it, too.
+        most: Largest number of series.
+        around: The room that contains this one, whose limit applies as well.
     """
 
     __slots__ = ("_around", "_most", "_used")
@@ -38,12 +38,12 @@ class Room:
         self._around = around
 
     def has(self, count: int, share: float = 1.0) -> bool:
-        """Return whether there is room for `count` more, if only this share of it may be used."""
+        """Return whether there is room for `count` more series within this share of it."""
         around = self._around is None or self._around.has(count, share)
         return around and self._used + count <= self._most * share
 
     def take(self) -> None:
-        """Take up the room of one."""
+        """Reserve room for one series."""
         self._used += 1
         if self._around is not None:
             self._around.take()
@@ -73,9 +73,9 @@ class Holdings:
     """The series of one service.
 
     Args:
-        resource: What names it; empty: this process.
-        room: For how many series there is room.
-        most_workflows: At most so many workflows are kept separate.
+        resource: The attributes that identify the service; empty: this process.
+        room: Limits the number of series.
+        most_workflows: Most workflows that are counted separately.
     """
 
     def __init__(self, resource: Mapping[str, str], room: Room, most_workflows: int) -> None:
@@ -89,20 +89,21 @@ class Holdings:
     def families(
         self, name: str, segments: Sequence[tuple[str, str]], slot: int, expected: int
     ) -> tuple[str, tuple[SeriesFamily, ...]]:
-        """Take in a request; return the workflow that it counts under, and what counts it.
+        """Return the workflow that a request counts under, and the families of series that count it.
 
-        That is the whole workflow, and one part of it for each segment that there is room for.
+        These are the whole workflow, and one part of it for each segment that there is room for.
 
         Args:
-            name: Its workflow.
-            segments: Name and value of the segments that it belongs to.
-            slot: The present five minutes.
-            expected: How many series its scores are, at most.
+            name: Workflow of the request.
+            segments: Name and value of the request's segments.
+            slot: The current five-minute slot.
+            expected: Most series that its scores need.
         """
         workflow = self._workflows.get(name) or self._new_workflow(name, expected)
         if not segments:
             return workflow.name, (workflow.whole,)
-        # As many series as a whole has, a part of it may come to have. Of the first request of all only
+        # A part may come to need as many series as its whole has. For the first request only the number of
+        # scores is known, and not every score has a mean.
         # the number of scores is known, and not every score has a mean.
         self._largest = max(self._largest, workflow.whole.size)
         largest = self._largest or expected
@@ -111,15 +112,15 @@ class Holdings:
             parts = workflow.parts.get(segment)
             if parts is None:
                 if not self.room.has(2 * largest, VALUES_SHARE):
-                    continue  # room for a value and for the others
+                    continue  # room for this value and for `OTHER`
                 parts = workflow.parts[segment] = Parts(slot)
             placed = parts.place(value, slot, lambda: self.room.has(largest, VALUES_SHARE))
             found.append(parts.family(placed))
         return workflow.name, tuple(found)
 
     def _new_workflow(self, name: str, expected: int) -> _Workflow:
-        """Return a workflow: its own, if there is room for `expected` series."""
-        # Once one was turned away all are: it must not come in by a door that a smaller one left open.
+        """Return the named workflow if there is room for `expected` series, else `OTHER`."""
+        # Once one workflow was rejected, all later ones are, even if a smaller one would still have fitted.
         self._is_full = (
             self._is_full
             or not self.room.has(expected)

@@ -1,7 +1,7 @@
-"""Select the values of a segment with their own sums, if there are too many: `Parts`.
+"""Choose the values of a segment that have separate sums, if there are too many: `Parts`.
 
 At most twenty values of a name count at a time in one workflow: those with the most traffic. A large value
-that comes late replaces the smallest one, whose sums stay, since counters never fall, and whose further
+that arrives late replaces the smallest one, whose sums remain, since counters never fall, and whose further
 requests count as `OTHER`.
 """
 
@@ -13,13 +13,13 @@ from ._series import SLOTS_PER_HOUR, SeriesFamily
 from .segments import OTHER
 
 MOST_VALUES = 20
-"""Values of one name, in one workflow, that count by themselves."""
+"""Values of one name, in one workflow, that are counted separately."""
 MOST_REMEMBERED = 500
-"""Values whose traffic is known."""
+"""Values whose traffic is tracked."""
 LEAST_TRAFFIC = 20.0
-"""Requests of the last hour or so that a value must have that takes another's place,"""
+"""Least requests of about the last hour for a value to replace another one,"""
 ADVANTAGE = 2.0
-"""and so many times as many as the other one: two that are alike do not change places in turn."""
+"""and the least ratio of its traffic to the other's: two similar values do not alternate."""
 FORGOTTEN = 0.5
 
 
@@ -27,7 +27,7 @@ class Parts:
     """The series of one segment name of one workflow, by value.
 
     Args:
-        slot: The present five minutes.
+        slot: The current five-minute slot.
     """
 
     __slots__ = ("_counting", "_families", "_slot", "_traffic")
@@ -39,15 +39,15 @@ class Parts:
         self._slot = slot
 
     def families(self) -> Iterable[tuple[str, SeriesFamily]]:
-        """Return all values with their series, resting ones included."""
+        """Return all values with their series, including replaced values."""
         return self._families.items()
 
     def place(self, value: str, slot: int, has_room: Callable[[], bool]) -> str:
         """Add a request; return the value it counts under.
 
         Args:
-            value: Its value.
-            slot: The present five minutes.
+            value: The segment's value of the request.
+            slot: The current five-minute slot.
             has_room: Whether one more value may have series.
         """
         if slot != self._slot:
@@ -79,7 +79,7 @@ class Parts:
         """Every five minutes: decay old counts, and admit values that have become large."""
         faded = 0.5 ** ((slot - self._slot) / SLOTS_PER_HOUR)
         self._slot = slot
-        # By traffic as it was seen: after a quiet night everything has faded alike.
+        # Compares the counts before decay: after a quiet night all have decayed alike.
         waiting = sorted(
             (
                 (count, value)

@@ -1,6 +1,6 @@
-"""Keep the sums of one score: total, by five minutes for three hours, and by hours for a day.
+"""Store the sums of one score: total, by five minutes for three hours, and by hours for a day.
 
-`ragmeter.quality.sums` keeps one `Series` for each score of a workflow and locks them.
+`ragmeter.quality.sums` has one `Series` for each score of a workflow and locks them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ragmeter.metrics import ScoreDirection
 from .moments import FreeMoments, JudgedMoments, Moments
 
 SLOT_S = 300.0
-"""Sums are kept by so many seconds,"""
+"""Width of a slot, in seconds."""
 FINE_SLOTS = 36
-"""for so many of them, the last three hours;"""
+"""Number of slots: the last three hours."""
 SLOTS_PER_HOUR = 12
 COARSE_HOURS = 25
-"""and by hours for so many hours: a day, and the hour that has begun."""
+"""Number of hourly sums: a day, and the current hour."""
 PRIOR_PAIRS = 10.0
-"""A design effect of 1 counts as if seen in so many pairs of neighbouring hours: chance alone widens no
-interval by more than a twentieth."""
+"""Weight of the prior design effect of 1, in pairs of neighbouring hours: chance alone widens no interval by
+more than a twentieth."""
 LARGEST_EFFECT = 10.0
 
 M = TypeVar("M", FreeMoments, JudgedMoments)
@@ -89,7 +89,7 @@ class Series(Generic[M]):
             self.coarse.popleft()
 
     def totals(self) -> dict[str, float]:
-        """Return everything that was counted, by the sums' names."""
+        """Return all sums since the start, by name."""
         totals = array("d", self.closed)
         _add(totals, self.current.values())
         return dict(zip(self.current.names, totals, strict=True))
@@ -114,7 +114,7 @@ class Series(Generic[M]):
             to.add(self.current.values())
 
     def _design_effect(self) -> float:
-        """Return how much more neighbouring hours differ than independent requests would; at least 1.
+        """Return how much more neighbouring hours differ than with independent requests; at least 1.
 
         Σ (R' - R)² / Σ (S' + S) over neighbouring hours, R being the sum of an hour's weighted residuals
         and S that of their squares, and `PRIOR_PAIRS` pairs that say 1.  Requests of one session resemble each
@@ -159,11 +159,11 @@ class SeriesFamily:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of series."""
         return len(self.free) + len(self.judged)
 
     def series(self) -> Iterable[tuple[str, Series[FreeMoments] | Series[JudgedMoments]]]:
-        """Return them all, with the scores' names."""
+        """Return all series with the scores' names."""
         yield from self.free.items()
         yield from self.judged.items()
 

@@ -35,40 +35,40 @@ __all__ = [
 ]
 
 KappaWeights = Literal["none", "linear", "quadratic"]
-"""How much a disagreement counts: each the same, by its distance, or by the square of its distance."""
+"""Weight of a disagreement: the same for each, by its distance, or by the square of its distance."""
 AlphaLevel = Literal["nominal", "ordinal", "interval"]
-"""What ratings are: words, an order, or numbers."""
+"""Level of measurement of ratings: words, an order, or numbers."""
 
 DRAWS = 1_000
-"""Random tables, or samples of requests, that an interval is read off."""
+"""Number of random tables, or samples of requests, for an interval."""
 SEED = 20261122
 EXACT_LEVELS = 3
-"""Tables of up to so many levels get the interval of random tables; larger ones the large-sample one."""
+"""Most levels of a table whose interval comes from random tables; larger ones get the large-sample one."""
 LEAST_FOR_CORRELATION = 3
 LEAST_LABELS = 30
-"""Fewer labels give Wilson's interval whatever the judge says."""
+"""With fewer labels the interval is Wilson's, whatever the judge says."""
 
 
 class AgreementValue(NamedTuple):
     """A measure of agreement with its 95 % interval."""
 
     value: float | None
-    """1: perfect, 0: as by chance; None: not defined, because everything is the same."""
+    """1: perfect, 0: as by chance; None: undefined, because all ratings are the same."""
     lower: float
     upper: float
     n: int
-    """Requests that it is made from."""
+    """Number of requests it was computed from."""
     standard_error: float | None = None
-    """The large-sample one, where there is a formula."""
+    """The large-sample standard error, where a formula exists."""
 
 
 def table_of(first: Sequence[int], second: Sequence[int], levels: int) -> list[list[int]]:
-    """Return how often each pair of levels was given: rows by `first`, columns by `second`.
+    """Return how often each pair of levels occurs: rows by `first`, columns by `second`.
 
     Args:
         first: Levels from 0 to `levels` - 1, one for each request.
         second: Another rater's labels of the same requests.
-        levels: How many there are.
+        levels: Number of levels.
     """
     table = [[0] * levels for _ in range(levels)]
     for row, column in zip(first, second, strict=True):
@@ -77,15 +77,15 @@ def table_of(first: Sequence[int], second: Sequence[int], levels: int) -> list[l
 
 
 def kappa(table: Sequence[Sequence[int]], weights: KappaWeights = "none") -> AgreementValue:
-    """Return Cohen's κ of two raters: their agreement beyond what their base rates give by chance.
+    """Return Cohen's κ of two raters: their agreement beyond chance, given their base rates.
 
     The interval comes from random tables, Dirichlet with ½ in each cell, for two and three levels: it
     holds the truth more often than the large-sample one, and is narrower. For more levels it is
     value ± 1.96 standard errors.
 
     Args:
-        table: How often each pair of levels was given, see `table_of`; square.
-        weights: How much a disagreement counts.
+        table: The frequency of each pair of levels, see `table_of`; square.
+        weights: Weight of a disagreement.
     """
     levels = len(table)
     n = sum(map(sum, table))
@@ -107,7 +107,7 @@ def kappa(table: Sequence[Sequence[int]], weights: KappaWeights = "none") -> Agr
 
 
 def _kappa(share: Sequence[Sequence[float]], weights: KappaWeights) -> tuple[float, float] | None:
-    """Return κ of a table of shares and n times its large-sample variance; None: not defined."""
+    """Return κ of a table of shares and n times its large-sample variance; None: undefined."""
     levels = range(len(share))
     longest = max(1, len(share) - 1)
 
@@ -148,13 +148,14 @@ def _of_random_tables(table: Sequence[Sequence[int]], weights: KappaWeights) -> 
 
 
 def alpha(ratings: Sequence[Sequence[float]], level: AlphaLevel = "ordinal") -> float | None:
-    """Return Krippendorff's α: 1 less the disagreement seen over that expected by chance.
+    """Return Krippendorff's α: 1 less the ratio of observed to expected disagreement.
 
     Takes any number of raters, who need not all have rated everything.
 
     Args:
         ratings: The ratings of each request; requests with fewer than two ratings are ignored.
-        level: What the ratings are. The distance of two ordinal ones is how many lie between them.
+        level: Their level of measurement. The distance of two ordinal ratings is the number of ratings
+            between them.
 
     Returns:
         α, at most 1; None: no two ratings of one request, or all ratings are the same.
@@ -198,7 +199,7 @@ def _alpha(units: Sequence[Sequence[float]], level: AlphaLevel) -> float | None:
         expected = float(n * n - sum(same * same for same in counts.values()))
     else:
         place = _mid_ranks(counts) if level == "ordinal" else {one: one for one in counts}
-        # Where distances are differences of places, sums of squares are all that counts.
+        # For differences of positions, the sums of squares are sufficient.
         seen = math.fsum(
             _squared_gaps([place[rating] for rating in unit]) / (len(unit) - 1) for unit in units
         )
@@ -212,7 +213,7 @@ def _alpha(units: Sequence[Sequence[float]], level: AlphaLevel) -> float | None:
 def _drawn_interval_alphas(
     units: Sequence[Sequence[float]], chance: random.Random, draws: int
 ) -> list[float | None]:
-    """Return α of samples of the requests, from four sums of each instead of from its ratings."""
+    """Return α of samples of the requests, from four sums of each request instead of its ratings."""
     n = sum(map(len, units))
     middle = math.fsum(rating for unit in units for rating in unit) / n
     parts = []
@@ -244,7 +245,7 @@ def _mid_ranks(counts: Counter[float]) -> dict[float, float]:
 
 
 def _squared_gaps(places: Sequence[float]) -> float:
-    """Return the squared differences of all ordered pairs, added up."""
+    """Return the sum of the squared differences of all ordered pairs."""
     mean = math.fsum(places) / len(places)
     return 2 * len(places) * math.fsum((place - mean) ** 2 for place in places)
 
@@ -260,7 +261,7 @@ def _middle(found: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """What a judge says of good and of bad requests, people being right."""
+    """A judge's verdicts on good and bad requests, with people's labels as the truth."""
 
     good_good: int
     """Requests that people and judge call good."""
@@ -273,12 +274,12 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """Their total number."""
+        """Total number of requests."""
         return self.good_good + self.good_bad + self.bad_good + self.bad_bad
 
     @property
     def agreement(self) -> float | None:
-        """The share that both call the same: it is high by chance where nearly all are good."""
+        """The share with the same verdict of both: high by chance if nearly all requests are good."""
         return (self.good_good + self.bad_bad) / self.n if self.n else None
 
     @property
@@ -293,17 +294,17 @@ class Confusion:
 
     @property
     def sensitivity(self) -> AgreementValue:
-        """Of the good ones the share that the judge calls good, with Wilson's interval."""
+        """The share of the good requests that the judge calls good, with Wilson's interval."""
         return _share(self.good_good, self.good_good + self.good_bad)
 
     @property
     def specificity(self) -> AgreementValue:
-        """Of the bad ones the share that the judge calls bad, with Wilson's interval."""
+        """The share of the bad requests that the judge calls bad, with Wilson's interval."""
         return _share(self.bad_bad, self.bad_good + self.bad_bad)
 
     @property
     def table(self) -> list[list[int]]:
-        """The counts as `kappa` takes them: rows by people, columns by judge, bad first."""
+        """The counts as a table for `kappa`: rows by people, columns by judge, bad first."""
         return [[self.bad_bad, self.bad_good], [self.good_bad, self.good_good]]
 
 
@@ -314,13 +315,13 @@ def binary_confusion(
     is_good: Callable[[float], bool],
     judged_good: Callable[[float], bool] | None = None,
 ) -> Confusion:
-    """Return how people and judge divide the same requests into good and bad ones.
+    """Return the counts of requests by people's and the judge's division into good and bad.
 
     Args:
         people: People's labels, one number for each request.
         judge: The judge's scores of the same requests.
         is_good: Whether a number means good.
-        judged_good: The same of the judge's numbers, where it differs.
+        judged_good: The same for the judge's numbers, if different.
     """
     says_good = judged_good or is_good
     counts = Counter(
@@ -346,8 +347,8 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> AgreementVal
 
     Args:
         first: One number for each request.
-        second: Others of the same requests; with the *mean* of several raters it says more of a judge
-            than with any one of them.
+        second: Others of the same requests; with the *mean* of several raters it is more informative about a
+            judge than with one of them.
     """
     n = len(first)
     pairs = list(zip(first, second, strict=True))
@@ -369,13 +370,13 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> AgreementVal
 
 
 def label_worth(r: float, n: int) -> float:
-    """Return how many labels without a judge are worth `n` labels of judged requests.
+    """Return the number of unassisted labels that `n` labels of judged requests are worth.
 
-    n / (1 - r²), r² less what as many pairs would show by chance; at least `n`.
+    n / (1 - r²), with r² reduced by its expected value under chance for as many pairs; at least `n`.
 
     Args:
         r: The correlation of the judge with the labels.
-        n: How many labels.
+        n: Number of labels.
     """
     if n < LEAST_FOR_CORRELATION:
         return float(n)
@@ -384,15 +385,15 @@ def label_worth(r: float, n: int) -> float:
 
 
 def labels_needed(width: float, variance: float, r: float = 0.0) -> int:
-    """Return how many labels give the mean according to people an interval of about `width`.
+    """Return the number of labels for an interval of about `width` around people's mean.
 
-    (1 - r²) · 4 · 1.96² · variance / width², and no fewer than 30: below, intervals are wide whatever
-    the judge says. It counts on all requests being judged.
+    (1 - r²) · 4 · 1.96² · variance / width², and at least 30: with fewer, intervals are wide whatever the
+    judge says. Assumes that all requests are judged.
 
     Args:
         width: Upper less lower end of the 95 % interval wanted, above 0.
         variance: Of the labels, from 0 to 0.25.
-        r: The correlation of the judge with the labels; 0: there is no judge.
+        r: The correlation of the judge with the labels; 0: no judge.
     """
     wanted = (1.0 - r * r) * 4.0 * NORMAL_QUANTILE**2 * variance / (width * width)
     return max(LEAST_LABELS, math.ceil(wanted))

@@ -1,9 +1,8 @@
 """Track conversations to measure the correlation of scores within them.
 
 Requests of one conversation are alike, and so are repeated questions: five of them carry less information
-than those of five people.  `ragmeter.quality.sums` asks for the conversation of each request and adds to its
-sums
-what the pairs of values in it say (`Moments.follow`).  Only sums are held, of a bounded number of
+than those of five people. `ragmeter.quality.sums` looks up the conversation of each request and adds the
+products of its pairs of values to the sums (`Moments.follow`). Only sums are stored, for a bounded number of
 conversations; not locked.
 """
 
@@ -18,21 +17,21 @@ from .moments import Moments
 __all__ = ["SILENCE_S", "ConversationSums", "Conversations"]
 
 SILENCE_S = 1800.0
-"""A conversation that was silent for so long is over: who comes back later begins another one."""
+"""Seconds of silence after which a conversation is over; a later request begins another one."""
 MAX_OPEN = 5_000
-"""Conversations that may go on at a time, some 1.5 KB each and 0.8 KB more for each segment; the one that was
-silent longest ends first."""
+"""Most open conversations, some 1.5 KB each and 0.8 KB more for each segment; the longest silent one ends
+first."""
 MAX_REPEATS = 10
-"""Equal questions of unknown conversations that count as one: a question that everybody asks all day is not one
-person's."""
+"""Equal questions of unknown conversations that count as one conversation: a frequent question comes from
+many people."""
 
 
 _FIELDS = 4
-"""Numbers of a score: how many values, their weights, their weighted values, and when the last one came."""
+"""Numbers of a score: count of values, sum of weights, sum of weighted values, and time of the last value."""
 
 
 class ConversationSums:
-    """The sums of what one conversation has brought so far."""
+    """The sums of the values of one conversation so far."""
 
     __slots__ = ("_sums", "is_question", "turns")
 
@@ -55,12 +54,12 @@ class ConversationSums:
         After `SILENCE_S` without one, and `MAX_REPEATS` of a question, a value begins another conversation.
 
         Args:
-            family: Which requests are counted together.
-            place: The score's place among those that are counted of them.
+            family: The group of requests that is counted together.
+            place: The score's index among the counted scores of that group.
             sums: Its sums.
             weight: 1.0 for a free score, else the inverse of the probability to be judged.
             value: The value, 0 to 1.
-            now: When the request came, in seconds.
+            now: Arrival of the request, in seconds.
         """
         here = self._sums.get(family)
         if here is None:
@@ -83,17 +82,18 @@ class ConversationSums:
 
 
 class Conversations:
-    """The conversations that go on. Never more than `MAX_OPEN`."""
+    """The open conversations. Never more than `MAX_OPEN`."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, ConversationSums] = OrderedDict()
 
     def of(self, conversation_id: str | None, question: object) -> ConversationSums | None:
-        """Return the conversation that a request belongs to; None: to none.
+        """Return the conversation of a request, or None if it has none.
 
         Args:
             conversation_id: Session, thread or conversation id; None: not known.
-            question: What was asked, or what stands for it; equal ones of unknown conversations are alike.
+            question: The question, or its hash; equal questions of unknown conversations form one
+                conversation.
         """
         is_question = not conversation_id
         if is_question and not question:

@@ -34,7 +34,7 @@ def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | 
 
 
 def rule_of(samples: Sequence[RagSample]) -> ContextsBy:
-    """Return the rule by which these contexts are known: the weakest of their parts."""
+    """Return the rule that identified these contexts: the weakest one among the parts."""
     rules = {sample.contexts_by for sample in _samples_that_count(samples)}
     if "ids" in rules:
         return "ids"

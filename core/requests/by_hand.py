@@ -54,7 +54,7 @@ __all__ = [
 
 
 RunBuilder = Callable[[], "RagRun | None"]
-"""Builds a run on the meter's worker; None: there is no request after all."""
+"""Builds a run on the meter's worker; returns None if it turns out not to be a request."""
 
 
 def status_of_error(error: BaseException | None) -> SampleStatus:
@@ -81,7 +81,7 @@ def current_span_context() -> SpanContext | None:
 
 
 class SubmittedSample:
-    """A finished sample with the current span and time; a call of it, on the worker, makes its run.
+    """A finished sample with the current span and time; calling it on the worker makes its run.
 
     A sample without a reference gets that of the surrounding `ragmeter.reference` block.
     """
@@ -223,7 +223,7 @@ class Request:
         self._parts.append(part)
         if self._open:
             return True
-        # Closed meanwhile: it either took the part or did not.
+        # Closed meanwhile: the result says whether it accepted the part.
         try:
             self._parts.remove(part)
         except ValueError:

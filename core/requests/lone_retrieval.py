@@ -1,11 +1,11 @@
-"""A retrieval that the application called by itself: perhaps the first half of a request.
+"""A retrieval that the application called directly: perhaps the first half of a request.
 
 ``docs = retriever.invoke(question)`` and then ``chain.invoke({"context": docs, ...})`` are two calls of a
-framework, and one request of a user's. An adapter offers the first as a `LoneRetrieval`, which waits on the
-meter's worker, among its `LoneRetrievals`: a few seconds, or longer while a call is under way that may have
-been given what it found. Without such a call it is scored as a request of its own, as all are that wait at a
-flush. A call that begins after it in the same context follows it, and takes it once its prompt, read on that
-worker, shows what was found; so does one of the same trace or conversation in another context.
+framework, but one request of a user. An adapter offers the first as a `LoneRetrieval`, which waits on the
+meter's worker, among its `LoneRetrievals`: a few seconds, or longer while a call that may have received its
+documents is running. Without such a call it is scored as a request, as are all that still wait at a flush. A
+call that begins after it in the same context follows it, and claims it if its prompt, read on that worker,
+shows its documents; so does a call of the same trace or conversation in another context.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ __all__ = [
 ]
 
 WAIT_S = 5.0
-"""Seconds for which a lone retrieval waits for a call that follows it to begin."""
+"""Seconds to wait for a following call to begin."""
 LONGEST_S = 120.0
-"""Seconds for which it waits for those to end that have begun."""
+"""Seconds to wait for running calls that follow it to end."""
 MOST_PLACES = 1_000
 MOST_WAITING = 256
-"""Retrievals that wait."""
+"""Most retrievals that wait."""
 MOST_BYTES = 4 * 1024 * 1024
 LOOK_S = 1.0
-"""Seconds between two looks whether one has waited long enough."""
+"""Seconds between two checks of the waiting time."""
 MOST_TOGETHER = 8
-"""Lone retrievals that one call can be given the documents of: the last ones."""
+"""Most lone retrievals whose documents one call may have received: the latest ones."""
 
 
 class Surroundings(NamedTuple):
     """The context of a call, as far as it is known."""
 
     trace_id: int | None = None
-    """The trace of the span around it, the one that an instrumentation made for the call itself aside."""
+    """Trace of the surrounding span, except a span that an instrumentation made for the call itself."""
     conversation_id: str | None = None
     user_id: str | None = None
 
@@ -71,7 +71,7 @@ class Surroundings(NamedTuple):
         return tuple([place for place in known if place[1]])
 
     def suits(self, other: Surroundings) -> bool | None:
-        """Return whether both are one request's; None: nothing is known of both."""
+        """Return whether both belong to one request; None: they have no known field in common."""
         known = [one == two for one, two in zip(self, other, strict=True) if one and two]
         return all(known) if known else None
 
@@ -81,21 +81,21 @@ UNKNOWN_SURROUNDINGS = Surroundings()
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class LoneRetrieval:
-    """What the call that follows needs to know of such a retrieval, and whether it still waits.
+    """The data of a lone retrieval that a following call needs, and whether it still waits.
 
-    It may be noted when a call begins, and turn out to be one, or not, when that ends.
+    It may be created when a call begins; only when that ends is it known to be one or not.
     """
 
     owner: RecentRetrievals
-    """Those of the meter that it is offered to."""
+    """The recent retrievals of the meter that it is offered to."""
     run_id: Any
     name: str
     around: Surroundings
     query: str | None = None
     documents: tuple[Any, ...] = ()
-    """What it found, as its framework's adapter notes it."""
+    """The documents found, as recorded by the framework's adapter."""
     ended_s: float = math.inf
-    """When the call ended; infinite while it is under way."""
+    """When the call ended; infinite while it is running."""
     wait_s: float = WAIT_S
     _followers: dict[Any, None] = field(default_factory=dict)
     _build: RunBuilder | None = None
@@ -106,9 +106,9 @@ class LoneRetrieval:
         """Record query and documents; return the retrieval, if it is one.
 
         Args:
-            query: What it was asked.
-            documents: What it found.
-            is_paused: It waits for a person to go on.
+            query: The query of the retrieval.
+            documents: The documents found.
+            is_paused: Whether it waits for a person before it continues.
         """
         self.query, self.documents, self.ended_s = query, documents, time.monotonic()
         if not documents:
@@ -122,26 +122,26 @@ class LoneRetrieval:
         self._followers[run_id] = None
 
     def leave(self, run_id: object) -> None:
-        """Note that such a call has ended and was offered to the meter, if it is a request at all."""
+        """Record that such a call has ended and was offered to the meter, if it is a request."""
         self._followers.pop(run_id, None)
 
     def wait(self, build: RunBuilder) -> None:
-        """Begin to wait. Like all that follows, to be called on the meter's worker."""
+        """Begin to wait. Like the following methods, to be called on the meter's worker."""
         self._build = build
 
     def left_s(self, now: float) -> float:
-        """Return for how many seconds it is still to wait; 0 where another call has taken it."""
+        """Return the remaining seconds to wait; 0 if another call has claimed it."""
         if self._build is None:
             return 0.0
         return max(0.0, self.ended_s + (LONGEST_S if self._followers else self.wait_s) - now)
 
     @property
     def is_taken(self) -> bool:
-        """Whether it does not wait any more."""
+        """Whether it no longer waits."""
         return self._build is None
 
     def take(self) -> RagRun | None:
-        """Return its run, if it still waits; it is no request of its own then."""
+        """Claim it and return its run, if it still waits; then it is no separate request."""
         build, self._build = self._build, None
         return None if build is None else build()
 
@@ -149,14 +149,14 @@ class LoneRetrieval:
 class RecentRetrievals:
     """The lone retrievals of one meter and framework by trace and conversation. Thread-safe and bounded.
 
-    They show one that was made in another task or thread than the call that follows it.
+    They find a retrieval made in another task or thread than the call that follows it.
     """
 
     def __init__(self) -> None:
         self._by_place: dict[tuple[str, object], tuple[LoneRetrieval, ...]] = {}
 
     def note(self, alone: LoneRetrieval) -> None:
-        """Remember one that has ended."""
+        """Store a retrieval that has ended."""
         for place in alone.around.places:
             self._by_place[place] = (*recent(self._by_place.pop(place, ())), alone)
         if len(self._by_place) > MOST_PLACES:
@@ -166,11 +166,11 @@ class RecentRetrievals:
     def before(
         self, own: Sequence[LoneRetrieval], around: Surroundings
     ) -> tuple[LoneRetrieval, ...]:
-        """Return the retrievals that a call may have been given the documents of.
+        """Return the retrievals whose documents a call may have received.
 
         Args:
-            own: The recent ones of its context, perhaps of other meters or frameworks.
-            around: Where it is made.
+            own: The recent retrievals of its context, perhaps of other meters or frameworks.
+            around: The surroundings of the call.
         """
         if not (own or self._by_place):
             return ()
@@ -185,7 +185,7 @@ class RecentRetrievals:
 
 
 def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
-    """Return those that are not over for long, or are under way; at least the last one."""
+    """Return the retrievals that ended recently or are still running; at least the last one."""
     if not before:
         return ()
     since = time.monotonic() - LONGEST_S
@@ -203,18 +203,19 @@ def take_shown(
     was_asked: Callable[[str], bool],
     is_label: bool,
 ) -> list[RagRun]:
-    """Return the runs of those lone retrievals with which a request began; they wait no longer.
+    """Claim the lone retrievals with which a request began, and return their runs.
 
-    Those that were asked what its model was sent come first; of the others those that found what these did not.
-    Threads may go on to another user's request in the same context: where nothing says that both calls are one
-    user's, a retrieval that was asked something else counts if all of its documents stand in the prompt.
+    Retrievals whose query was sent to the request's model come first; of the others, those with documents
+    that the former did not find. Threads may continue with another user's request in the same context: if it
+    is unknown whether both calls belong to one user, a retrieval with another query counts only if all of its
+    documents are in the prompt.
 
     Args:
-        before: The lone retrievals that it follows.
-        around: Where it was made.
-        shown: Returns those documents of one that its prompt shows.
-        was_asked: Returns whether its model was sent a query.
-        is_label: Its answer is one word: about a part of the documents, that grades them.
+        before: The lone retrievals before the request.
+        around: The surroundings of the request.
+        shown: Returns the documents of a retrieval that the request's prompt shows.
+        was_asked: Returns whether a query was sent to the request's model.
+        is_label: Whether its answer is one word; such an answer about some of the documents grades them.
     """
     asked = [alone.query is not None and was_asked(alone.query) for alone in before]
     explained = set[Any]()
@@ -236,7 +237,7 @@ def take_shown(
 
 
 def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
-    """Return the run of a request with the runs of the retrievals that it began with."""
+    """Return the run of a request, extended by the runs of the retrievals that it began with."""
     if not found:
         return run
     samples = [one.sample for one in found]
@@ -265,25 +266,25 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
 
 
 class LoneRetrievals:
-    """The lone retrievals that wait in one pipeline. For the scoring thread.
+    """The waiting lone retrievals of one pipeline. For the scoring thread.
 
     Args:
-        score: Scores what no call has taken.
-        counters: Where those are counted that one has.
+        score: Scores the retrievals that no call has claimed.
+        counters: Counts the claimed ones.
     """
 
     def __init__(self, score: Callable[[Sequence[Offer]], None], counters: Counters) -> None:
         self._score = score
         self._counters = counters
         self._fresh()
-        fork.forget(self._fresh)  # in a child: they are the parent's
+        fork.forget(self._fresh)  # a forked child discards those of its parent
 
     def _fresh(self) -> None:
         self._held: deque[tuple[LoneRetrieval, Offer]] = deque()
         self._is_called = False
 
     def hold(self, offer: Offer) -> bool:
-        """Take a request if it is a lone retrieval; return whether it is."""
+        """Store a request if it is a lone retrieval; return whether it is."""
         if offer.alone is None:
             return False
         offer.alone.wait(offer.build)
@@ -298,7 +299,7 @@ class LoneRetrievals:
     def look(self, queue: WorkerQueue[Any]) -> float | None:
         """Score the retrievals that have waited long enough; return the seconds until the next check.
 
-        Not at once, but behind what has come by now: a call that has ended meanwhile is among that.
+        Queued behind the offers that have already arrived, as a following call may be among them.
         """
         if not self._held:
             return None
@@ -318,7 +319,7 @@ class LoneRetrievals:
                 self._end(alone, offer)
 
     def end_all(self, queue: WorkerQueue[Any], deadline: float) -> bool:
-        """Have all scored that wait, until `deadline` (monotonic); return whether that came true."""
+        """Score all waiting retrievals, until `deadline` (monotonic); return whether that finished in time."""
         if not self._held:
             return True
         through = Bell()
@@ -331,11 +332,11 @@ class LoneRetrievals:
                 through.ring()
 
         if queue.errand(end_all) is None:
-            end_all()  # no thread can be had any more
+            end_all()  # no thread can be started any more
         return through.wait(remaining(deadline))
 
     def drop_all(self) -> None:
-        """Count as dropped what there was no time to score."""
+        """Count the remaining retrievals as dropped."""
         while self._held:
             _, offer = self._held.popleft()
             self._counters.count_drop("shutdown", capture=offer.capture, once=offer.leave)

@@ -132,7 +132,7 @@ class _FileReferences:
         try:
             stamp = _stamp(self._path)
         except ConfigurationError:
-            return  # being replaced, or gone: the old references stay in force
+            return  # being replaced, or deleted: the old references stay in force
         if stamp != self._stamp:
             # The stamp is stored first: a broken new file is reported once, and the old references stay in
             # force.

@@ -114,7 +114,7 @@ def suppress() -> Iterator[None]:
 
 
 def _restore(variable: ContextVar[T], token: Token[T]) -> None:
-    # A generator may be closed in another context than its own, where there is nothing to restore.
+    # A generator may be closed in another context, where there is nothing to restore.
     with ignoring(ValueError):
         variable.reset(token)
 

@@ -1,8 +1,9 @@
-"""Pairs of chunks that say the same with other numbers or months.
+"""Pairs of chunks that make the same statement with other numbers or months.
 
-What is seen is the same sentence, or nearly, with another figure in its place.  Contradictions in other words,
-negations and names are not.  A chunk that two others contradict in two ways is one of a series, such as the
-pages of one template, and is not listed; two that say the same, as overlapping chunks do, are one way.
+A conflict is the same sentence, or nearly, with another figure in its place. Contradictions in other words,
+negations and names are not detected. A chunk that two others contradict in two ways belongs to a series, such
+as the pages of one template, and is not listed; two others with the same contradiction, such as overlapping
+chunks, count as one way.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from .figures import FiguredSentence
 __all__ = ["Conflict", "find_conflicts", "overlap"]
 
 ALIKE = 0.5
-"""Share of the words of the shorter chunk that the other has, from which on both are about one thing."""
+"""Least share of the shorter chunk's words in the other one for both to have the same topic."""
 SAME = 0.85
-"""The same of two sentences (Jaccard), from which on they say the same."""
+"""Least similarity (Jaccard) of two sentences that make the same statement."""
 _PROBES = 4
 _MOST_TOGETHER = 24
-"""Chunks with one sentence from which on it is a set phrase."""
+"""Number of chunks with one sentence from which it is a set phrase."""
 
 
 class Conflict(NamedTuple):
-    """Two chunks that say the same with another figure."""
+    """Two chunks that make the same statement with different figures."""
 
     ranks: tuple[int, int]
     """The chunks, the smaller rank first."""
     texts: tuple[str, str]
-    """Of each, the sentence."""
+    """The conflicting sentence of each."""
     figures: tuple[str, str]
-    """Of each, the first figure that the other has not."""
+    """The first figure of each that the other lacks."""
 
 
 def find_conflicts(chunks: Iterable[ChunkTerms]) -> list[Conflict]:
-    """Return the conflicts among chunks; their order plays no part."""
+    """Return the conflicts among chunks, independent of their order."""
     ordered = sorted(chunks, key=lambda chunk: chunk.rank)
     places: defaultdict[int, list[tuple[int, FiguredSentence]]] = defaultdict(list)
     for place, chunk in enumerate(ordered):
@@ -87,14 +88,14 @@ def _conflict(
     a, b = chunks[place], chunks[their_place]
     if overlap(a, b) < ALIKE:
         return None
-    # What one of them says with both figures elsewhere, it does not deny.
+    # A chunk that states both figures elsewhere does not contradict the other.
     if _says(a, theirs) or _says(b, mine):
         return None
     return Conflict((a.rank, b.rank), (mine.text, theirs.text), differing)
 
 
 def overlap(one: ChunkTerms, other: ChunkTerms) -> float:
-    """Return the share of the words of the one with fewer that the other has."""
+    """Return the share of the smaller set's words that the other has."""
     words = [chunk.words for chunk in (one, other)]
     least = min(map(len, words))
     return len(words[0] & words[1]) / least if least else 0.0

@@ -1,8 +1,9 @@
 """Count how often each chunk was retrieved, ranked first in a bad request, and was used; frequent ones exactly.
 
-Space-Saving (Metwally, Agrawal, El Abbadi 2005; merged as in Agarwal et al. 2012): a bounded table in which the
-least frequent chunk makes room.  What returns later begins at the largest count that was dropped, which is its
-error.  Merging adds counts, and floors for what one side lacks, so no order plays a part.  Not locked.
+Space-Saving (Metwally, Agrawal, El Abbadi 2005; merged as in Agarwal et al. 2012): a bounded table in which
+the least frequent chunk makes room. A chunk that returns later begins at the largest count that was dropped,
+which is its error. Merging adds counts, and that minimum for chunks which one side lacks, so the order is
+irrelevant. Not locked.
 """
 
 from __future__ import annotations
@@ -15,42 +16,43 @@ __all__ = ["ChunkCount", "ChunkCounts"]
 
 MOST_CHUNKS = 5_000
 _AT_ONCE = 10
-"""One in so many chunks is dropped when there is no room, so that most additions cost a lookup."""
+"""Fraction of chunks dropped when the table is full (one in this many), so that most additions cost one
+lookup."""
 
 
 @dataclass(slots=True)
 class ChunkCount:
-    """What is counted of a chunk, by its text."""
+    """The counts of a chunk, which is identified by its text."""
 
     rank: int
-    """Stands for its text."""
+    """Hash of its text."""
     id: str | None
-    """As the store names it; None: unknown."""
+    """Its id in the store; None: unknown."""
     quote: str
-    """How it begins."""
+    """Beginning of its text."""
     digest: bytes
     """SHA-256 of its text."""
     first_seen: float
-    """In seconds since the epoch."""
+    """First retrieval, in seconds since the epoch."""
     last_seen: float
     versions: tuple[str, ...] = ()
-    """What its metadata says of version, etag or hash."""
+    """Version, etag or hash in its metadata."""
     updated_at: float | None = None
-    """When its document was changed, by its metadata; None: unknown."""
+    """Time of the document's last change, from its metadata; None: unknown."""
     n: int = 0
-    """Requests that got it, at most; at least `n` - `error`."""
+    """Requests that retrieved it, at most; at least `n` - `error`."""
     error: int = 0
     led: int = 0
-    """Requests with a verdict in which it stood first."""
+    """Requests with a verdict in which it ranked first."""
     bad: int = 0
-    """Those of them that went badly."""
+    """Those of them that count as bad."""
     seen_used: int = 0
-    """Requests of which it is known which chunks the answer used."""
+    """Requests for which the chunks used by the answer are known."""
     used: int = 0
-    """Those of them that used it."""
+    """Those of them whose answer used it."""
 
     def plus(self, other: ChunkCount) -> ChunkCount:
-        """Return both together: of what two processes saw of one chunk."""
+        """Return the sum of two processes' counts of one chunk."""
         newer, older = (other, self) if other._key() > self._key() else (self, other)
         return replace(
             newer,
@@ -71,17 +73,17 @@ class ChunkCount:
 
 
 class ChunkCounts:
-    """The chunks that are retrieved most.
+    """The most frequently retrieved chunks.
 
     Args:
-        most: How many are kept.
+        most: Largest number of chunks.
     """
 
     def __init__(self, most: int = MOST_CHUNKS) -> None:
         self._most = most
         self._counts: dict[int, ChunkCount] = {}
         self.floor = 0
-        """The most often that a chunk was retrieved that is not here."""
+        """Largest possible count of a chunk that is not in the table."""
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -91,7 +93,7 @@ class ChunkCounts:
         return self._counts.get(rank)
 
     def add(self, count: ChunkCount) -> ChunkCount:
-        """Take in a chunk that is not here, and return its count."""
+        """Add a chunk that is not in the table, and return its count."""
         if len(self._counts) >= self._most:
             self._shrink(self._most - max(1, self._most // _AT_ONCE))
         count.n = count.error = self.floor
@@ -103,7 +105,7 @@ class ChunkCounts:
         return sorted(self._counts.values(), key=lambda one: (-one.n, one.rank))
 
     def merge(self, other: ChunkCounts) -> None:
-        """Add what another process counted; the result has the chunks of both until the next addition."""
+        """Add the counts of another process; the result has the chunks of both until the next addition."""
         theirs = dict(other._counts)
         for rank, count in list(self._counts.items()):
             found = theirs.pop(rank, None)

@@ -24,14 +24,14 @@ from ragmeter.metrics.text.word_lists import read_entries
 __all__ = ["FiguredSentence", "figured_sentences"]
 
 LEAST_WORDS = 6
-"""Words beside the figures from which on a sentence says enough to be compared."""
+"""Least number of words besides the figures for a sentence to be compared."""
 _MOST_SENTENCES = 40
 _QUOTE_CHARS = 200
 _NOTE = re.compile(
     r"\[\d{1,3}\]"
     r"|^(?:\s*(?:(?:Step|Part|Section|Шаг|Часть|Раздел) )?\(?\d{1,3}(?:[.:)](?!\d)|\s(?=[A-ZА-ЯЁ])))+"
 )
-"""The mark of a footnote and the number of a list's item: no part of what is said."""
+"""The mark of a footnote and the number of a list item, which are not part of the statement."""
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u2009\u202f]\d{3})+)(?![\d.,])")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
@@ -47,9 +47,9 @@ class FiguredSentence(NamedTuple):
     """A sentence that states a number or a month."""
 
     words: array[int]
-    """The hashes of its words without figures, in order of the hashes, each once."""
+    """The distinct hashes of its words without figures, sorted."""
     key: int
-    """The hash of the words as they follow each other."""
+    """The hash of the words in their order."""
     figures: tuple[str, ...]
     """Its numbers and months, in order."""
     text: str
@@ -57,7 +57,7 @@ class FiguredSentence(NamedTuple):
 
 
 def figured_sentences(text: str) -> tuple[FiguredSentence, ...]:
-    """Return the sentences of a chunk that state a number or a month, and `LEAST_WORDS` words beside."""
+    """Return the sentences of a chunk with a number or a month, and `LEAST_WORDS` other words."""
     return tuple(_sentences_with_figures(text))
 
 

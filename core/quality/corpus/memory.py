@@ -1,7 +1,6 @@
-"""Store what the lists of chunks need: counts of the most retrieved, and the user's data on the corpus.
+"""Store the data for the lists of chunks: counts of the most retrieved, and the user's corpus facts.
 
-The chunks' words are those that `ragmeter.quality.gaps.memory` keeps.  Bounded: 5,000 chunks, some 3 MB.
-Thread-safe.
+The chunks' words are stored in `ragmeter.quality.gaps.memory`. Bounded: 5,000 chunks, some 3 MB. Thread-safe.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .view import ChunkReport, CorpusFacts, list_chunks
 __all__ = ["USE", "CorpusMemory", "as_seconds", "used_places"]
 
 USE = "lexical_context_utilization"
-"""The score whose items say which chunks an answer used."""
+"""The score whose items name the chunks that an answer used."""
 _QUOTE_CHARS = 80
 _VERSIONS = ("version", "etag", "hash", "content_hash", "revision")
 _DATES = ("updated_at", "last_modified", "modified_at", "last_updated", "modified")
@@ -30,10 +29,10 @@ _MILLISECONDS_FROM = 1e11
 
 
 def as_seconds(value: object) -> float | None:
-    """Return a date of metadata in seconds since the epoch; None: it is none.
+    """Convert a date of metadata to seconds since the epoch; None: not a date.
 
     Args:
-        value: Seconds or milliseconds since the epoch, ISO 8601 (UTC unless it says else), or a `datetime`.
+        value: Seconds or milliseconds since the epoch, ISO 8601 (UTC without an offset), or a `datetime`.
     """
     if isinstance(value, str):
         try:
@@ -49,7 +48,7 @@ def as_seconds(value: object) -> float | None:
 
 
 def used_places(score: Score | None) -> frozenset[int] | None:
-    """Return the places of the chunks that an answer used, from 0; None: unknown.
+    """Return the indexes of the chunks that an answer used, from 0; None: unknown.
 
     Args:
         score: `USE`.
@@ -64,13 +63,13 @@ def used_places(score: Score | None) -> frozenset[int] | None:
 
 
 class CorpusMemory:
-    """Counts of the chunks that requests got.
+    """Counts of retrieved chunks.
 
     Args:
-        most: How many chunks are counted; None: 5,000.
+        most: Most chunks that are counted; None: 5,000.
 
     Attributes:
-        counts: Of the chunks that are retrieved most.
+        counts: The counts of the most retrieved chunks.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -85,10 +84,10 @@ class CorpusMemory:
         updated_at: Mapping[str, object] | None,
         older_than_s: float | None,
     ) -> None:
-        """Replace what the user says about the corpus.
+        """Replace the user's statements about the corpus.
 
         Raises:
-            ConfigurationError: A value is no text, no date or no age.
+            ConfigurationError: A value is not a text, a date or an age.
         """
         dates: dict[str, float] = {}
         for name, value in (updated_at or {}).items():
@@ -119,18 +118,18 @@ class CorpusMemory:
         bad: bool | None,
         used: Collection[int] | None,
     ) -> None:
-        """Count the chunks of a request, in the order in which the model saw them.
+        """Count the chunks of a request, in the order in which the model got them.
 
         Args:
             contexts: The chunks.
-            at: When it came, in seconds since the epoch.
-            bad: Whether it went badly; None: unknown.
-            used: The places of those that the answer used, from 0; None: unknown.
+            at: Arrival of the request, in seconds since the epoch.
+            bad: Whether it counts as bad; None: unknown.
+            used: The indexes of the chunks that the answer used, from 0; None: unknown.
         """
         with self._lock:
             seen: set[int] = set()
             for place, context in enumerate(contexts):
-                # Where texts are not captured, ids name the chunks.
+                # If texts are not captured, ids identify the chunks.
                 name = context.text or (context.id and f"id {context.id}")
                 if not name or (rank := rank_of(name)) in seen:
                     continue
@@ -153,7 +152,7 @@ class CorpusMemory:
                 self._n_bad += bad
 
     def merge(self, other: CorpusMemory) -> None:
-        """Take in what another process or server has counted; no order plays a part."""
+        """Add the counts of another process or server; the order is irrelevant."""
         with self._lock:
             self.counts.merge(other.counts)
             self._n_requests += other._n_requests
@@ -163,7 +162,7 @@ class CorpusMemory:
         """Return the lists.
 
         Args:
-            chunks: What is kept of the chunks' texts.
+            chunks: The stored terms of the chunks' texts.
             now: Seconds since the epoch; None: the clock's.
         """
         with self._lock:

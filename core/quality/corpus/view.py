@@ -1,8 +1,8 @@
 """The lists of chunks that `ragmeter.RagMeter.chunks` and ``/api/chunks`` show.
 
-What they cannot see: contradictions in other words, negations and names; use that has no words in common with
-the answer; the age of chunks whose store gives no date.  A chunk on the bad list may be innocent: it stood
-first where the right one was missing.
+Not detected: contradictions in other words, negations and names; use that has no words in common with the
+answer; the age of chunks whose store gives no date. A chunk on the bad list may be innocent: it ranked first
+because the right one was missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAST_LED = 4
 LEAST_SEEN = 20
 LEVEL = 0.05
 _ONE_VERSION = 0.7
-"""Share of words in common from which on two texts with one id are versions of one chunk."""
+"""Least share of common words for two texts with one id to be versions of one chunk."""
 _DAY_S = 86_400.0
 _MOST_LISTED = 50
 Reason = Literal["hash", "version", "two_texts", "old"]
@@ -35,14 +35,14 @@ Reason = Literal["hash", "version", "two_texts", "old"]
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFacts:
-    """What the user says of the corpus."""
+    """The user's statements about the corpus."""
 
     current: Mapping[str, str] = field(default_factory=dict)
-    """By id of a chunk, ``sha256:`` and its text's hash, or its metadata's version, etag or hash."""
+    """By id of a chunk: ``sha256:`` and the hash of its text, or its metadata's version, etag or hash."""
     updated_at: Mapping[str, float] = field(default_factory=dict)
-    """By id, when it was changed, in seconds since the epoch."""
+    """By id, the time of the last change, in seconds since the epoch."""
     older_than_s: float | None = None
-    """The age from which on a chunk is stale; None: none is too old."""
+    """Least age of a stale chunk; None: no chunk is too old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,70 +50,70 @@ class SeenChunk:
     """A chunk with counts of the requests that retrieved it."""
 
     id: str | None
-    """As the store names it; None: unknown."""
+    """Its id in the store; None: unknown."""
     quote: str
-    """How it begins."""
+    """Beginning of its text."""
     n: int
-    """Requests that got it."""
+    """Requests that retrieved it."""
     led: int
-    """Those with a verdict in which it stood first."""
+    """Requests with a verdict in which it ranked first."""
     bad: int
-    """Of these, those that went badly."""
+    """Those of them that count as bad."""
     seen_used: int
-    """Requests of which it is known what the answer used."""
+    """Requests for which the chunks used by the answer are known."""
     used: int
-    """Of these, those that used it."""
+    """Those of them whose answer used it."""
     last_seen: float
-    """In seconds since the epoch."""
+    """Last retrieval, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkConflict:
-    """Two chunks that say the same with another number or month."""
+    """Two chunks that make the same statement with another number or month."""
 
     chunks: tuple[SeenChunk | None, SeenChunk | None]
     """None: too rare to be counted."""
     sentences: tuple[str, str]
-    """What each says."""
+    """The conflicting sentence of each."""
     figures: tuple[str, str]
     """The first figure in which they differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaleChunk:
-    """A chunk that the corpus no longer holds in this form."""
+    """A chunk that is outdated or no longer in the corpus in this form."""
 
     chunk: SeenChunk
     reason: Reason
-    """Another ``hash`` or ``version``, ``two_texts`` with one id within a day, or too ``old``."""
+    """Reason: another ``hash`` or ``version``, ``two_texts`` with one id within a day, or too ``old``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkReport:
-    """What is known of the chunks that requests got."""
+    """Statistics of the chunks that requests retrieved."""
 
     bad: tuple[SeenChunk, ...]
-    """Those that lead requests that go badly more often than chance would have it."""
+    """Chunks that rank first in bad requests more often than by chance."""
     unused: tuple[SeenChunk, ...]
-    """Those that were in 20 prompts or more and that no answer used."""
+    """Chunks in at least 20 prompts that no answer used."""
     conflicts: tuple[ChunkConflict, ...]
-    """Pairs that say the same with other numbers or months."""
+    """Pairs that make the same statement with other numbers or months."""
     stale: tuple[StaleChunk, ...]
-    """Those that are no longer current."""
+    """Chunks that are no longer current."""
     n_requests: int
     """Requests with a verdict and a chunk."""
     n_bad: int
-    """Those of them that went badly."""
+    """Those of them that count as bad."""
     n_chunks: int
     """Distinct chunks that are counted."""
     n_compared: int
     """Distinct chunks that were compared for conflicts."""
     compares_all: bool
-    """Whether these are all that requests got; else a sample."""
+    """Whether these are all retrieved chunks; else a sample."""
     undated: float | None
-    """Share of the chunks without a date; None: there is no chunk."""
+    """Share of the chunks without a date; None: no chunks."""
     unverified: float | None
-    """Share of the chunks of which no current hash or version is known."""
+    """Share of the chunks whose current hash or version is unknown."""
 
     def __str__(self) -> str:
         lines = [
@@ -147,14 +147,14 @@ def list_chunks(
     n_bad: int,
     now: float,
 ) -> ChunkReport:
-    """Return the lists.
+    """Build the report.
 
     Args:
-        counts: Of the chunks that are retrieved most.
-        chunks: What is kept of the chunks' texts.
-        facts: What the user says of the corpus.
+        counts: The counts of the most retrieved chunks.
+        chunks: The stored terms of the chunks' texts.
+        facts: The user's statements about the corpus.
         n_requests: Requests with a verdict and a chunk.
-        n_bad: Those that went badly.
+        n_bad: Those of them that count as bad.
         now: Seconds since the epoch.
     """
     every = list(counts.all())
@@ -242,7 +242,7 @@ def _reason_of(one: ChunkCount, facts: CorpusFacts) -> Reason | None:
 
 
 def _replacements(every: list[ChunkCount], compared: list[ChunkTerms]) -> set[int]:
-    """Return the chunks that came with another text under the same id within a day of each other."""
+    """Return the chunks that occurred with another text under the same id within a day."""
     by_id: defaultdict[str, list[ChunkCount]] = defaultdict(list)
     for one in every:
         if one.id is not None:
