@@ -149,8 +149,8 @@ class _Reply:
         if known:
             return frozenset(one for one in known if any(one in text for text in self._prompts))
         place = place_in(self.call.sent)
-        pieces = () if place is None else place.pieces
-        return frozenset(letters_of(piece.text) for piece in pieces)
+        found = () if place is None else place.documents
+        return frozenset(letters_of(item.text or "") for item in found)
 
     def is_about(self, other: _Reply) -> bool:
         """Return whether it is about an earlier reply: a check of it, a title, a note, questions that follow.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
+from .values import Document
 
 __all__ = [
     "BLANK",
@@ -20,7 +21,6 @@ __all__ = [
     "ELEMENT",
     "LEAST",
     "Passages",
-    "Piece",
     "divided",
     "is_closed",
     "literal_in",
@@ -30,18 +30,10 @@ __all__ = [
 ]
 
 
-class Piece(NamedTuple):
-    """A passage that a layout shows."""
-
-    text: str
-    id: str | None = None
-    """Its label."""
-
-
 class Passages(NamedTuple):
     """The passages of a text."""
 
-    pieces: tuple[Piece, ...]
+    documents: tuple[Document, ...]
     is_divided: bool
     """Whether a separator stands between them; else their number is not known."""
 
@@ -123,7 +115,7 @@ _NOTHING = re.compile(
 """One line of a tool that found nothing, or failed."""
 
 
-def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
+def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     """Yield the passages that a text holds: between separators, elements, rules, headings or blank lines.
 
     Args:
@@ -142,7 +134,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
-            yield Piece(text[head.end() : end].strip(" \t\n-=:"), _id_of(head["label"] or ""))
+            yield Document(text[head.end() : end].strip(" \t\n-=:"), _id_of(head["label"] or ""))
         return
     elements = list(ELEMENT.finditer(text)) if is_closed(text) else []
     if elements:
@@ -151,7 +143,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Piece]:
             named = _ID_ATTRIBUTE.search(element[2])
             body = (inner[1] if inner else element[3]).strip()
             if body:
-                yield Piece(body, named[1] if named else None)
+                yield Document(body, named[1] if named else None)
         return
     quoted = [match[2].strip() for match in _QUOTED.finditer(text)]
     if 2 * sum(map(len, quoted)) > len(text):
@@ -235,11 +227,11 @@ def _is_nothing(text: str) -> bool:
     return len(text) <= 100 and _NOTHING.fullmatch(text) is not None
 
 
-def _labelled(text: str) -> Piece:
+def _labelled(text: str) -> Document:
     label = _LABEL.match(text.strip())
     if label is None or label[1].isdigit():
-        return Piece(text.strip())
-    return Piece(text.strip()[label.end() :], _id_of(label[1]))
+        return Document(text.strip())
+    return Document(text.strip()[label.end() :], _id_of(label[1]))
 
 
 _META = re.compile(
@@ -265,23 +257,21 @@ def divided(body: str, count: int | None = None) -> Passages:
     if listed and (count is None or len(listed) == count):
         return Passages(listed, is_divided=isinstance(value, list))
     pieces = [piece for piece in pieces_of(body) if piece.text]
-    whole = [piece for piece in pieces if _META.fullmatch(piece.text) is None] or pieces
+    whole = [piece for piece in pieces if _META.fullmatch(piece.text or "") is None] or pieces
     whole = [
-        piece._replace(
-            text=_META.sub("", piece.text, count=1).strip()
-            if _META.match(piece.text)
-            else piece.text
-        )
+        piece._replace(text=piece.text[head.end() :].strip())
+        if piece.text and (head := _META.match(piece.text))
+        else piece
         for piece in whole
     ]
     if count is not None and len(whole) != count:
         for rule in (BLANK, re.compile(r"\n(?=[ \t]*[-*•] )"), re.compile(r"\n"), _RULE):
             parts = [part.strip() for part in _split(rule, body) if part.strip()]
             if len(parts) == count:
-                return Passages(tuple(map(Piece, parts)), is_divided=True)
+                return Passages(tuple(map(Document, parts)), is_divided=True)
         return Passages(tuple(whole), is_divided=False)
     if count is None:
-        whole = [piece for piece in whole if weight_of(letters_of(piece.text)) >= LEAST]
+        whole = [piece for piece in whole if weight_of(letters_of(piece.text or "")) >= LEAST]
     is_marked = bool(ELEMENT.search(body) or _HEADING.match(body) or _SOURCE.match(body))
     return Passages(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
 
@@ -335,11 +325,11 @@ def _value_of(node: ast.AST) -> Any:
     return node.value if isinstance(node, ast.Constant) else None
 
 
-def longest_texts(value: object) -> tuple[Piece, ...]:
+def longest_texts(value: object) -> tuple[Document, ...]:
     """Return the passages of a list, or of one item: of an object, its longest text."""
-    pieces: list[Piece] = []
+    pieces: list[Document] = []
     for item in value if isinstance(value, list) else [value]:
         texts = item.values() if isinstance(item, dict) else [item]
         text = max((one for one in texts if isinstance(one, str)), key=len, default="")
-        pieces += [Piece(text.strip())] if text.strip() else []
+        pieces += [Document(text.strip())] if text.strip() else []
     return tuple(pieces)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from ragmeter.metrics import RetrievedContext
 
@@ -20,7 +19,6 @@ from .step import Step
 from .values import Document
 
 __all__ = [
-    "PromptContexts",
     "PromptTemplates",
     "asked_in",
     "carried_in",
@@ -32,21 +30,13 @@ _QUESTIONS = 3
 _MOST_NAMES = 1_000
 
 
-class PromptContexts(NamedTuple):
-    """What the prompt of the answering call shows."""
-
-    documents: tuple[Document, ...]
-    is_divided: bool
-    """Whether the layout shows where one document ends."""
-
-
 def contexts_in_prompts(
     calls: Sequence[Step],
     answer: str | None,
     question: str | None,
     known: Sequence[Document] = (),
     filled: str | None = None,
-) -> PromptContexts | None:
+) -> Passages | None:
     """Return the documents in the prompt of the call that answered; None: it has no place for any.
 
     Args:
@@ -70,13 +60,11 @@ def contexts_in_prompts(
         place: Passages | None = divided(filled)
     else:
         place = place_in(asked, question, len(known) or None)
-    if place is not None and place.pieces:
-        found = tuple(Document(piece.text, piece.id) for piece in place.pieces)
-        if known and place.is_divided:
-            found = tuple(
-                item._replace(text=piece.text) for item, piece in zip(known, found, strict=True)
-            )
-        return PromptContexts(found, place.is_divided)
+    if place is not None and place.documents:
+        if not (known and place.is_divided):
+            return place
+        pairs = zip(known, place.documents, strict=True)
+        return Passages(tuple(item._replace(text=one.text) for item, one in pairs), is_divided=True)
     replies = {letters_of(call.words) for call in calls}  # of an agent that is called as a tool
     found = tuple(
         item
@@ -86,7 +74,7 @@ def contexts_in_prompts(
         if reads_as_retrieved(documents)
         for item in documents
     )
-    return PromptContexts(found, is_divided=True) if found and not known else None
+    return Passages(found, is_divided=True) if found and not known else None
 
 
 class PromptTemplates:
@@ -102,7 +90,7 @@ class PromptTemplates:
         answer: str | None,
         question: str | None,
         filled: str | None = None,
-    ) -> PromptContexts | None:
+    ) -> Passages | None:
         """Return what `contexts_in_prompts` does of a request in which nothing retrieved, without the template.
 
         Args:
@@ -153,7 +141,7 @@ def carried_in(
             if message.role == "tool":
                 documents = cut(message.text, ANY_TOOL) or ()
             elif message.role == "user" and (place := place_in([message])) is not None:
-                documents = tuple(Document(piece.text, piece.id) for piece in place.pieces)
+                documents = place.documents
             if reads_as_retrieved(documents):
                 found |= {letters_of(item.text): item for item in documents if item.text}
     known = {letters_of(text) for text in contexts} if found else set()

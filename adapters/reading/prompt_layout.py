@@ -102,7 +102,7 @@ _WIDE_LABEL = re.compile(
 """A label that names the context only where another one names the question."""
 _ANY_LABEL = re.compile(
     rf"^[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。]{{1,30}}"
-    r"(?:[ \t][^\s:：.!?。]{1,30}){0,4}[ \t]?[:：][ \t*]*\n"
+    r"(?:[ \t][^\s:：.!?。]{1,30}){0,5}[ \t]?[:：][ \t*]*\n"
     r"(?!\s*(?:[-*•]|\(?\d{1,3}[.)])[ \t])",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -204,14 +204,14 @@ def place_in(
         whole = "\n\n".join([*instructions, f"Question: {question}"])
         return _place_in_message("system", whole, question, count)
     best = max(alike, key=_size)
-    pieces = tuple(piece for place in alike for piece in place.pieces)
-    is_whole = len(alike) > 1 and count in (None, len(pieces))
+    found = tuple(item for place in alike for item in place.documents)
+    is_whole = len(alike) > 1 and count in (None, len(found))
     # Messages of one role may lead to a passage each.
-    return Passages(pieces, is_divided=True) if is_whole and not best.is_divided else best
+    return Passages(found, is_divided=True) if is_whole and not best.is_divided else best
 
 
 def _size(place: Passages) -> int:
-    return sum(len(piece.text) for piece in place.pieces)
+    return sum(len(item.text or "") for item in place.documents)
 
 
 def _place_in_message(

@@ -142,11 +142,7 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         if is_hidden(value):
             return (Document(None, hidden=True),)
         is_text = not is_repr(value) and _ERROR.match(value) is None
-        return (
-            tuple(Document(item.text, item.id) for item in pieces_of(value, tool.separator))
-            if is_text
-            else None
-        )
+        return tuple(pieces_of(value, tool.separator)) if is_text else None
     messages = messages_in(value)
     if messages:
         pieces = [cut(text, tool) for _, text in messages]
