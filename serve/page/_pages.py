@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -84,14 +84,19 @@ class Pages:
         one = "/request/{trace}"
         return [
             Route("/", self._page(self._overview)),
-            Route("/requests", self._page(self._requests)),
-            Route("/connect", self._page(self._connect)),
-            Route("/gaps", self._page(self._gaps)),
+            *(
+                Route(path, self._page(partial(self._view, path, view)))
+                for path, view in (
+                    ("/requests", self._request_list),
+                    ("/connect", self._views.connect),
+                    ("/gaps", self._views.gaps),
+                    ("/corpus", self._views.corpus),
+                    ("/conversations", self._views.conversations),
+                    ("/scoring", self._views.scoring),
+                    ("/golden", self._views.golden),
+                )
+            ),
             Route("/gaps/{gap}", self._decide_gap, methods=["POST"]),
-            Route("/corpus", self._page(self._corpus)),
-            Route("/conversations", self._page(self._conversations)),
-            Route("/scoring", self._page(self._scoring)),
-            Route("/golden", self._page(self._golden)),
             Route("/golden.jsonl", self._page(self._golden_file)),
             Route("/export.html", self._page(self._export_page)),
             Route("/export.jsonl", self._page(self._export_rows)),
@@ -168,55 +173,32 @@ class Pages:
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
                 return answer
 
-    def _connect(self, request: Request, asked: PageQuery) -> Response:
-        values = self._views.connect(asked)
-        return self._render_page(request, asked, "connect.html", "/connect", values)
+    def _view(
+        self,
+        path: str,
+        view: Callable[[PageQuery, Words], Mapping[str, Any]],
+        request: Request,
+        asked: PageQuery,
+    ) -> Response:
+        """Return a page with the values that `view` returns, by the template with the page's name."""
+        values = {
+            "form_token": "" if self._sources.decide_gap is None else self._token,
+            **view(asked, self._t(request)),
+        }
+        return self._render_page(request, asked, f"{path[1:]}.html", path, values)
 
     def _overview(self, request: Request, asked: PageQuery) -> Response:
         if self._views.is_first(asked):
-            return self._connect(request, asked)
+            return self._view("/connect", self._views.connect, request, asked)
         return self._render_page(
             request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
         )
 
-    def _requests(self, request: Request, asked: PageQuery) -> Response:
-        return self._render_page(
-            request, asked, "requests.html", "/requests", self._request_list(request, asked)
-        )
-
-    def _request_list(self, request: Request, asked: PageQuery) -> dict[str, Any]:
+    def _request_list(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         try:
-            return self._views.requests(asked, self._t(request))
+            return self._views.requests(asked, words)
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
-
-    def _gaps(self, request: Request, asked: PageQuery) -> Response:
-        values = self._views.gaps(asked, self._t(request)) | {
-            "form_token": self._token if self._sources.decide_gap is not None else "",
-        }
-        return self._render_page(request, asked, "gaps.html", "/gaps", values)
-
-    def _corpus(self, request: Request, asked: PageQuery) -> Response:
-        return self._render_page(
-            request, asked, "corpus.html", "/corpus", self._views.corpus(asked)
-        )
-
-    def _conversations(self, request: Request, asked: PageQuery) -> Response:
-        values = self._views.conversations(asked)
-        return self._render_page(request, asked, "conversations.html", "/conversations", values)
-
-    def _scoring(self, request: Request, asked: PageQuery) -> Response:
-        return self._render_page(
-            request, asked, "scoring.html", "/scoring", self._views.scoring(asked, self._t(request))
-        )
-
-    def _golden(self, request: Request, asked: PageQuery) -> Response:
-        labels = self._sources.labels
-        values = {
-            "entries": [] if labels is None else labels.golden.entries(),
-            "golden_path": None if labels is None else str(labels.golden.path),
-        }
-        return self._render_page(request, asked, "golden.html", "/golden", values)
 
     def _golden_file(self, request: Request, _: PageQuery) -> Response:
         labels = self._sources.labels
@@ -262,7 +244,7 @@ class Pages:
 
     def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
-            values = self._request_list(request, asked)
+            values = self._request_list(asked, self._t(request))
             return self._render_page(
                 request, asked, "requests.html", "/requests", values, export=True
             )

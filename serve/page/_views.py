@@ -177,7 +177,7 @@ class Views:
         overview = self._read(asked.filters())
         return not overview.requests and overview.last_ms is None
 
-    def connect(self, asked: PageQuery) -> dict[str, Any]:
+    def connect(self, asked: PageQuery, _: Words) -> dict[str, Any]:
         """Return the instructions to connect an application, and the progress so far."""
         sources, heard = self._sources, self._sources.heard()
         scored = self._services(Filters(range_s=_DAY_MS / 1000))
@@ -283,7 +283,7 @@ class Views:
             "holds_texts": True,
         }  # fmt: skip
 
-    def corpus(self, asked: PageQuery) -> dict[str, Any]:
+    def corpus(self, asked: PageQuery, _: Words) -> dict[str, Any]:
         """Return the chunks to read, of the last 14 days and the chosen service."""
         filters = Filters(range_s=GAPS_RANGE_S, service=asked.filters().service)
         return {
@@ -296,7 +296,7 @@ class Views:
     def _fortnight_ago(self) -> str:
         return str(max(0, int((self._sources.clock() - GAPS_RANGE_S) * 1000)))
 
-    def conversations(self, asked: PageQuery) -> dict[str, Any]:
+    def conversations(self, asked: PageQuery, _: Words) -> dict[str, Any]:
         """Return the conversations, the worst first."""
         filters = replace(asked.filters(), verdict=None, search=None)
         page = self._snapshots.get(
@@ -308,6 +308,14 @@ class Views:
         whole = bool(asked.conversation)
         rows = [(one, one.turns if whole else _turns_at_fault(one)) for one in page.conversations]
         return {"page": page, "rows": rows, "holds_texts": True}
+
+    def golden(self, _asked: PageQuery, _words: Words) -> dict[str, Any]:
+        """Return the golden set."""
+        labels = self._sources.labels
+        return {
+            "entries": [] if labels is None else labels.golden.entries(),
+            "golden_path": None if labels is None else str(labels.golden.path),
+        }
 
     def scoring(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return the counts of scored requests, and of others with the reasons."""

@@ -12,7 +12,7 @@ from ._gap_list import GAPS_RANGE_S
 from ._guidance import Advice, Cause, SameQuestion
 from ._overview import Mean
 from ._shadows import ShadowView
-from ._slots import ReceivedSlot, resource_of
+from ._slots import resource_of
 from ._sqlite import back_up
 from ._stages import DocumentView, StageView
 from ._text_search import MOST_CHARACTERS
@@ -33,8 +33,6 @@ from .store import (
     StoreFullError,
     StoreOptions,
     StoreRefusedError,
-    StoreState,
-    StoreStats,
 )
 from .views import (
     ContextView,
@@ -95,7 +93,6 @@ __all__ = [
     "PartView",
     "QuestionView",
     "Reader",
-    "ReceivedSlot",
     "RequestPage",
     "RequestRow",
     "RequestView",
@@ -110,8 +107,6 @@ __all__ = [
     "StoreFullError",
     "StoreOptions",
     "StoreRefusedError",
-    "StoreState",
-    "StoreStats",
     "StoredClaims",
     "TrendPoint",
     "TurnView",

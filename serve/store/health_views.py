@@ -14,19 +14,6 @@ from pydantic import ConfigDict
 from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.estimates import Estimate
 
-__all__ = [
-    "BadShare",
-    "ComparisonView",
-    "DeploymentView",
-    "HealthView",
-    "LaneView",
-    "PartView",
-    "QuestionView",
-    "SignalView",
-    "VersionStep",
-    "bad_share",
-]
-
 _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 
 

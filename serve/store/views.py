@@ -21,32 +21,6 @@ from ._guidance import Advice, Cause, SameQuestion
 from ._stages import DocumentView, StageView
 from .health_views import BadShare, bad_share
 
-__all__ = [
-    "ContextView",
-    "ConversationPage",
-    "ConversationView",
-    "Facet",
-    "FacetPage",
-    "FacetValue",
-    "Filters",
-    "GapPage",
-    "GapView",
-    "Group",
-    "ItemView",
-    "JudgeOutage",
-    "JudgeUse",
-    "Overview",
-    "RequestPage",
-    "RequestRow",
-    "RequestView",
-    "ScoreSummary",
-    "ScoreValue",
-    "ScoreView",
-    "TrendPoint",
-    "TurnView",
-]
-
-
 _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 """The description of the API takes the description of each field from its docstring here."""
 

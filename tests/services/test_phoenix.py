@@ -280,3 +280,14 @@ def test_run_shows_the_scores_on_the_programs_trace(phoenix, tmp_path, meter):
         "retrieval",
         "theirs",
     ]
+
+
+def test_the_link_of_the_servers_page_opens_the_trace(sent, phoenix, tabs):
+    """``--trace-url`` as docs/serve.md gives it, at this Phoenix."""
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
+    [path] = re.findall(r"Phoenix `http://localhost:6006(\S+)`", page)
+    one = sent["langchain", "http"]
+    opened = tabs(phoenix.url + path.replace("{trace_id}", one.trace_id))
+
+    opened.wait_for("POST /ask")
+    assert one.trace_id in opened.evaluate("location.href")
