@@ -13,6 +13,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 from langchain_fakes import ScriptedModel, Watch, frameworks_deprecate, texts
+from metric_points import points_of
 from test_langchain_agents import agent, call
 
 import ragmeter
@@ -300,12 +301,7 @@ def test_it_is_counted_among_requests_with_its_reason():
         ask_chain(FOUND[0], Watched)
     assert meter.flush(10)
     points = [
-        (dict(point.attributes), point.value)
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        if metric.name == "ragmeter.requests"
-        for point in metric.data.data_points
+        (dict(point.attributes), point.value) for point in points_of(reader)["ragmeter.requests"]
     ]
     assert points == [({"ragmeter.reason": "no_retrieval", "ragmeter.framework": "langchain"}, 2)]
     meter.shutdown(10)

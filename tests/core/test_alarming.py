@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from loopback_server import QuietHandler, loopback_server
+from metric_points import points_of
 from moved_clock import MovedClock
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -96,15 +97,9 @@ def _telemetry() -> tuple[OpenTelemetryExporter, InMemoryLogRecordExporter, InMe
 
 
 def _evidence(reader: InMemoryMetricReader) -> dict[str, float]:
-    data = reader.get_metrics_data()
-    assert data is not None
     return {
         str(point.attributes["gen_ai.evaluation.name"]): point.value
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for instrument in scope.metrics
-        if instrument.name == "ragmeter.change.evidence"
-        for point in instrument.data.data_points
+        for point in points_of(reader).get("ragmeter.change.evidence", ())
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -357,12 +358,7 @@ def test_a_meter_that_keeps_no_questions_says_what_to_add():
 
 def _points(metrics, name):
     return {
-        tuple(point.attributes.items()): point.value
-        for resource in metrics.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for one in scope.metrics
-        if one.name == name
-        for point in one.data.data_points
+        tuple(point.attributes.items()): point.value for point in points_of(metrics).get(name, ())
     }
 
 

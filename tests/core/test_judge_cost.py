@@ -1,6 +1,7 @@
 """Prices are told once, in the budget; what judging took stands in a counter and on the events."""
 
 import pytest
+from metric_points import points_of
 from openai_server import OpenAIServer
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -35,16 +36,14 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
             stats = meter.stats()
 
     assert stats.judge_calls == 2
-    points = {
-        one.name: sum(point.value for point in one.data.data_points)
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for one in scope.metrics
-        if one.name in ("ragmeter.judge.cost", "ragmeter.judge.calls")
+    points = points_of(reader)
+    paid = {
+        name: sum(point.value for point in points[name])
+        for name in ("ragmeter.judge.cost", "ragmeter.judge.calls")
     }
     cost = budget.price(stats.input_tokens, stats.output_tokens)
     assert cost > 0
-    assert points == {"ragmeter.judge.cost": pytest.approx(cost), "ragmeter.judge.calls": 2}
+    assert paid == {"ragmeter.judge.cost": pytest.approx(cost), "ragmeter.judge.calls": 2}
     said = [item.log_record.attributes for item in records.get_finished_logs()]
     assert {one["gen_ai.evaluation.name"] for one in said} == {
         "context_relevancy",

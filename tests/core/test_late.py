@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally, exact_answer
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -116,11 +117,7 @@ def test_each_revision_is_exported_under_an_id_of_its_own(memory):
     assert ids[1] == ids[2]
     points = {
         point.attributes["gen_ai.evaluation.name"]: (point.count, point.sum)
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for one in scope.metrics
-        if one.name == "gen_ai.evaluation.score"
-        for point in one.data.data_points
+        for point in points_of(reader)["gen_ai.evaluation.score"]
     }
     assert points == {"exact_answer": (1, 1.0), "thumbs_up": (1, 0.0)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -138,18 +139,12 @@ def badness(sample: RagSample) -> float:
 
 
 def _points(reader: InMemoryMetricReader, name: str) -> dict[tuple[str, str], float]:
-    data = reader.get_metrics_data()
-    assert data is not None
     return {
         (
             point.attributes["gen_ai.evaluation.name"],
             point.attributes.get("gen_ai.workflow.name", ""),
         ): point.value
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for instrument in scope.metrics
-        if instrument.name == name
-        for point in instrument.data.data_points
+        for point in points_of(reader).get(name, ())
         if "ragmeter.segment" not in point.attributes
     }
 

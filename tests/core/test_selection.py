@@ -8,6 +8,7 @@ import pytest
 from fakes_core import FakeJudge
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -44,15 +45,6 @@ class Judged(Metric):
         return [self.make_score("judged", float(sample.question))]
 
 
-def _points(reader):
-    return {
-        one.name: list(one.data.data_points)
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for one in scope.metrics
-    }
-
-
 @pytest.mark.parametrize(("sample_rate", "judge_rate"), [(0.02, 1.0), (0.1, 0.2)])
 def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
     """The mean of all requests, of free scores exactly and of judged ones within their error."""
@@ -74,7 +66,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
         run_id = f"{next(runs)}"
         meter.port.offer(_built(value, run_id), run_id=run_id)
     assert meter.flush(120)
-    stats, points = meter.stats(), _points(reader)
+    stats, points = meter.stats(), points_of(reader)
     meter.shutdown(60)
 
     true = sum(values) / len(values)

@@ -9,6 +9,7 @@ import pytest
 from fakes_core import context_tally
 from hypothesis import given
 from hypothesis import strategies as st
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -93,12 +94,10 @@ def test_what_is_known_of_other_retrievers_is_published_where_lists_can_be_compa
             for field in ("difference", "lower", "upper")
         }
         points = {
-            (point.attributes["ragmeter.shadow"], one.name.rpartition(".")[2]): point.value
-            for resource in metrics.get_metrics_data().resource_metrics
-            for scope in resource.scope_metrics
-            for one in scope.metrics
-            if one.name.startswith("ragmeter.shadow.")
-            for point in one.data.data_points
+            (point.attributes["ragmeter.shadow"], name.rpartition(".")[2]): point.value
+            for name, points in points_of(metrics).items()
+            if name.startswith("ragmeter.shadow.")
+            for point in points
         }
     assert points == expected
     assert points["misses", "difference"] < 0.0 == points["same", "difference"]

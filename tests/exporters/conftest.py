@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from metric_points import points_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -71,7 +72,7 @@ def sdk() -> Iterator[SimpleNamespace]:
         spans=lambda: {span.name: span for span in spans.get_finished_spans()},
         all_spans=spans.get_finished_spans,
         records=lambda: [item.log_record for item in records.get_finished_logs()],
-        points=lambda: _points(reader),
+        points=lambda: points_of(reader),
     )
     tracer_provider.shutdown()
     logger_provider.shutdown()
@@ -83,19 +84,6 @@ class _PatientReader(InMemoryMetricReader):
 
     def collect(self, timeout_millis: float = 600_000) -> None:
         super().collect(timeout_millis)
-
-
-def _points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
-    data = reader.get_metrics_data()
-    if data is None:
-        return {}
-    return {
-        metric.name: list(metric.data.data_points)
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        if scope.scope.name == "ragmeter"
-        for metric in scope.metrics
-    }
 
 
 def span_context(trace: int = 0xA1, span: int = 0xB1, *, sampled: bool = True) -> SpanContext:

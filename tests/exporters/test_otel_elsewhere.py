@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from metric_points import points_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -41,13 +42,11 @@ def _written(ended_ns):
     )
     exporter.export([ScoredRun(run=run, scores=scores)])
     points = {
-        metric.name: [
-            dict(point.attributes) | ({"sum": point.sum} if "delay" in metric.name else {})
-            for point in metric.data.data_points
+        name: [
+            dict(point.attributes) | ({"sum": point.sum} if "delay" in name else {})
+            for point in points
         ]
-        for resource in reader.get_metrics_data().resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
+        for name, points in points_of(reader).items()
     }
     return spans.get_finished_spans(), points
 
