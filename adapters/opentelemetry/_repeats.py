@@ -8,11 +8,11 @@ says no more, is no second request.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._found import FoundRequest
 from .conventions import reading
@@ -33,22 +33,22 @@ class _Call(NamedTuple):
     ended_ns: int
 
 
+def _call_of(span: SpanRecord, scope: str | None = None) -> _Call:
+    return _Call(span.trace_id, scope or span.scope, _service(span), span.started_ns, span.ended_ns)
+
+
 class RecentCalls:
     """The latest calls of models: below something else by what they said, alone by what they were sent."""
 
     def __init__(self) -> None:
-        self._calls: OrderedDict[int, _Call] = OrderedDict()
+        self._calls = BoundedTable[int, _Call](max_entries=_MOST)
 
     def note(self, span: SpanRecord) -> None:
         """Note a span that came, if it is such a call."""
         said = _said_in(span)
         place = said if span.parent_id is not None or not said else _sent_in(span)
         if place:
-            self._calls[place] = _Call(
-                span.trace_id, span.scope, _service(span), span.started_ns, span.ended_ns
-            )
-            if len(self._calls) > _MOST:
-                self._calls.popitem(last=False)
+            self._calls.put(place, _call_of(span))
 
     def repeat(self, spans: Sequence[SpanRecord]) -> bool:
         """Return whether a trace is one call of which another trace says more."""
@@ -71,14 +71,13 @@ class RecentRequests:
     """The latest requests, by question and answer: two instrumentations may record one in a trace each."""
 
     def __init__(self) -> None:
-        self._requests: OrderedDict[int, _Call] = OrderedDict()
+        self._requests = BoundedTable[int, _Call](max_entries=_MOST)
 
     def repeats(self, found: FoundRequest) -> bool:
         """Return whether another instrumentation recorded the request in another trace; else note it."""
         if found.question is None or found.answer is None:
             return False
-        first = found.span or found.members[0]
-        ours = _Call(found.trace_id, found.scope, _service(first), first.started_ns, first.ended_ns)
+        ours = _call_of(found.span or found.members[0], found.scope)
         key = hash((ours.service, found.question, found.answer))
         other = self._requests.get(key)
         if (
@@ -89,9 +88,7 @@ class RecentRequests:
             and ours.started_ns <= other.ended_ns
         ):
             return True
-        self._requests[key] = ours
-        if len(self._requests) > _MOST:
-            self._requests.popitem(last=False)
+        self._requests.put(key, ours)
         return False
 
 

@@ -156,16 +156,11 @@ def read_json(text: str | bytes) -> ExportedRecords:
         if "resourceMetrics" in value or "resource_metrics" in value or not value:
             return ExportedRecords()
         raise MalformedError("no OTLP: neither resourceSpans nor resourceLogs is in it")
-    traced, logged = ExportedRecords(), ExportedRecords()
-    if spans is not None:
-        request = ExportTraceServiceRequest()
-        _fill(request, {"resourceSpans": spans})
-        traced = _spans_of(request)
-    if logs is not None:
-        records = ExportLogsServiceRequest()
-        _fill(records, {"resourceLogs": logs})
-        logged = _logs_of(records)
-    return ExportedRecords(traced.spans, logged.logs, traced.invalid)
+    request, records = ExportTraceServiceRequest(), ExportLogsServiceRequest()
+    _fill(request, {"resourceSpans": spans or []})
+    _fill(records, {"resourceLogs": logs or []})
+    traced = _spans_of(request)
+    return ExportedRecords(traced.spans, _logs_of(records).logs, traced.invalid)
 
 
 def _object_in(text: str | bytes) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._kinds import role_of_kind
-from ._reader import Documents, Reader, Role, rows_under
+from ._reader import Documents, Reader, Role, reported_documents, rows_under
 
 _KIND = "openinference.span.kind"
 _FIELDS = ("document.content", "document.id", "document.score", "document.metadata")
@@ -84,13 +84,11 @@ class OpenInference(Reader):
             return Documents()
         if span.dropped:
             return Documents(missing="truncated")
-        one = documents_in(span.attributes.get(prefix))
-        if one is None and prefix in span.attributes:
-            hidden = is_hidden(span.attributes[prefix])
-            return Documents(missing="redacted" if hidden else "truncated")
-        if one is None and output is None and self.role(span) == "rerank":
+        if prefix in span.attributes:
+            return reported_documents(span, span.attributes[prefix], None, "truncated")
+        if output is None and self.role(span) == "rerank":
             return Documents(missing="rerank_invisible")
-        return Documents(one if one is not None else documents_in(output) or ())
+        return Documents(documents_in(output) or ())
 
     def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
         if self.role(span) == "join":
