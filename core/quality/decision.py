@@ -39,49 +39,49 @@ __all__ = [
 
 Outcome = Literal["pass", "fail", "inconclusive", "blocked"]
 _STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
-"""What several checks say together: the first of these that any of them says."""
+"""Outcomes by precedence: the combined outcome of several checks is the first of these that occurs."""
 LEAST_PAIRED = 0.9
-"""Share of the rows with a value, of either run, that must have a partner in the other."""
+"""Least share of the rows with a value, of either run, with a counterpart in the other run."""
 _MISSING = ("judge_error", "timeout", "metric_error", "partial")
-"""Statuses of scores that have a value in principle."""
+"""Statuses of scores for which a value exists in principle."""
 
 
 Side = Literal["least", "most"]
 
 
 class Limit(NamedTuple):
-    """What a mean must reach."""
+    """The required mean of a score."""
 
     name: str
     value: float
     side: Side | None = None
-    """At least or at most this value; None: at least, or at most where lower is better."""
+    """Lower or upper limit; None: lower, or upper for scores where lower is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was decided."""
+    """One decided criterion."""
 
     what: str
-    """What was asked, e.g. ``recall at least 0.8``."""
+    """The criterion, e.g. ``recall at least 0.8``."""
     outcome: Outcome
     reason: str
-    """Why, in words and numbers."""
+    """The reason, in words and numbers."""
     mean: float | None = None
     """Mean, or mean difference."""
     interval: tuple[float, float] | None = None
     """Its 95 % interval."""
     count: int = 0
-    """Values, or pairs of values, that it is made of."""
+    """Number of values, or pairs of values."""
     score: str | None = None
-    """The score that was compared with an earlier run; None: it was not."""
+    """The score compared with an earlier run; None: no comparison."""
     before: float | None = None
     """Its mean in the earlier run, over the pairs."""
     now: float | None = None
     """Its mean in this run, over the pairs."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON-ready fields."""
+        """Return the check as JSON-ready fields."""
         return {
             "what": self.what,
             "outcome": self.outcome,
@@ -103,9 +103,10 @@ class Decision:
 
     checks: Sequence[Check]
     fallen: Sequence[Check] = ()
-    """Scores that became worse than the baseline without being asked about; they decide nothing."""
+    """Scores without a criterion that became worse than the baseline; they do not affect the outcome."""
     consists: str | None = None
-    """Of what a fall of `lexical_groundedness` consists, in words; None: it did not fall, or is not known."""
+    """The components of a fall of `lexical_groundedness`, in words; None: it did not fall, or they are
+    unknown."""
 
     @property
     def outcome(self) -> Outcome:
@@ -121,14 +122,14 @@ _SIGNS: Mapping[str, Side | None] = {">=": "least", "<=": "most", "=": None}
 
 
 def limit_of(text: str, given_as: str = "--fail-under") -> Limit:
-    """Read ``NAME=VALUE``, ``NAME>=VALUE`` or ``NAME<=VALUE``.
+    """Parse ``NAME=VALUE``, ``NAME>=VALUE`` or ``NAME<=VALUE``.
 
     Args:
-        text: What was given.
-        given_as: What the error says it was given as.
+        text: The text of the limit.
+        given_as: The option or argument that errors name.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The text has another form.
     """
     sign = next((one for one in _SIGNS if one in text), "=")
     name, _, number = text.partition(sign)
@@ -149,10 +150,10 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
 
     Args:
         limits: The limits.
-        metrics: What will be measured.
+        metrics: The metrics of the run.
 
     Raises:
-        ConfigurationError: One is of a score that none of the metrics gives, or that cannot have that value.
+        ConfigurationError: A limit names a score that no metric has, or a value outside its range.
     """
     of_name = {name: metric for metric in metrics for name in metric.score_names}
     for limit in limits:
@@ -178,9 +179,9 @@ class Criteria:
 
     limits: Sequence[Limit] = ()
     baseline: RowScores | None = None
-    """The scores of an earlier run; None: it is not compared with any."""
+    """The scores of an earlier run; None: no comparison."""
     tolerance: float = 0.03
-    """How much worse than the baseline a mean may be."""
+    """Accepted fall of a mean below the baseline."""
 
 
 def decide(
@@ -189,10 +190,10 @@ def decide(
     """Return the decision; None without criteria.
 
     Args:
-        asked: The limits and the baseline.
+        asked: The limits and the baseline to decide on.
         summaries: The scores of the run.
         rows: The same by question; needed for a baseline only.
-        unreadable: Rows that could not be read: each could have any value.
+        unreadable: Number of unreadable rows, each of which could have any value.
     """
     if not asked.limits and asked.baseline is None:
         return None
@@ -222,7 +223,7 @@ def decide(
 
 
 def _consists(old: RowScores, new: RowScores) -> str | None:
-    """Return in words of what a fall of groundedness consists, over the questions of both runs."""
+    """Describe the components of a fall of groundedness, over the questions of both runs."""
     before: dict[str, float] = {}
     now: dict[str, float] = {}
     for name in PARTS:
@@ -285,7 +286,7 @@ def _side_of(limit: Limit, direction: ScoreDirection) -> Side:
 
 
 def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
-    """Return why a limit makes no sense for a score; None: it does."""
+    """Return why a limit is impossible for a score, or None."""
     if direction == "none":
         has_side = limit.side is not None
         return None if has_side else "of this score neither end is better, or its range is open"
@@ -296,11 +297,11 @@ def _contradiction(limit: Limit, direction: ScoreDirection) -> str | None:
 
 
 def _hint_for_name(name: str, names: Collection[str]) -> str:
-    """Return what may be wrong with a score's name that no row has."""
+    """Return a hint for the name of a score that no row has."""
     for known in known_metrics():
         try:
             [metric] = resolve_metrics([known])
-        except ConfigurationError:  # one of another package, which cannot be had
+        except ConfigurationError:  # a third-party metric that cannot be loaded
             continue
         if name in metric.score_names:
             lacking = ["a judge"] if metric.judged else []
@@ -315,12 +316,12 @@ def _hint_for_name(name: str, names: Collection[str]) -> str:
 
 
 def decide_each(limits: Sequence[Limit], rows: Sequence[Mapping[str, Score]]) -> Decision:
-    """Decide whether every single row reaches its limits: of a few chosen rows nothing is estimated.
+    """Decide whether every single row reaches its limits; for a few selected rows nothing is estimated.
 
-    A row without a value blocks, whatever its status: what a row was chosen for must be known of it.
+    A row without a value blocks, whatever its status: selected rows need a value.
 
     Args:
-        limits: What the value of each row must reach.
+        limits: The limits for the value of each row.
         rows: The scores of each row by name.
     """
     names = {name for scores in rows for name in scores}
@@ -358,7 +359,7 @@ def _each(limit: Limit, rows: Sequence[Mapping[str, Score]], names: Collection[s
 
 
 def _fewest(limit: float, ends: tuple[float, float], side: Side) -> int:
-    """Return how many values it takes for a whole interval to reach a limit, when all are the best; 0: never.
+    """Return the least number of values, all the best, for a whole interval to reach a limit; 0: impossible.
 
     Wilson's interval of n values that are all the best ends at n / (n + z²).
     """
@@ -376,7 +377,7 @@ def _without_values(one: ScoreSummary) -> str:
 
 
 def _side(lower: float, upper: float, limit: float, side: Side = "least") -> Outcome:
-    """Return on which side of a limit a whole interval lies."""
+    """Return on which side of a limit the whole interval lies."""
     if side == "most":
         lower, upper, limit = -upper, -lower, -limit
     return "pass" if lower >= limit else "fail" if upper < limit else "inconclusive"
@@ -402,7 +403,7 @@ def _check_baseline(
         there += sum(score.value is not None for score in before)
         here += sum(score.value is not None for score in after)
         if question is None:
-            continue  # who knows whether they are the same
+            continue  # unknown, so they may differ
         for was, now in zip(before, after, strict=False):
             if was.measurement != now.measurement:
                 measured[f"{was.measurement} then, {now.measurement} now"] += 1

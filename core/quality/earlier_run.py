@@ -29,12 +29,12 @@ def read_scores(
 
     Args:
         path: The file.
-        given_as: What an error says it was given as.
-        measured_by: What a score counts as measured by, from its measurement and its fields; None: the
-            measurement itself.
+        given_as: The option or argument that errors name.
+        measured_by: Returns the measurement under which a score is compared, from its measurement and its
+            fields; None: the measurement itself.
 
     Raises:
-        ConfigurationError: The file cannot be read, or holds something else.
+        ConfigurationError: The file cannot be read, or has another content.
     """
     rows: _Rows = {}
     try:

@@ -1,9 +1,9 @@
 """Compute a mean of quality with its confidence interval: an `Estimate`.
 
-One estimator serves a process, a fleet and a file: it needs the sums of `ragmeter.quality.moments`
-alone.  Judged scores of a sample are corrected to all requests by the free scores of all; labels of people,
-if any, correct the judge in the same way.  The shipped Prometheus
-rules compute the same from the same sums.  Imports `math`, sums and intervals.
+One estimator serves a process, a fleet and a file: it needs only the sums of `ragmeter.quality.moments`.
+Judged scores of a sample are corrected to all requests by the free scores of all; labels of people, if any,
+correct the judge in the same way. The shipped Prometheus rules compute the same from the same sums. Imports
+`math`, sums and intervals.
 
 Sources: Särndal, Swensson, Wretman, *Model Assisted Survey Sampling* (1992), for the regression
 estimator of a ratio under sampling with known probabilities; Angelopoulos, Duchi, Zrnic, *PPI++: Efficient
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 MISSES = 0.05
-"""Share of intervals that may miss the truth."""
+"""Accepted share of intervals that miss the truth."""
 SHARPEST_AT = 200
 """Number of values at which an always-valid interval is narrowest."""
 PSEUDO_SPREAD = 1.0 / 16.0
-"""Spread added to that of the free score: the slope shrinks when little is judged."""
+"""Ridge added to the variance of the free score: the slope shrinks when little is judged."""
 
 
 class _CorrectedMean(NamedTuple):
@@ -50,9 +50,9 @@ class _CorrectedMean(NamedTuple):
     mean: float
     variance: float
     measured: float
-    """The mean of what was measured, not corrected."""
+    """The uncorrected mean of the measured values."""
     k_eff: float
-    """How many equally weighted values would say as much."""
+    """Number of equally weighted values with the same information."""
     gain: float = 1.0
 
 
@@ -63,10 +63,10 @@ def estimate(
 
     Args:
         moments: Sums of a free or of a judged score.
-        labels: Sums of people's labels of judged requests, drawn among them with known probability:
-            what the judge said takes the place of the free score, what people said that of the judge.
-            The estimate then speaks of what people would say.
-        design_effect: The variance is multiplied by it; at least 1.
+        labels: Sums of people's labels of judged requests, drawn among them with known probability: the
+            judge's score takes the place of the free score, people's labels that of the judge. The estimate
+            is then one of people's labels.
+        design_effect: Factor of the variance; at least 1.
     """
     effect = max(1.0, design_effect)
     if (alike := moments.clustering()) is not None:
@@ -81,8 +81,8 @@ def estimate(
 def difference_interval(differences: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of paired differences and the ends of its 95 % interval.
 
-    Student's, with half a squared residual of the largest size, 2, added to those seen: thirty pairs without
-    any difference are no proof that there is none.
+    Student's interval, with half a squared residual of the largest size, 2, added to the observed ones:
+    thirty pairs without any difference do not prove that there is none.
 
     Args:
         differences: Of scores from 0 to 1, new less old, each of one request; at least one.
@@ -99,17 +99,17 @@ def difference_interval(differences: Sequence[float]) -> tuple[float, float, flo
 def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float:
     """Return the half width of an always-valid interval, of 95 % by default.
 
-    For people who watch one number and decide when to stop: an ordinary interval that is checked often
-    enough almost surely misses the truth at some time. About half as wide again, narrowest near 200 values;
-    for few values the variance that was seen is too small now and then, so mind them from 30 on.
+    For people who watch one number and decide when to stop: an ordinary interval that is checked often enough
+    almost surely misses the truth at some time. About half as wide again, narrowest near 200 values; for few
+    values the observed variance is sometimes too small, so it is reliable from 30 values on.
 
     The asymptotic confidence sequence of Waudby-Smith and others, *Time-uniform central limit theory
     and asymptotic confidence sequences* (2024).
 
     Args:
         variance: Of one value; 0 to 0.25 for values from 0 to 1.
-        n: How many values there are, above 0.
-        alpha: Probability that it ever leaves out the truth.
+        n: Number of values, above 0.
+        alpha: Probability that the interval ever misses the truth.
     """
     rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / SHARPEST_AT
     a = n * rho2 + 1
@@ -156,7 +156,7 @@ def _estimate_judged(
     n_labelled = 0
     if labels is not None and labels.k and found is not None:
         n_labelled = round(labels.k)
-        # What people said stands for itself, also where it is too little to correct the judge with.
+        # People's labels are used without correction if there are too few to correct the judge.
         found = (
             _correct_mean(labels, found.mean, found.variance)
             if shown.method == "regression"
@@ -190,9 +190,9 @@ def _correct_mean(
 
     Args:
         m: The sums.
-        target: The mean of x over all requests; None: not known, and not corrected to.
-        target_variance: The variance of `target`, where it is an estimate; None: it is the mean of
-            the `m.n` requests that were seen.
+        target: The mean of x over all requests; None: unknown, no correction.
+        target_variance: The variance of `target`, where it is an estimate; None: it is the mean of the `m.n`
+            observed requests.
     """
     if not m.kd:
         return None
@@ -211,7 +211,8 @@ def _correct_mean(
     if target_variance is None:
         variance += max(0.0, see - suu) / (m.q * m.n) if m.n else 0.0
     else:
-        # The slope is an estimate, too. It matters where what was labelled is not, to the judge,
+        # The slope is an estimate, too, which matters if the labelled requests, as the judge sees them,
+        # differ from all requests.
         # what all requests are.
         variance *= 1.0 + distance**2 * m.q / spread
         variance += slope**2 * target_variance
@@ -221,7 +222,7 @@ def _correct_mean(
 
 
 class _ReportedMean(NamedTuple):
-    """What an estimate shows of a mean."""
+    """The fields of an estimate that describe a mean."""
 
     mean: float | None
     lower: float
@@ -238,15 +239,15 @@ class _ReportedMean(NamedTuple):
         method: EstimateMethod,
         alike: Clustering | None = None,
     ) -> _ReportedMean:
-        """Return it: by `method` where values are many, by Wilson's interval where they are few.
+        """Build it with `method` for many values, with Wilson's interval for few.
 
         Args:
-            found: The mean and its variance; None: there is no value at all.
-            values: How many values there are.
-            used: Degrees of freedom that the mean has used up.
+            found: The mean and its variance; None: no value.
+            values: Number of values.
+            used: Degrees of freedom used by the mean.
             effect: The design effect.
-            method: How the mean came about.
-            alike: Its conversations; None: each value is by itself.
+            method: Method of the mean.
+            alike: Its conversations; None: all values are independent.
         """
         if found is None:
             return cls(None, 0.0, 1.0, "none")
@@ -265,5 +266,5 @@ class _ReportedMean(NamedTuple):
 
 
 def _unit(value: float) -> float:
-    """Return `value` without what rounding put it beyond 0 or 1."""
+    """Clip `value` to [0, 1], against rounding errors."""
     return min(1.0, max(0.0, value))

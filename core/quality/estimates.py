@@ -1,7 +1,7 @@
 """A mean of quality with its confidence interval: `Estimate`, and the display of one or many.
 
-`RagMeter.quality()` returns them; the formulas stand in `estimate`.  A prompt shows a table of text, a notebook
-one of HTML, and `to_pandas` gives a frame.
+`RagMeter.quality()` returns them; the formulas are in `estimate`. A prompt shows a table of text, a notebook
+one of HTML, and `to_pandas` returns a frame.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any, Literal, NamedTuple
 __all__ = ["Estimate", "EstimateMethod", "Estimates", "QualityKey", "estimates_table"]
 
 EstimateMethod = Literal["all", "regression", "wilson", "none"]
-"""How an interval came about; see `Estimate.method`."""
+"""Method of an interval; see `Estimate.method`."""
 
 FEW_CONVERSATIONS = 30
-"""Conversations below which so much hangs on each that an interval may hold the truth in 89 of 100 cases."""
+"""With fewer conversations each has so much influence that an interval may contain the truth in only 89 of
+100 cases."""
 _NUMBERS = ("mean", "lower", "upper", "unscored", "undefined", "design_effect")
 _COUNTS = ("n_requests", "n_judged", "n_labelled", "method")
 _UNKNOWN = "-"
@@ -24,58 +25,58 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean of one score with a 95 % interval, about the kind of traffic that was seen.
+    """A mean of one score with a 95 % interval, for traffic like the observed one.
 
     All numbers are on the score's range scaled to 0 … 1; for nearly all scores that is the score itself.
     """
 
     mean: float | None
-    """The estimated mean, 0 to 1; None: fewer than five values are known, look at the interval."""
+    """The estimated mean, 0 to 1; None: fewer than five values are known, see the interval."""
     lower: float
     """Lower end of the 95 % interval."""
     upper: float
-    """Upper end; 0 and 1 when nothing is known."""
+    """Upper end of the interval; it is 0 to 1 when nothing is known."""
     n_requests: int
-    """Requests that had what the score needs, judged or not."""
+    """Requests with the inputs of the score, judged or not."""
     n_judged: int
-    """Those of them that were measured: all of them for a free score."""
+    """Those of them that were measured; for a free score, all."""
     n_labelled: int = 0
     """Those of them that people labelled."""
     method: EstimateMethod
     """``all``: the score is measured for every request; ``regression``: judged requests corrected to all
-    requests; ``wilson``: so few values that Wilson's interval is used; ``none``: no value at all."""
+    requests; ``wilson``: Wilson's interval, for few values; ``none``: no value."""
     unscored: float = 0.0
     """Share of the measured requests without a value although one exists: errors, timeouts, an empty budget."""
     undefined: float = 0.0
-    """Share of the measured requests for which the score is not defined; they are not in the mean."""
+    """Share of the measured requests for which the score is undefined; they do not count in the mean."""
     bounds: tuple[float, float] | None = None
     """The mean if every missing value were the lowest, and the highest, possible; None: nothing measured.
-    Without sampling error: `lower` and `upper` say that."""
+    Sampling error is in `lower` and `upper` only."""
     gain: float = 1.0
-    """The variance without the correction by free scores, or by the judge where people labelled, divided by
+    """The variance without the correction by free scores, or by the judge for labels of people, divided by
     the one with it. 2.0: as good as twice as many judged requests."""
     design_effect: float = 1.0
-    """How much larger the variance is than if requests were independent; 1.0: not known to be larger."""
+    """Ratio of the variance to that of independent requests; 1.0: not known to be larger."""
     n_conversations: int | None = None
-    """Conversations that the measured requests belong to, one that belongs to none being one by itself; None:
-    no two requests are known to be alike. Below `FEW_CONVERSATIONS` the interval may miss too often."""
+    """Number of conversations of the measured requests, where a request without one counts as one; None: no
+    two requests are known to be related. Below `FEW_CONVERSATIONS` the interval may miss too often."""
     objective: float | None = None
-    """Where good begins for a single request, as its objective has it; None: there is none, or one for each of
-    several workflows. A mean above it does not say that the objective is met."""
+    """Good threshold of a single request, from its objective; None: no objective, or different ones in
+    several workflows. A mean above it does not imply that the objective is met."""
     objective_share: float | None = None
-    """Share of the requests that are to be so good; None: as `objective`."""
+    """Share of the requests to reach it; None: as `objective`."""
 
     @property
     def has_few_conversations(self) -> bool:
-        """Whether there are so few conversations that the interval may miss more often than it says."""
+        """Whether there are so few conversations that the interval may miss more often than stated."""
         return self.n_conversations is not None and self.n_conversations < FEW_CONVERSATIONS
 
     def __str__(self) -> str:
-        """Return it as a small table, for people."""
+        """Return a small table, for people."""
         return estimates_table({"": self})
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame of one row, with its fields.
+        """Return a pandas frame of one row, with the estimate's fields.
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -87,25 +88,25 @@ class Estimate:
 
 
 class QualityKey(NamedTuple):
-    """What an estimate is of."""
+    """Score, workflow and segment of an estimate."""
 
     score: str
     """Name of the score."""
     workflow: str
-    """Name of the chain, engine or workflow; empty: it has none."""
+    """Name of the chain, engine or workflow; empty: unnamed."""
     segment: str = ""
-    """Which part of its requests, e.g. ``language:zh``; empty: all of them."""
+    """Segment of its requests, e.g. ``language:zh``; empty: all of them."""
 
 
 class Estimates(dict[QualityKey, Estimate]):
-    """Estimates by score, workflow and segment; printed, a table of them."""
+    """Estimates by score, workflow and segment; printed as a table."""
 
     def __str__(self) -> str:
         """Return the table."""
         return estimates_table({_label(key): self[key] for key in sorted(self)})
 
     def __repr__(self) -> str:
-        """Return the same text, as a prompt shows it to people."""
+        """Return the same table, for the prompt."""
         return str(self) if self else "{}"
 
     def to_pandas(self) -> Any:
@@ -125,7 +126,7 @@ def _label(key: QualityKey) -> str:
 
 
 def _frame_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
-    """Return a pandas frame, a row per estimate; without keys only of its fields.
+    """Return a pandas frame, a row per estimate; without keys it has only their fields.
 
     Raises:
         MissingDependencyError: pandas is not installed.
@@ -145,7 +146,7 @@ def _frame_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
 
 
 def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
-    """Return a table of estimates for a notebook: what of, mean, interval, and how much it rests on."""
+    """Return an HTML table of estimates for a notebook: key, mean, interval, and numbers of values."""
     from ragmeter.metrics._display import html  # noqa: PLC0415 -- likewise
     from ragmeter.metrics._display.wording import percent  # noqa: PLC0415
 
@@ -174,10 +175,10 @@ def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
 
 
 def estimates_table(estimates: Mapping[str, Estimate]) -> str:
-    """Return the table.
+    """Return a text table of estimates.
 
     Args:
-        estimates: By what they are of; empty: it need not be said.
+        estimates: By label; empty: no label is shown.
     """
     headings = (
         "",
@@ -192,7 +193,7 @@ def estimates_table(estimates: Mapping[str, Estimate]) -> str:
         "method",
     )
     rows = [headings, *(_row(name, one) for name, one in estimates.items())]
-    # A column in which nothing is known is left out; what the mean is, and of how many, always shows.
+    # Columns without any known value are omitted; the mean and the number of requests are always shown.
     always = {1, 2, 3, 4, 9}
     kept = [
         place

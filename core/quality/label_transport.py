@@ -1,9 +1,9 @@
 """Estimate the current share of good requests from labels of another time: `transport_share`.
 
-Labels correct a judge by regression only where they come from the traffic that the estimate is of: what a
-verdict means changes with the share of good requests, and after a fall such an interval misses the truth
-nearly always.  What stays, as long as judge and kind of questions do, is how often the judge is wrong about
-good requests and about bad ones; this module goes by that alone.  Imports `math` and the formulas; pure.
+Labels correct a judge by regression only if they come from the traffic of the estimate: the meaning of a
+verdict changes with the share of good requests, and after a fall such an interval misses the truth nearly
+always. What remains constant, as long as judge and kind of questions do, is the judge's error rate on good
+requests and on bad ones; this module uses only these. Imports `math` and the formulas; pure.
 
 Sources: Rogan, Gladen, "Estimating prevalence from the results of a screening test" (1978); Lang, Reiczigel,
 "Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity" (2014).
@@ -24,9 +24,9 @@ __all__ = ["TransportedShare", "transport_share"]
 LEAST_LABELS = 100
 """Least number of labels for an estimate,"""
 LEAST_OF_EACH = 30
-"""of good and of bad requests so many each."""
+"""and least number of good, and of bad, requests."""
 LEAST_YOUDEN = 0.1
-"""Sensitivity + specificity - 1 at which a judge tells good from bad hardly better than a coin."""
+"""Sensitivity + specificity - 1 below which a judge is hardly better than a coin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,30 +34,30 @@ class TransportedShare:
     """The share of good requests according to people, with a 95 % interval."""
 
     share: float | None
-    """0 to 1; None: nothing can be said, see `status`."""
+    """0 to 1; None: unknown, see `status`."""
     lower: float
     """Lower end of the interval."""
     upper: float
-    """Upper end; 0 and 1 when nothing can be said."""
+    """Upper end of the interval; it is 0 to 1 when nothing is known."""
     status: Literal["ok", "few_labels", "judge_tells_nothing", "nothing_judged"]
-    """``few_labels``: fewer than 100, or fewer than 30 of good or of bad requests. ``judge_tells_nothing``: it
-    calls good and bad ones good nearly as often."""
+    """``few_labels``: fewer than 100, or fewer than 30 of good or of bad requests. ``judge_tells_nothing``:
+    it calls good and bad requests good nearly equally often."""
     n_labelled: int
-    """Labels that the judge's errors are known from."""
+    """Number of labels from which the judge's errors were estimated."""
 
 
 def transport_share(judge_good: float, k_eff: float, errors: Confusion) -> TransportedShare:
-    """Return the share of good requests now, from what the judge says now and how it erred before.
+    """Return the current share of good requests, from the judge's current share and its known error rates.
 
-    (p + specificity - 1) / (sensitivity + specificity - 1), with the interval of Lang and Reiczigel: two
-    good and two bad requests, in effect, are added to the judged ones, one success and one failure to
-    the labels of each kind. A share, where the mean is what is wanted of a graded score: the cut is part of
-    what was asked. Assumes that the judge errs as it did when the labels were given.
+    (p + specificity - 1) / (sensitivity + specificity - 1), with the interval of Lang and Reiczigel: two good
+    and two bad requests, in effect, are added to the judged ones, one success and one failure to the labels
+    of each kind. It is a share even for graded scores, whose threshold belongs to the labels. Assumes that
+    the judge errs as it did when the labels were given.
 
     Args:
         judge_good: The share of requests that the judge calls good now, 0 to 1.
-        k_eff: How many equally weighted requests that was measured on, in effect.
-        errors: What people and the same judge said of the same requests at another time.
+        k_eff: Effective number of equally weighted requests behind that share.
+        errors: Verdicts of people and the same judge on the same requests at another time.
     """
     good = errors.good_good + errors.good_bad
     bad = errors.bad_good + errors.bad_bad

@@ -1,9 +1,9 @@
 """Labels of requests by people: `Label`, their file, and their sums.
 
-`ragmeter label` and the page write labels, `ragmeter agreement` and estimates read them.  A label enters an
+`ragmeter label` and the page write labels, `ragmeter agreement` and estimates read them. A label enters an
 estimate only if its request was drawn with a known probability; a voluntary one, for a request picked by hand
-or a thumb, is kept separate: such requests are worse than others, by an unknown amount.  A file of labels has
-no texts in it: ids, numbers, names of raters.
+or a thumb, is stored separately: such requests are worse than others, by an unknown amount. A file of labels
+has no texts: only ids, numbers, names of raters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 LabelScale = Literal["1-5", "yes-no"]
-"""What a rater could say. Graded labels tell more: cut to good and bad they save little judging."""
+"""Scale of a rater. Graded labels carry more information: reduced to good and bad they save little judging."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,29 +40,30 @@ class Label:
     """The label of one request by one person."""
 
     request: str
-    """Names the request: its trace id, its run id, or the hash of the row it stands in."""
+    """Id of the request: its trace id, its run id, or the hash of its row."""
     score: str
-    """Name of the score that was labelled: what the person was asked."""
+    """Name of the labelled score: the question to the rater."""
     value: float | None
-    """0 to 1, as the score's; None: the person could not say."""
+    """0 to 1, as the score; None: the rater could not decide."""
     rater: str
     """The rater."""
     at: str
-    """When, as ISO 8601 in UTC."""
+    """Time of the label, as ISO 8601 in UTC."""
     scale: LabelScale = "1-5"
-    """What could be said."""
+    """The scale."""
     probability: float | None = None
-    """That the request was drawn among those that could be labelled; None: it was picked, not drawn."""
+    """Probability that the request was drawn among those that could be labelled; None: it was picked, not
+    drawn."""
     judged: float | None = None
-    """What the judge had said, 0 to 1; None: nothing."""
+    """The judge's score, 0 to 1; None: none."""
     judge: str = ""
-    """What measured that: metric, version of formula and prompt, model."""
+    """Measurement of the judge's score: metric, version of formula and prompt, model."""
     judge_probability: float = 1.0
-    """That the request was chosen to be judged."""
+    """Probability that the request was chosen to be judged."""
     source: str = ""
-    """Name of what it was drawn from; a drawing from the same source goes on with the earlier one."""
+    """Name of the source; a drawing from the same source continues the earlier one."""
     verdict: str = ""
-    """The verdict's word on the request when it was labelled; empty: none, or not known."""
+    """Verdict of the request when it was labelled; empty: none, or unknown."""
     relevance: float | None = None
     """Its `lexical_context_relevance`; None: unknown."""
 
@@ -94,13 +95,13 @@ _TEXTS = ("request", "score", "rater", "at", "scale", "judge", "source", "verdic
 
 
 def append_label(path: Path, label: Label) -> None:
-    """Append a label to a file, which is made, readable by its owner only, if it is not there.
+    """Append a label to a file, which is created, readable by its owner only, if it does not exist.
 
     Several processes may do so at once. A later label of the same rater, request and score replaces
     the earlier one.
 
     Raises:
-        OSError: The file cannot be written; what was there before still is.
+        OSError: The file cannot be written; its earlier lines remain.
     """
     record = asdict(label) | {"origin": label.origin}
     with appending(path) as file:
@@ -108,7 +109,7 @@ def append_label(path: Path, label: Label) -> None:
 
 
 def read_labels(path: Path) -> tuple[list[Label], list[BadRow]]:
-    """Return the labels in a file, of each rater, request and score the last one, and what is no label.
+    """Return the labels in a file, the last one of each rater, request and score, and the invalid lines.
 
     Raises:
         ConfigurationError: The file cannot be read.
@@ -146,13 +147,13 @@ class LabelledRequest(NamedTuple):
 
     request: str
     values: tuple[float, ...]
-    """One of each rater who could say."""
+    """One of each rater who could decide."""
     judged: float | None
     """The judge's score; None: none."""
     probability: float | None
-    """That it was drawn to be labelled among all requests, judged or not; None: it was picked."""
+    """Probability that it was drawn to be labelled among all requests, judged or not; None: it was picked."""
     verdict: str = ""
-    """The verdict's word; empty: not known."""
+    """The verdict's word; empty: unknown."""
 
     @property
     def mean(self) -> float | None:
@@ -163,9 +164,9 @@ class LabelledRequest(NamedTuple):
 def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
     """Return the labels of one score by request.
 
-    Shares drawn from one source nest: a larger one goes on where the smaller one ended. So the
-    probability of all of them is the largest that any was drawn with.
-    A request that was both drawn and picked counts as drawn, with what the raters of both said.
+    Shares drawn from one source nest: a larger one goes on where the smaller one ended. So the probability of
+    all of them is the largest of any drawing. A request that was both drawn and picked counts as drawn, with
+    the labels of both.
     """
     by_request: dict[tuple[str, str], list[Label]] = defaultdict(list)
     most: dict[str, float] = {}
@@ -190,26 +191,26 @@ def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
 
 
 def probability_sample(requests: Iterable[LabelledRequest]) -> list[LabelledRequest]:
-    """Return those that may enter an estimate: drawn with a known probability."""
+    """Return the requests that may enter an estimate: those drawn with a known probability."""
     return [one for one in requests if one.probability is not None]
 
 
 def label_moments(requests: Sequence[LabelledRequest], *, with_judge: bool = True) -> JudgedMoments:
-    """Return the sums of labels, as `ragmeter.quality.estimate.estimate` takes them for `labels`.
+    """Return the sums of labels, for the argument `labels` of `ragmeter.quality.estimate.estimate`.
 
-    What the judge said takes the place of the free score, what people said, the mean of the raters, that
-    of the judge. Labels that were volunteered are left out.
+    The judge's score takes the place of the free score, the mean of the raters that of the judge. Volunteered
+    labels are left out.
 
     Args:
         requests: Of one score and one window of time: that of the sums they correct. Labels of
             another time go to `ragmeter.quality.label_transport.transport_share`.
-        with_judge: False: as if there were no judge. Given to `estimate` in place of the judge's sums, they
-            are what the labels say alone.
+        with_judge: False: ignore the judge. Passed to `estimate` in place of the judge's sums, they estimate
+            from the labels alone.
     """
     sums = JudgedMoments()
     for one in probability_sample(requests):
         if with_judge and one.judged is None:
-            continue  # not among those that the judge has a value of
+            continue  # not among the requests with a value of the judge
         x = one.judged if with_judge and one.judged is not None else 0.5
         sums.add_request(x)
         sums.judged(x, one.probability or 1.0, one.mean, undefined=one.mean is None)

@@ -1,6 +1,6 @@
-"""What the lists of knowledge gaps, chunks and conversations count, as points of gauges.
+"""The sizes of the lists of knowledge gaps, chunks and conversations, as points of gauges.
 
-A meter's lists and those of a server's store are alike; of what nothing is known there is no point.
+The lists of a meter and of a server's store have the same points; unknown values have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["conversation_points", "corpus_points", "gap_points"]
 
 
 def gap_points(gaps: Iterable[Gap]) -> Iterator[ListPoint]:
-    """Yield the size of each gap that is open; a list has ten at most."""
+    """Yield the size of each open gap; a list has ten at most."""
     for one in gaps:
         if getattr(one, "state", "open") == "open":
             named = {
@@ -35,7 +35,7 @@ def corpus_points(report: ChunkReport) -> Iterator[ListPoint]:
         "bad": report.n_requests > 0,
         "unused": report.n_chunks > 0,
         "conflicts": report.n_compared > 0,
-        # Without a date or a hash a store cannot say that nothing is stale.
+        # Without dates or hashes it is unknown whether anything is stale.
         "stale": bool(report.stale) or min(report.undated or 0, report.unverified or 0) < 1,
     }
     for name, is_known in known.items():

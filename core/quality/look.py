@@ -1,7 +1,7 @@
 """Check retrieved contexts before the answer is generated, with the rate of bad requests like it from labels.
 
-Words alone: it sees whether question and chunks share words, and errs as `lexical_context_relevance` does.
-How often requests of a band go badly is known from the user's own labels, or not at all.  It is no gate.
+By words only: it checks whether question and chunks share words, and errs as `lexical_context_relevance`
+does. The share of bad requests in a band comes from the user's labels, if any. It is no gate.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Band = Literal["nothing_retrieved", "off_topic", "unclear", "on_topic", "unknown
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a request before its answer."""
+    """Assessment of a request before its answer."""
 
     band: Band
-    """How its best chunk suits the question, by words; ``unknown``: the question has no topic word."""
+    """Relevance of its best chunk to the question, by words; ``unknown``: the question has no topic word."""
     relevance: float | None
     """`lexical_context_relevance`, 0 to 1; None: unknown."""
     p_bad: float | None
@@ -37,7 +37,7 @@ class Look:
     """The ends of its 95 % interval."""
     upper: float | None
     why: str
-    """What that rests on, or why it is not calibrated."""
+    """Basis of the rate, or why it is not calibrated."""
 
 
 def band_of(relevance: float | None, rules: VerdictRules) -> Band:
@@ -50,7 +50,7 @@ def band_of(relevance: float | None, rules: VerdictRules) -> Band:
 
 
 def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[str, VerdictRate]:
-    """Return the rate of each band, as `rates_of` verdicts; labels without a relevance do not count."""
+    """Return the rate of each band, as `rates_of`; labels without a relevance do not count."""
     banded = (
         replace(one, verdict=band_of(one.relevance, rules))
         for one in labels
@@ -60,11 +60,11 @@ def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[str, Ver
 
 
 class RetrievalLook:
-    """Looks at retrieved chunks before the answer.
+    """Assesses retrieved chunks before the answer.
 
     Args:
-        rules: Whose thresholds part the bands.
-        labels: File of ``ragmeter label``; None: there is none.
+        rules: Their thresholds separate the bands.
+        labels: File of ``ragmeter label``; None: no labels.
     """
 
     def __init__(self, rules: VerdictRules, labels: str | os.PathLike[str] | None) -> None:

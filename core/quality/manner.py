@@ -1,8 +1,8 @@
 """Split a fall of `lexical_groundedness` by kinds of words: manner of writing, or invented facts.
 
-Another model's manner ("Based on the provided passages, here is …") lowers the share of an answer's words that
-chunks have as an invented sentence does.  So the parts of what it lacks are counted beside it, as the shares of
-verdicts are: in no result of a request, and without alarms of their own.  They add up to the fall.
+The style of another model ("Based on the provided passages, here is …") lowers the share of an answer's words
+that occur in chunks just as an invented sentence does. So the missing words are also counted by kind, as the
+shares of verdicts are: in no result of a request, and without separate alarms. The kinds add up to the fall.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .verdict_shares import CountedShare
 __all__ = ["PARTS", "notes_on_fall", "parts_of", "ungrounded_shares"]
 
 PARTS: Mapping[str, str] = {f"ungrounded_{kind}": kind for kind in KINDS}
-"""Names of the shares of an answer's words that are in no chunk, each with its kind."""
+"""Names of the shares of an answer's words that occur in no chunk, each with its kind."""
 _MANNER = frozenset({"framing", "other"})
 _MOSTLY = 2 / 3
 _LEAST = 0.005
-"""A fall of less is none to take apart."""
+"""Least fall to split."""
 
 
 def ungrounded_shares(scores: Mapping[str, Score]) -> Sequence[CountedShare]:
-    """Return which share of an answer's words is in no chunk, by kind; nothing where it is not known."""
+    """Return the share of an answer's words in no chunk, by kind; empty if unknown."""
     found = scores.get(GROUNDEDNESS)
     parts = {} if found is None else parts_of(found.summary, found.value)
     definition = "" if found is None else found.definition
@@ -34,17 +34,17 @@ def ungrounded_shares(scores: Mapping[str, Score]) -> Sequence[CountedShare]:
 
 
 def parts_of(summary: str | None, value: float | None) -> dict[str, float]:
-    """Return those shares by name, from summary and value of the score; none: they are not known."""
+    """Return these shares by name, from summary and value of the score; empty if unknown."""
     shares = ungrounded(summary, value)
     return {} if shares is None else {name: shares[kind] for name, kind in PARTS.items()}
 
 
 def notes_on_fall(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[ChangeNote, ...]:
-    """Return of what a fall of groundedness consists, and whether that is manner.
+    """Describe the components of a fall of groundedness, and whether they are a matter of style.
 
     Args:
-        before: Means of the shares before, by name; together what groundedness lacked to 1.
-        now: Means since.
+        before: Means of the shares before, by name; they add up to 1 less groundedness.
+        now: Means since then.
 
     Returns:
         Empty: A share is not known, or nothing fell.

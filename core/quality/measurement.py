@@ -1,8 +1,8 @@
 """Name a measurement: a score, its formula or prompt, and the judging model.
 
 Two judges, or two formulas, measure two quantities under one name: their values have no common mean, a
-difference between them is not a fall, and each has its own baseline. Sums, detectors and the server's store
-distinguish them by `measurement_of` alone.
+difference between them is not a fall, and each has a separate baseline. Sums, detectors and the server's
+store distinguish them only by `measurement_of`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hashlib import blake2b
 __all__ = ["BY_WORDS", "measurement_of"]
 
 BY_WORDS = frozenset({"lexical_groundedness", "support"})
-"""Scores that another manner moves as another truth does."""
+"""Scores that change with the style of an answer as with its truth."""
 
 
 @lru_cache(maxsize=4096)
@@ -23,7 +23,7 @@ def measurement_of(score: str, definition: str, judge: str = "") -> str:
     Args:
         score: Name of the score.
         definition: Version of its formula or prompt, as `Score.definition`.
-        judge: The model that judges; empty: none does, or it is unknown.
+        judge: The judging model; empty: none, or unknown.
     """
     text = f"{score}@{definition} {judge}"
     return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

@@ -1,7 +1,7 @@
 """Merge the sums of this and other processes for one watch: `merge_sums`.
 
-A process that receives what others scored counts both kinds: sums of the same score, of the same part of the
-same service, add up.  Where its own judge is another than theirs, the two are two quantities, and stay apart.
+A process that receives the scores of others counts both: sums of the same score, of the same part of the same
+service, add up. If its judge differs from theirs, the two are different quantities, and stay separate.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["merge_sums"]
 
 
 def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
-    """Return sums of the same five minutes together.
+    """Combine two sums of the same five-minute slot.
 
     Args:
-        own: What was counted here.
-        others: What was counted elsewhere.
+        own: The sums of this process.
+        others: The sums of other processes.
     """
     found = {_key_of(slot.counted): slot for slot in own}
     for slot in others:

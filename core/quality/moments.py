@@ -1,12 +1,12 @@
-"""Sums over requests from which means with intervals follow: `FreeMoments` and `JudgedMoments`.
+"""Sums over requests for means with intervals: `FreeMoments` and `JudgedMoments`.
 
-Every sum only grows, so each is a monotonic counter, and sums of other processes and other times add
-up.  They are all that an estimate needs (`ragmeter.quality.estimate`): no request is remembered.  Called by
+Every sum only grows, so each is a monotonic counter, and sums of other processes and other times add up. An
+estimate needs nothing else (`ragmeter.quality.estimate`): no request is stored. Called by
 `ragmeter.quality.sums`; neither class is locked.
 
-Letters: *x* is what is known of a request for free, *y* what the judge says, both from 0 to 1; *d* is 1
-when there is a *y* and 0 when there is none; *w* is the inverse of the probability with which the
-request was chosen to be judged, a probability that does not depend on the request.
+Letters: *x* is the free score of a request, *y* the judge's, both from 0 to 1; *d* is 1 if there is a *y*,
+else 0; *w* is the inverse of the probability with which the request was chosen to be judged, a probability
+that does not depend on the request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Clustering", "FreeMoments", "JudgedMoments", "MeasuredValues", "Mome
 
 
 class MeasuredValues(NamedTuple):
-    """The values among the sums, by weight: what says how much they vary."""
+    """The values among the sums, with their weights, for the variance."""
 
     weight: float
     total: float
@@ -38,30 +38,28 @@ class MeasuredValues(NamedTuple):
 
 
 class Clustering(NamedTuple):
-    """How alike the values of one conversation are."""
+    """The similarity of the values within conversations."""
 
     conversations: float
-    """How many there are; a value that belongs to none is one by itself."""
+    """Number of conversations; a value without one counts as one."""
     design_effect: float
-    """How much larger the variance of the mean is than of independent values; at least 1.
-
-    Σ over conversations of (Σ w (x - mean))², by Σ w² (x - mean)²: the variance of a ratio of totals of
-    clusters (Cochran, *Sampling Techniques*, 1977, 9A).
-    """
+    """Ratio of the variance of the mean to that of independent values; at least 1. Σ over conversations of (Σ
+    w (x - mean))², by Σ w² (x - mean)²: the variance of a ratio of totals of clusters (Cochran, *Sampling
+    Techniques*, 1977, 9A)."""
 
 
 class Moments(ABC):
-    """What both kinds of sums have in common: fields that add."""
+    """The common part of both kinds of sums: fields that add."""
 
     __slots__ = tuple(PAIR_SUMS)
     names: ClassVar[Sequence[str]] = ()
-    """The sums' names, in order; those of the counters that are exported."""
+    """The sums' names, in order, which are also those of the exported counters."""
     kd: float
     """Values, each counted once."""
     r: float
     """Those of them whose conversation had one before."""
     cn: float
-    """Σ w w' over the values of one conversation, each pair both ways round."""
+    """Σ w w' over the values of one conversation, each pair in both orders."""
     cx: float
     """Σ w w' x, likewise."""
     cxx: float
@@ -84,14 +82,14 @@ class Moments(ABC):
     def follow(
         self, weight: float, value: float, earlier: float, total: float, *, is_turn: bool = True
     ) -> None:
-        """Count how a value goes together with the earlier ones of its conversation.
+        """Count the products of a value with the earlier ones of its conversation.
 
         Args:
             weight: Of the value: 1.0 for a free score, else the inverse of its probability.
-            value: The value, 0 to 1; it is counted by itself elsewhere.
-            earlier: The weights of the earlier ones, added up; above 0.
-            total: Their weighted values, added up.
-            is_turn: It is known to be of their conversation; False: it asks the same, of whom nothing is known.
+            value: The value, 0 to 1; it is added elsewhere.
+            earlier: Sum of the weights of the earlier values; above 0.
+            total: Sum of their weighted values.
+            is_turn: Whether it belongs to a known conversation; False: only its question is the same.
         """
         if is_turn:
             self.r += 1.0
@@ -100,14 +98,14 @@ class Moments(ABC):
         self.cxx += 2.0 * weight * value * total
 
     def clustering(self) -> Clustering | None:
-        """Return how alike the values of one conversation are; None: no conversation has two."""
+        """Return the similarity within conversations; None: no conversation has two values."""
         if not self.cn:
             return None
         values = self.measured_values()
         mean = values.total / values.weight
         alone = values.squares(mean)
         together = alone + self.cxx - 2 * mean * self.cx + mean * mean * self.cn
-        # Of conversations that began before a window only pairs are known: `r` alone would count too few.
+        # For conversations that began before a window only pairs are known: `r` alone would count too few.
         effective = values.weight**2 / (values.squared_weights + self.cn)
         conversations = max(self.kd - self.r, effective, 1.0)
         if not alone:
@@ -124,10 +122,10 @@ class FreeMoments(Moments):
     """Sums of a score that every request gets.
 
     Attributes:
-        n: Requests that had what the score needs.
+        n: Requests with the inputs of the score.
         kd: Those of them with a value.
-        x: Their values added up.
-        xx: Their squares added up.
+        x: Sum of their values.
+        xx: Sum of their squares.
         wb: Requests for which a value exists in principle: all but the undefined ones.
         low: Requests on the bad side of the objective; 0 without one.
     """
@@ -143,7 +141,7 @@ class FreeMoments(Moments):
     low: float
 
     def measured_values(self) -> MeasuredValues:
-        """Return the values among the sums; they all weigh 1."""
+        """Return the values among the sums, all with weight 1."""
         return MeasuredValues(self.kd, self.x, self.kd, self.x, self.xx)
 
     def add_value(self, value: float | None, *, undefined: bool = False, low: bool = False) -> None:
@@ -151,8 +149,8 @@ class FreeMoments(Moments):
 
         Args:
             value: The score, 0 to 1, or None.
-            undefined: There is no value because the score is not defined for this request.
-            low: The value is on the bad side of the objective.
+            undefined: Whether the value is missing because the score is undefined for this request.
+            low: Whether the value is on the bad side of the objective.
         """
         self.n += 1.0
         if value is not None:
@@ -167,11 +165,11 @@ class FreeMoments(Moments):
 
 
 class JudgedMoments(Moments):
-    """Sums of a score that only requests have that were chosen to be judged.
+    """Sums of a score that only requests chosen to be judged have.
 
     Attributes:
-        n: Requests that had what the score needs, judged or not.
-        x: Their free scores added up.
+        n: Requests with the inputs of the score, judged or not.
+        x: Sum of their free scores.
         xx: Their squares.
         k: Judged requests.
         kd: Those of them with a value.
@@ -179,7 +177,7 @@ class JudgedMoments(Moments):
         wx: Σ w x.
         wd: Σ w d.
         wy: Σ w d y.
-        wl: Σ w times the lowest value that is possible.
+        wl: Σ w times the lowest possible value.
         wu: Σ w times the highest.
         wb: Σ w of requests for which a value exists in principle: all but the undefined ones.
         q: Σ w².
@@ -190,8 +188,8 @@ class JudgedMoments(Moments):
         qy: Σ w² d y.
         qyy: Σ w² d y².
         qxy: Σ w² d x y.
-        c: Judged requests with a value that chance alone chose: none that was kept for being bad only.
-        y: Their Σ y, without weights: what changes are looked for in.
+        c: Judged requests with a value that were chosen at random, without those chosen only as bad.
+        y: Their Σ y, without weights, for the detection of changes.
         yy: Their Σ y².
         low: Σ w d of the requests on the bad side of the objective; 0 without one.
     """
@@ -229,11 +227,11 @@ class JudgedMoments(Moments):
         return MeasuredValues(self.wd, self.wy, self.qd, self.qy, self.qyy)
 
     def add_request(self, x: float, weight: float = 1.0) -> None:
-        """Count a request that had what the score needs, judged or not.
+        """Count a request with the inputs of the score, judged or not.
 
         Args:
-            x: What is known of it for free.
-            weight: So many requests it stands for, where those like it are not known.
+            x: Its free score.
+            weight: Number of requests it represents, if similar ones are not counted.
         """
         self.n += weight
         self.x += weight * x
@@ -254,14 +252,14 @@ class JudgedMoments(Moments):
         """Count a request that was chosen to be judged.
 
         Args:
-            x: What `add_request` was given for it.
+            x: As passed to `add_request`.
             probability: Of being selected; independent of the request, 1.0 for one selected as bad.
-            y: What the judge said, 0 to 1; None: it gave no value.
-            lower: Without a value: the lowest that is possible.
-            upper: The highest, likewise.
-            undefined: There is no value because the score is not defined for this request.
-            low: What the judge said is on the bad side of the objective.
-            by_chance: Chance alone would have chosen the request, whether it is bad or not.
+            y: The judge's score, 0 to 1; None: no value.
+            lower: Lowest possible value, for a missing one.
+            upper: Highest possible value, for a missing one.
+            undefined: Whether the value is missing because the score is undefined for this request.
+            low: Whether the judge's score is on the bad side of the objective.
+            by_chance: Whether the random selection alone would have chosen the request.
         """
         w = 1.0 / probability
         q = w * w

@@ -1,7 +1,7 @@
 """Warn once if a score has no value for many requests: `UnscoredWarning`.
 
-A judge that answers nothing makes no mean worse, it leaves one that rests on the few it answered.  The
-meter looks here when its counters are read, as a metrics exporter does every minute: no thread, no timer.
+A judge without answers does not lower a mean, but leaves one that rests on few requests. The meter checks
+this when its counters are read, as a metrics exporter does every minute: no thread, no timer.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .sums import SLOT_S, QualityKey
 __all__ = ["LEAST_MEASURED", "UNSCORED_SHARE", "UnscoredWarning"]
 
 UNSCORED_SHARE = 0.3
-"""Share of the measured requests without a value, although one exists, beyond which it is said."""
+"""Share of the measured requests without a value, although one exists, above which to warn."""
 LEAST_MEASURED = 20
-"""Requests that must have been measured in the last hour."""
+"""Least number of measured requests in the last hour."""
 
 _log = logging.getLogger("ragmeter")
 
 
 class UnscoredWarning:
-    """Warns once for each score of a workflow, and again when it had been well in between.
+    """Warns once for each score of a workflow, and again after a recovery.
 
     Args:
         estimates: Returns the estimates of the last hour; parts of workflows are ignored.
@@ -42,7 +42,7 @@ class UnscoredWarning:
         self._warned: set[QualityKey] = set()
 
     def check(self) -> None:
-        """Look, at most once in five minutes."""
+        """Check, at most once in five minutes."""
         now = self._clock()
         if now < self._next:
             return

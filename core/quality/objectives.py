@@ -1,8 +1,8 @@
 """Objectives: the target of a score and the share of requests to reach it, with their text form.
 
-``shop_qa:faithfulness>=0.8 for 95%`` says the same to `ragmeter.RagMeter`, to ``RAGMETER_OBJECTIVES``, to
-``ragmeter serve --objective`` and to ``ragmeter dashboards --objective``.  The sums count the requests on
-the bad side, and the shipped Prometheus rules compare their share with the budget.  Nothing here counts.
+``shop_qa:faithfulness>=0.8 for 95%`` has the same meaning for `ragmeter.RagMeter`, ``RAGMETER_OBJECTIVES``,
+``ragmeter serve --objective`` and ``ragmeter dashboards --objective``. The sums count the requests on the bad
+side, and the shipped Prometheus rules compare their share with the budget. Nothing here counts.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """So large a share of a workflow's requests is to have a score at least, or at most, so good.
+    """A target: the share of a workflow's requests whose score is to be at least, or at most, some value.
 
     Raises:
-        ConfigurationError: Not exactly one of `at_least` and `at_most` is given, a number is none, or `share`
-            leaves no room for a bad request.
+        ConfigurationError: Not exactly one of `at_least` and `at_most` is given, a number is not finite, or
+            `share` leaves no room for a bad request.
     """
 
     score: str
     """Name of the score."""
     at_least: float | None = None
-    """The lowest good value, on the score's own scale; None: the score is one where lower is better."""
+    """The lowest good value, on the score's scale; None: the score is one where lower is better."""
     at_most: float | None = None
-    """The highest good value, likewise."""
+    """The highest good value, on the score's scale; None: higher is better."""
     share: float = DEFAULT_SHARE
     """Share of the requests with a value that are to be good; above 0 and below 1."""
     workflow: str | None = None
-    """Name of the chain, engine or workflow; None: each of them that has no objective of its own for the
-    score; empty: requests whose workflow has no name."""
+    """Name of the chain, engine or workflow; None: every workflow without a specific objective for the score;
+    empty: requests without a workflow name."""
 
     def __post_init__(self) -> None:
         if not _is_text(self.score) or not self.score.strip():
@@ -76,7 +76,7 @@ class Objective:
 
     @property
     def threshold(self) -> float:
-        """Where good begins."""
+        """The threshold of a good value."""
         found = self.at_most if self.at_least is None else self.at_least
         assert found is not None  # noqa: S101 -- checked at construction
         return found
@@ -84,7 +84,7 @@ class Objective:
     @property
     def budget(self) -> float:
         """Share of the requests that may be bad."""
-        # As a person would write it: 1 - 0.95 is 0.050000000000000044.
+        # Rounded for people: 1 - 0.95 is 0.050000000000000044.
         return round(1.0 - self.share, 12)
 
     def is_low(self, value: float) -> bool:
@@ -98,7 +98,7 @@ class Objective:
 
 
 class Objectives:
-    """The objectives of one meter. Thread-safe: what is read is never changed, only replaced."""
+    """The objectives of one meter. Thread-safe: readers see immutable mappings that are only replaced."""
 
     def __init__(self, given: Iterable[Objective] = ()) -> None:
         self._lock = fork.lock()
@@ -107,7 +107,7 @@ class Objectives:
             self.add(objective)
 
     def add(self, objective: Objective) -> None:
-        """Add one.
+        """Add an objective.
 
         Raises:
             ConfigurationError: The score has another one in this workflow; the requests counted as bad so far
@@ -124,7 +124,7 @@ class Objectives:
             self._known = {**self._known, key: objective}
 
     def of(self, score: str, workflow: str | None) -> Objective | None:
-        """Return the objective of a score in a workflow: its own, else the one for every workflow.
+        """Return the objective of a score in a workflow: a specific one, else that of every workflow.
 
         Args:
             score: Name of the score.
@@ -136,14 +136,14 @@ class Objectives:
         return known.get((score, workflow)) or known.get((score, None))
 
     def all(self) -> tuple[Objective, ...]:
-        """Return them, in the order in which they came."""
+        """Return them in the order of their addition."""
         return tuple(self._known.values())
 
 
 def parse_objective(text: str) -> Objective:
-    """Return the objective that a text such as ``shop_qa:faithfulness>=0.8 for 95%`` says.
+    """Parse an objective such as ``shop_qa:faithfulness>=0.8 for 95%``.
 
-    Without a workflow it is for each that has none of its own; ``<=`` where lower is better.
+    Without a workflow it applies to each that has no specific one; ``<=`` where lower is better.
 
     Raises:
         ConfigurationError: It is none.
@@ -166,7 +166,7 @@ def parse_objective(text: str) -> Objective:
 
 
 def parse_objectives(given: str | Iterable[str | Objective]) -> tuple[Objective, ...]:
-    """Return the objectives in a text, with ``;`` between them, or in a list of texts and objectives.
+    """Return the objectives in a text, separated by ``;``, or in a list of texts and objectives.
 
     Raises:
         ConfigurationError: One of them is none.

@@ -14,10 +14,10 @@ _STEPS = 25
 
 @dataclass(slots=True)
 class PairedSums:
-    """Sums of the differences d of two scores from 0 to 1, each of one request; those of processes add up.
+    """Sums of the differences d of two scores from 0 to 1, each of one request; sums of processes add up.
 
-    The interval is a confidence sequence: of all streams, at most `alpha` are ever outside it, at any number
-    of looks, whatever the distribution of d in [-1, 1].
+    The interval is a confidence sequence: for at most a share `alpha` of all streams the truth is ever
+    outside it, at any number of looks, whatever the distribution of d in [-1, 1].
 
     Source: Waudby-Smith, Ramdas, *Estimating means of bounded random variables by betting* (2024), with the
     lower bound of log(1 + x) of Fan, Grama, Liu (2015), by which three sums are enough.
@@ -40,22 +40,22 @@ class PairedSums:
         self.squares += difference * difference
 
     def merge(self, other: PairedSums) -> PairedSums:
-        """Return the sums of both."""
+        """Return the combined sums."""
         return PairedSums(self.n + other.n, self.total + other.total, self.squares + other.squares)
 
     def mean(self) -> float | None:
-        """Return the mean difference; None: there is no request."""
+        """Return the mean difference; None: no request."""
         return self.total / self.n if self.n else None
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
-        """Return the ends of the interval; (-1, 1) where nothing is known."""
+        """Return the ends of the interval; (-1, 1) if nothing is known."""
         return _lower(self.n, self.total, self.squares, alpha), -_lower(
             self.n, -self.total, self.squares, alpha
         )
 
 
 def _log_capital(n: int, total: float, squares: float, mean: float) -> float:
-    """Return the logarithm of what mixed bets that the mean is above `mean` have won."""
+    """Return the logarithm of the capital of mixed bets on a mean above `mean`."""
     room = 1 + mean
     gain = (total - n * mean) / room
     spread = (squares - 2 * mean * total + n * mean * mean) / room**2
@@ -65,7 +65,7 @@ def _log_capital(n: int, total: float, squares: float, mean: float) -> float:
 
 
 def _lower(n: int, total: float, squares: float, alpha: float) -> float:
-    """Return the largest mean that is ruled out from below; -1 where none is."""
+    """Return the largest mean that is excluded from below; -1 if none."""
     if not n:
         return -1.0
     wanted, mean, step = math.log(2 / alpha), total / n, _NARROWEST

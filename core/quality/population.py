@@ -1,8 +1,8 @@
 """Select the judged scores that apply to a request, judged or not, and the free proxy of each.
 
-An estimate corrects what is known of judged requests to all requests that could have been judged: those
-that had the inputs of the score.  This module says of a request which scores those are, before
-anything is judged.  Called by the pipeline on the scoring thread; the cache belongs to that thread.
+An estimate corrects the judged requests to all requests that could have been judged: those with the inputs of
+the score. This module returns these scores of a request before anything is judged. Called by the pipeline on
+the scoring thread, which owns the cache.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ PROXIES: Mapping[str, Sequence[str]] = {
     "span_support": ("lexical_groundedness",),
     "semantic_context_relevance": (_RELEVANCE, _COVERAGE),
 }
-"""Judged score → the free scores that may stand in for it; the first one with a value does."""
+"""Judged score → its possible free proxies; the first one with a value is used."""
 UNKNOWN_PROXY = 0.5
-"""Stands in where none has a value. Any fixed number keeps the estimate without bias."""
+"""Used if no proxy has a value. Any fixed number leaves the estimate unbiased."""
 _OF_REFERENCE = "reference."
 MAX_KINDS = 256
-"""Kinds of requests that are remembered, by which inputs they have."""
+"""Most combinations of available inputs to cache."""
 
 
 class JudgedScore(NamedTuple):
-    """A score that only requests have that were chosen to be judged."""
+    """A score that only requests chosen to be judged have."""
 
     name: str
     judge: str
-    """Names judge, prompt and formula: with another one it is another quantity."""
+    """Identifies judge, prompt and formula: another one measures another quantity."""
     lowest: float
     highest: float
     """Its range."""
     direction: ScoreDirection = "higher"
-    """Which way is better."""
+    """The better direction."""
 
 
 class Population:
-    """Says which judged scores a request is a case of.
+    """Finds the judged scores that apply to a request.
 
     Args:
-        metrics: The metrics that are measured for chosen requests only.
+        metrics: The metrics that are measured only for chosen requests.
         judge_model: The judge's model, if there is one.
     """
 
@@ -87,7 +87,7 @@ class Population:
         self._known: dict[tuple[object, ...], tuple[JudgedScore, ...]] = {}
 
     def scores_of(self, sample: RagSample) -> tuple[JudgedScore, ...]:
-        """Return the judged scores that `sample` has the inputs of."""
+        """Return the judged scores whose inputs `sample` has."""
         if not self._metrics:
             return ()
         reference = sample.reference
@@ -115,7 +115,7 @@ def proxy_value(name: str, scores: Mapping[str, Score | CountedShare]) -> float:
     for proxy in PROXIES.get(name, ()):
         score = scores.get(proxy)
         if score is not None and (value := score.value) is not None:
-            # An application's own score may have the name of a built-in one.
+            # A score of the application may have the name of a built-in one.
             return value if 0.0 <= value <= 1.0 else UNKNOWN_PROXY
     return UNKNOWN_PROXY
 

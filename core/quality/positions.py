@@ -1,10 +1,10 @@
 """Position of a request's retriever scores among the recent ones of its stream.
 
-What a store calls a score has a scale of its own: .8 is good here and bad there.  Its position among the
-last values of the same workflow, retriever and k has not: its mean is .5 as long as nothing changes, on
-every store, and moves when the index, the embedder or the questions do.  The pipeline asks for it once per
-score; what is known belongs to this process and starts afresh with it.  That is why it is a score of its own
-and no metric, which is a pure function of a sample, and why `evaluate` has none.
+A store's scores have a specific scale: .8 is good in one and bad in another. Their position among the last
+values of the same workflow, retriever and k has none: its mean is .5 as long as nothing changes, on every
+store, and moves when the index, the embedder or the questions do. The pipeline asks for it once per score;
+the values belong to this process and start empty. That is why it is a separate score and no metric, which is
+a pure function of a sample, and why `evaluate` has none.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from .recent_values import RecentValues
 __all__ = ["POSITIONED", "StreamPositions", "position_name"]
 
 POSITIONED = ("retriever_top_score", "retriever_score_spread", "semantic_context_relevance")
-"""The scores whose values mean something only beside others of their stream."""
+"""The scores whose values have a meaning only relative to others of their stream."""
 WINDOW = 500
-"""Values that a stream remembers of each score."""
+"""Values of each score stored per stream."""
 WARM_UP = 30
-"""Values before which a position is not known."""
+"""Least number of values for a position."""
 MAX_STREAMS = 200
-"""Streams remembered; beyond, the one that was quiet longest is forgotten."""
+"""Most streams; beyond that, the one that is idle longest is dropped."""
 _NAMED = 4
-"""Retrievals of a request that name its stream."""
+"""Retrievals of a request that form the key of its stream."""
 
 
 def position_name(score_name: str) -> str:
-    """Return the name of the score that says where another one stands."""
+    """Return the name of the score for the position of another one."""
     return f"{score_name}_position"
 
 
 class StreamPositions:
-    """Remembers recent values by stream. Thread-safe; a forked child starts afresh.
+    """Stores recent values by stream. Thread-safe; empty in a forked child.
 
     Args:
-        window: Values remembered of each score.
-        warm_up: Values before which a position is ``undefined``.
-        max_streams: Streams remembered.
+        window: Stored values of each score.
+        warm_up: Number of values until positions are defined; before, they are ``undefined``.
+        max_streams: Most streams.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class StreamPositions:
         )
 
     def of(self, run: RagRun, scores: Iterable[Score]) -> list[Score]:
-        """Return where the values among `scores` stand, and take them in.
+        """Return the positions of the values among `scores`, and store the values.
 
         Args:
-            run: The request, which names the stream.
+            run: The request, which determines the stream.
             scores: Scores of it, measured for the first time.
         """
         wanted = [
@@ -111,7 +111,7 @@ class StreamPositions:
 
 
 def _stream(run: RagRun) -> tuple[object, ...]:
-    """Return what names a stream: the workflow, its retrievers, and how many chunks were asked for."""
+    """Return the key of a stream: the workflow, its retrievers, and the numbers of chunks requested."""
     retrievals = run.retrievals[:_NAMED]
     top_k = next((one.top_k for one in retrievals if one.top_k is not None), None)
     named = tuple((one.name, one.data_source_id) for one in retrievals)

@@ -1,7 +1,7 @@
 """The recent values of one score, sorted, for positions and quantiles.
 
-Stream positions and the choice of the worst requests are built on it.  Not locked: its owner's lock, or
-its owner's only thread, covers it.
+Used for stream positions and for the choice of the worst requests. Not locked: the owner's lock, or its only
+thread, protects it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["RecentValues"]
 
 
 class RecentValues:
-    """The last values, by age and by size.
+    """The last values, ordered by age and by size.
 
     Args:
-        window: How many are kept, at 16 bytes each.
+        window: Most values, at 16 bytes each.
     """
 
     __slots__ = ("_by_age", "_next", "_sorted", "_window")
@@ -31,7 +31,7 @@ class RecentValues:
         return len(self._by_age)
 
     def add(self, value: float) -> None:
-        """Take a value in, and forget the oldest beyond the window."""
+        """Add a value, and drop the oldest one beyond the window."""
         insort(self._sorted, value)
         if len(self._by_age) < self._window:
             self._by_age.append(value)
@@ -42,13 +42,13 @@ class RecentValues:
         del self._sorted[bisect_left(self._sorted, oldest)]
 
     def quantile(self, share: float) -> float:
-        """Return the value that `share` of all are below or equal to; there must be one."""
+        """Return the value that `share` of all are below or equal to; there must be at least one."""
         return self._sorted[min(int(len(self._sorted) * share), len(self._sorted) - 1)]
 
     def mid_rank(self, value: float) -> float:
-        """Return the share of the values below `value`, equal ones counting half; there must be one.
+        """Return the share of the values below `value`, equal ones counting half; there must be at least one.
 
-        Its mean over values like those before is .5, whatever their scale.
+        Its mean over values with the same distribution as before is .5, on any scale.
         """
         below = bisect_left(self._sorted, value)
         return (below + bisect_right(self._sorted, value)) / (2 * len(self._sorted))

@@ -1,6 +1,10 @@
-"""Two retrievers on the same questions: the paired difference of one score, and what may be said of it.
+"""Two retrievers on the same questions: the paired difference of one score, and the conclusion.
 
 `ragmeter.RagMeter.shadow` counts live requests here, ``ragmeter evaluate --compare`` the rows of two files.
+Words prove little: on five data sets they named the wrong winner between families of retrievers, with a clear
+interval, but with a margin of .02 they never called the better one *worse* (400 orders of requests). So
+without a judge the result is *worse* or *nothing seen*; *better* requires a judge, which reads the chunks of
+both lists in one call.
 
 What words can say is little: on five data sets they named the wrong winner between families of retrievers, and
 were sure of it, but with a margin of .02 they never called the better one *worse* (400 orders of requests).  So
@@ -25,38 +29,37 @@ from .paired import PairedSums
 __all__ = ["LEAST_REQUESTS", "MARGIN", "Comparison", "RetrieverComparison", "Word", "word_of"]
 
 MARGIN = 0.02
-"""How far below 0 the whole interval must lie for *worse* by words; chosen on the data sets that it was tried
-on."""
+"""Distance of the whole interval below 0 for *worse* by words; chosen on the data sets of its evaluation."""
 LEAST_REQUESTS = 50
 WORDS, JUDGED = "lexical_context_relevance", "judged_ndcg"
 _CHUNK_SIZES = 1.5
-"""Chunks this much longer or shorter hold more or fewer words for no better reason."""
+"""Ratio of chunk lengths beyond which the number of matching words may reflect only the length."""
 _LIST_LENGTHS = 1.2
 _SCORE_SCALES = 3.0
-"""First places whose own scores differ by this factor are of another family of retrievers."""
+"""Ratio of the first places' store scores beyond which the retrievers are of different families."""
 
 Word = Literal["better", "worse", "nothing seen"]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the same questions have shown of another retriever so far.
+    """The result of a comparison with another retriever so far.
 
     Attributes:
-        name: The other retriever's.
+        name: Name of the other retriever.
         n: Requests of which both lists have a score.
         difference: Mean of the other's score less that of the one in use; None: no request yet.
-        lower: Lower end of its interval: 95 %, however often one looks.
+        lower: Lower end of its interval: 95 %, at any number of looks.
         upper: Upper end.
         better: Requests on which the other's score is higher.
         worse: Requests on which it is lower.
         same: Requests on which it is equal.
         word: ``worse`` or ``nothing seen``, with a judge also ``better``.
-        comparable: Whether both lists are of a kind that the score can compare.
-        why: What the word rests on, or why they are not comparable.
-        failed: Requests that were not compared, by reason: ``error``, ``queue_full``, ``budget``, ``no_score``;
-            rows without another one of their question: ``no_partner``, ``only_in_other``.
-        score: What was compared: ``lexical_context_relevance``, or with a judge ``judged_ndcg``.
+        comparable: Whether the score can compare lists of these kinds.
+        why: The basis of the word, or why they are not comparable.
+        failed: Requests that were not compared, by reason: ``error``, ``queue_full``, ``budget``,
+            ``no_score``; rows without a counterpart for their question: ``no_partner``, ``only_in_other``.
+        score: The compared score: ``lexical_context_relevance``, or with a judge ``judged_ndcg``.
     """
 
     name: str
@@ -84,20 +87,20 @@ class Comparison:
 
 
 def word_of(score: str, lower: float, upper: float) -> Word:
-    """Return what an interval of the difference of a score says; that of words never says *better*."""
-    # A judge reads what is there; words need a margin for what they cannot see.
+    """Return the word for an interval of a score's difference; by words it is never *better*."""
+    # A judge reads the content; words need a margin for what they miss.
     if upper < (-MARGIN if score == WORDS else 0.0):
         return "worse"
     return "better" if score == JUDGED and lower > 0 else "nothing seen"
 
 
 class _Lists:
-    """What is known of the lists of one retriever."""
+    """Statistics of the lists of one retriever."""
 
     def __init__(self) -> None:
         self.chunks = self.characters = self.scored = 0
         self.scores = 0.0
-        """Of the first chunks, `scored` of them."""
+        """Sum of the store scores of the first chunks of `scored` lists."""
 
     def add(self, contexts: Sequence[RetrievedContext]) -> None:
         self.chunks += len(contexts)
@@ -108,11 +111,11 @@ class _Lists:
 
 
 class RetrieverComparison:
-    """Counts how another retriever does on the same questions. Thread-safe.
+    """Compares another retriever on the same questions. Thread-safe.
 
     Args:
-        name: What the other one is called.
-        judge: Says which chunks are relevant; None: words do.
+        name: Name of the other retriever.
+        judge: Judges which chunks are relevant; None: by words.
     """
 
     def __init__(self, name: str, judge: Judge | None = None) -> None:
@@ -128,8 +131,8 @@ class RetrieverComparison:
         """Count a request.
 
         Args:
-            sample: What was asked, with what the retriever in use found.
-            found: What the other one found.
+            sample: The question, with the chunks of the retriever in use.
+            found: The chunks of the other retriever.
         """
         if self._judge is None:
             self.add_by_words(sample, found)
@@ -137,7 +140,7 @@ class RetrieverComparison:
             self._count(sample, found, await self._judged_values(sample, found, self._judge))
 
     def add_by_words(self, sample: RagSample, found: Sequence[RetrievedContext]) -> None:
-        """Count a request as `add` does without a judge: nothing is awaited."""
+        """Count a request as `add` does without a judge, but synchronously."""
         first, second = (
             self._words.value_of(sample.model_copy(update={"contexts": tuple(one)}))
             for one in (sample.contexts or (), found)
@@ -150,7 +153,7 @@ class RetrieverComparison:
         found: Sequence[RetrievedContext],
         values: tuple[float, float] | None,
     ) -> None:
-        """Count the scores of either list; None: one has none."""
+        """Count the scores of both lists; None: missing."""
         if values is None:
             self.fail("no_score")
             return
@@ -214,7 +217,7 @@ class RetrieverComparison:
         return first, second
 
     def _unlike(self) -> str:
-        """Return why the score cannot compare two kinds of lists; empty: it can."""
+        """Return why the score cannot compare these kinds of lists; empty if it can."""
         mine, theirs, n = self._mine, self._theirs, self._sums.n
         if not n or not mine.chunks or not theirs.chunks:
             return ""

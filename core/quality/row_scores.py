@@ -14,27 +14,27 @@ from .manner import parts_of
 __all__ = ["RowScore", "RowScores"]
 
 _LACKING = ("judge_error", "timeout", "metric_error", "partial")
-"""Statuses of scores that have a value in principle."""
+"""Statuses of scores for which a value exists in principle."""
 _CACHE_KIB = 8 * 1024
 
 
 class RowScore(NamedTuple):
-    """A score of one row: by what it was measured, and its value, if it has one."""
+    """A score of one row: its measurement, and its value, if any."""
 
     measurement: str
     value: float | None
     status: str
     summary: str | None = None
-    """As `Score.summary`: that of `lexical_groundedness` says of which kinds the missing words are."""
+    """As `Score.summary`: that of `lexical_groundedness` has the kinds of the missing words."""
 
     @property
     def is_lacking(self) -> bool:
-        """Whether there is no value although there is one in principle."""
+        """Whether the value is missing although one exists in principle."""
         return self.value is None and self.status in _LACKING
 
 
 class RowScores:
-    """Takes the scores of rows, and returns those of one name by question. In a private file."""
+    """Stores the scores of rows, and returns those of one name by question. In a private file."""
 
     def __init__(self) -> None:
         self._database = scratch_database(self)
@@ -45,16 +45,16 @@ class RowScores:
         )
 
     def add(self, place: int, question: str | None, scores: Mapping[str, RowScore]) -> None:
-        """Take in a row.
+        """Add a row.
 
         Args:
-            place: Where it stands in the data set.
-            question: What stands for its question, as of `key_of_question`.
-            scores: What was measured, by name.
+            place: Its index in the data set.
+            question: The key of its question, see `key_of_question`.
+            scores: The measured scores, by name.
         """
         known = dict(scores)
         if (groundedness := scores.get(GROUNDEDNESS)) is not None:
-            # Of what kinds the words of an answer are that no chunk has, if that is known.
+            # The kinds of the answer's words that occur in no chunk, if known.
             for name, share in parts_of(groundedness.summary, groundedness.value).items():
                 known[name] = RowScore(groundedness.measurement, share, "ok")
         self._database.executemany(
@@ -63,11 +63,11 @@ class RowScores:
         )
 
     def __len__(self) -> int:
-        """Return how many scores there are."""
+        """Return the number of scores."""
         return int(self._database.execute("SELECT count(*) FROM scores").fetchone()[0])
 
     def of(self, name: str) -> Iterator[tuple[str | None, Sequence[RowScore]]]:
-        """Yield the scores of one name by question, the questions in order, each one's rows in theirs."""
+        """Yield the scores of one name by question, sorted by question, the rows of each in order."""
         self._database.execute(
             "CREATE INDEX IF NOT EXISTS by_name ON scores (name, question, place)"
         )
@@ -82,7 +82,7 @@ class RowScores:
     def pairs(
         self, later: RowScores, name: str
     ) -> Iterator[tuple[str | None, Sequence[RowScore], Sequence[RowScore]]]:
-        """Yield for each question of either run its scores here and in the later run."""
+        """Yield for each question of either run its scores in this and in the later run."""
         mine, theirs = self.of(name), later.of(name)
         one, other = next(mine, None), next(theirs, None)
         while one is not None or other is not None:
@@ -102,7 +102,7 @@ class RowScores:
 
 
 def _place(found: tuple[str | None, Sequence[RowScore]] | None) -> tuple[int, str]:
-    """Return where a question stands in SQLite's order: unknown ones first; what has ended, last."""
+    """Return the sort key of a question in SQLite's order: unknown ones first, an exhausted run last."""
     if found is None:
         return 2, ""
     return (0, "") if found[0] is None else (1, found[0])

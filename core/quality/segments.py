@@ -17,12 +17,12 @@ from ragmeter.metrics import ConfigurationError
 __all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
 
 OTHER = "other"
-"""The value of requests without their own segment."""
+"""The value of requests beyond the values that are counted separately."""
 UNKNOWN = "unknown"
-"""The value of requests that have none."""
+"""The value of requests without one."""
 MAX_NAMES = 8
 MAX_VALUE_CHARACTERS = 64
-"""A longer value is no name of anything, and is counted with the others."""
+"""Longest value; a longer one is not a name, and counts as `OTHER`."""
 _LARGE = 10**18
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 _METADATA = "metadata."
@@ -31,10 +31,10 @@ _MOST_SOURCES = 3
 
 
 def parse_segments(given: object) -> tuple[str, ...]:
-    """Return the names of segments, checked.
+    """Return the validated names of segments.
 
     Raises:
-        ConfigurationError: They are no list of names, one is there twice, or there are more than eight.
+        ConfigurationError: Not a list of names, a name occurs twice, or there are more than eight.
     """
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise ConfigurationError(f"segments is {given!r}; pass a list of names, {_EXAMPLE}")
@@ -54,16 +54,16 @@ def parse_segments(given: object) -> tuple[str, ...]:
 
 
 def segment_text(name: str, value: str) -> str:
-    """Return a segment as people see it: ``language:zh``."""
+    """Return the text of a segment for people: ``language:zh``."""
     return f"{name}:{value}"
 
 
 class Segments:
-    """Finds the segments of requests. Not locked: it changes nothing.
+    """Finds the segments of requests. Immutable, so without a lock.
 
     Args:
-        names: ``language``; ``retriever``, what was searched; ``metadata.X``, the request's metadata ``X``; any
-            other name: the metadata of that name, else what is known of the request by that name
+        names: ``language``; ``retriever``, what was searched; ``metadata.X``, the request's metadata ``X``;
+            any other name: the metadata of that name, else the field of the request with that name
             (`framework`, ``embedding_model``, ``provider``, ``top_k``), else the attribute of its resource.
 
     Raises:
@@ -77,7 +77,7 @@ class Segments:
         )
 
     def of(self, run: RagRun) -> tuple[tuple[str, str], ...]:
-        """Return name and value of each segment of a request, in the order of the names."""
+        """Return name and value of each segment of a request, in the order of the configured names."""
         return tuple((name, _as_value(read(run))) for name, read in self._read)
 
 
@@ -97,7 +97,7 @@ def _reader(name: str) -> Callable[[RagRun], object]:
         if found is None and known is not None:
             found = known(run)
         if found is None:
-            # The process's own resource says nothing of requests that ran elsewhere.
+            # This process's resource does not describe requests of other processes.
             found = run.resource.get(name) if run.resource else own
         return found
 
@@ -141,7 +141,7 @@ _KNOWN: Mapping[str, Callable[[RagRun], object]] = {
 
 
 def _in_metadata(run: RagRun, key: str) -> object:
-    """Return what the application said of the request: to ragmeter, else to the framework."""
+    """Return the application's metadata of the request: as passed to ragmeter, else to the framework."""
     for given in (run.metadata, run.framework_metadata):
         found = _at(given, key)
         if found is not None:
@@ -159,11 +159,11 @@ def _at(given: Mapping[str, object], key: str) -> object:
 
 
 def _as_value(found: object) -> str:
-    """Return a value as people see it: a short text on one line."""
+    """Return a value for people: a short text on one line."""
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, (int, float)):
-        # To write down a very large number takes long, and fails.
+        # Formatting a very large integer is slow, and fails.
         if abs(found) >= _LARGE:
             return OTHER
         return f"{found:g}" if isinstance(found, float) else str(found)
@@ -175,7 +175,7 @@ def _as_value(found: object) -> str:
 
 
 def _own_resource() -> Mapping[str, str]:
-    """Return the attributes of this process's resource, as the standard variable gives them."""
+    """Return the attributes of this process's resource, from the standard variable."""
     pairs = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
     named = [pair.partition("=") for pair in pairs if "=" in pair]
     return {key.strip(): unquote(value.strip()) for key, _, value in named}

@@ -1,9 +1,9 @@
-"""Keep the sums of every score, by workflow and segment, in total and for the last day: `QualityTable`.
+"""Store the sums of every score, by workflow and segment, in total and for the last day: `QualityTable`.
 
-The pipeline counts each request here once when it was scored for free, and each judged one once more
-when its verdicts have come; the meter reads estimates off it, exporters the sums.  Never called on a
-request's own path.  What is remembered is sums by five minutes and, beyond three hours, by hours: no
-request, and a bounded number of scores, workflows, segments and services.
+The pipeline counts each request here once with its free scores, and each judged one once more with its
+verdicts; the meter computes estimates from it, exporters read the sums. Never called on a request's path. It
+stores sums by five minutes and, beyond three hours, by hours: no request, and a bounded number of scores,
+workflows, segments and services.
 """
 
 from __future__ import annotations
@@ -42,53 +42,54 @@ __all__ = [
 ]
 
 LONGEST_WINDOW_S = 86_400.0
-"""The longest window that an estimate can be asked for, in seconds."""
+"""Longest window of an estimate, in seconds."""
 MAX_SERIES = 1_500
-"""Scores times workflows times segments of one service; what is beyond is counted together, as `OTHER`."""
+"""Most combinations of score, workflow and segment in one service; further ones are counted together, as
+`OTHER`."""
 MAX_SERVICES = 63
-"""Services that are kept separate, beside this process itself."""
+"""Services that are counted separately, in addition to this process."""
 FULL_SERVICES = 6
-"""So many of them may have `MAX_SERIES`: all services share the memory for that."""
+"""Number of services that could reach `MAX_SERIES`: all services share this memory."""
 MAX_REMEMBERED = 10_000
-"""Requests of which it is known that they were counted: what is delivered twice counts once."""
+"""Most counted requests to remember: a request delivered twice counts once."""
 
 
 class SlotSums(NamedTuple):
-    """What was counted of one score, of one part of the requests, in five minutes."""
+    """The sums of one score, of one part of the requests, in one five-minute slot."""
 
     at: float
-    """When they began, in unix seconds: a multiple of `SLOT_S`."""
+    """Start of the slot, in unix seconds: a multiple of `SLOT_S`."""
     counted: QualitySums
-    """What was counted in them alone."""
+    """The counts of this slot only."""
 
 
 def unix_clock() -> Callable[[], float]:
-    """Return a clock that shows unix time and never goes back: it is not set after it was made."""
+    """Return a monotonic clock of unix time, which ignores later changes of the system clock."""
     offset = time.time() - time.monotonic()
     return lambda: time.monotonic() + offset
 
 
 class CountedRequest(NamedTuple):
-    """Where a request was counted: its verdicts are counted there, too, whatever has changed since."""
+    """Where a request was counted, so that its verdicts count there, too, whatever changed since."""
 
     workflow: str
     families: tuple[SeriesFamily, ...]
-    """The series of the whole workflow, then those of its parts that the request belongs to."""
+    """The series of the whole workflow, then those of the request's segments."""
     room: Room
     conversation: ConversationSums | None = None
-    """What it goes on with; None: it is known of none."""
+    """Its conversation; None: unknown."""
     at: float = 0.0
-    """When it came, in seconds of the table's clock."""
+    """Arrival, in seconds of the table's clock."""
 
 
 class QualityTable:
-    """Counts scores. Thread-safe; in a forked child it begins again.
+    """Counts scores. Thread-safe; empty in a forked child.
 
     Args:
-        clock: Unix seconds that never go back; None: those of this machine.
-        objectives: Which values are bad; they may grow at any time.
-        segments: Finds the parts of a workflow's requests that have sums of their own, too.
-        most: At most so many series of one service; see `MAX_SERIES`.
+        clock: Monotonic unix seconds; None: this machine's.
+        objectives: They define bad values; more may be added at any time.
+        segments: Finds the segments of a request, which have additional sums.
+        most: Most series of one service; see `MAX_SERIES`.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class QualityTable:
         self._most = most
         self._lock = fork.lock()
         self._fresh()
-        fork.forget(self._fresh)  # what the parent counted, the parent exports
+        fork.forget(self._fresh)  # the parent exports its counts
 
     def _fresh(self) -> None:
         self._room = Room(self._most * FULL_SERVICES)
@@ -122,13 +123,13 @@ class QualityTable:
         *,
         about: str = "",
     ) -> CountedRequest | None:
-        """Count a request that was scored for free; return where, or None if it was counted before.
+        """Count a request with its free scores; return where, or None if it was counted before.
 
         Args:
             run: The request.
-            scores: Its free scores, by name, and what is counted beside them.
-            judged: The judged scores that it has the inputs of, whether it is judged or not.
-            about: Names what was learned of the request later; it counts once for each.
+            scores: Its free scores, by name, and the other counted values.
+            judged: The judged scores whose inputs it has, whether it is judged or not.
+            about: Identifies scores that arrive later; the request counts once for each.
         """
         segments = self._segments.of(run) if self._segments.names else ()
         with self._lock:
@@ -164,14 +165,14 @@ class QualityTable:
         *,
         by_chance: bool = True,
     ) -> None:
-        """Count a request that was chosen to be judged, when its verdicts are in; once per `count_request`.
+        """Count a request that was chosen to be judged, once per `count_request`, with its verdicts.
 
         Args:
             counted: As `count_request` returned it.
-            scores: All its scores by name, the free ones as `count_request` was given them.
-            judged: As `count_request` was given them.
-            probability: That it was chosen, given that `count_request` counted it.
-            by_chance: Chance alone would have chosen it, whether it is bad or not.
+            scores: All its scores by name, the free ones as passed to `count_request`.
+            judged: As passed to `count_request`.
+            probability: Probability that it was chosen, given that `count_request` counted it.
+            by_chance: Whether the random selection alone would have chosen it.
         """
         with self._lock:
             slot = int(self._clock() // SLOT_S)
@@ -209,13 +210,13 @@ class QualityTable:
         segment: str | None = None,
         service: str | None = None,
     ) -> Estimates:
-        """Return the estimates of all scores over the last `window_s` seconds, each by itself.
+        """Return the estimates of all scores over the last `window_s` seconds.
 
         Args:
-            workflow: Of this workflow only; None: of all.
-            window_s: Seconds; see `SLOT_S` for what they are rounded up to.
-            segment: Of this segment only, e.g. ``language:zh``; empty: of whole workflows; None: of both.
-            service: Of this ``service.name`` only; None: of all services, together.
+            workflow: Only this workflow; None: all.
+            window_s: Seconds, rounded up to a multiple of `SLOT_S`.
+            segment: Only this segment, e.g. ``language:zh``; empty: whole workflows; None: both.
+            service: Only this ``service.name``; None: all services, together.
         """
         found: dict[QualityKey, _Sum] = {}
         with self._lock:
@@ -240,11 +241,11 @@ class QualityTable:
         """Return the estimate of one score over the last `window_s` seconds.
 
         Args:
-            score: Name of the score; one that was never seen has the estimate that nothing is known.
-            workflow: Of this workflow; None: of all of them together.
-            window_s: Seconds; see `SLOT_S` for what they are rounded up to.
-            segment: Of this segment, e.g. ``language:zh``; empty: of all requests.
-            service: Of this ``service.name`` only; None: of all services, together.
+            score: Name of the score; the estimate of an unknown one is empty.
+            workflow: Only this workflow; None: all together.
+            window_s: Seconds, rounded up to a multiple of `SLOT_S`.
+            segment: Only this segment, e.g. ``language:zh``; empty: all requests.
+            service: Only this ``service.name``; None: all services, together.
         """
         found: _Sum | None = None
         with self._lock:
@@ -267,7 +268,7 @@ class QualityTable:
         )
 
     def totals(self) -> list[QualitySums]:
-        """Return everything counted since the start, for exporters."""
+        """Return the sums since the start, for exporters."""
         with self._lock:
             return [
                 self._exported_sums(holdings, one, one.series.totals())
@@ -275,14 +276,14 @@ class QualityTable:
             ]
 
     def slots(self, since: float, *, unfinished: bool = False) -> list[SlotSums]:
-        """Return what was counted in each five minutes that are over, oldest first.
+        """Return the sums of each completed five-minute slot, oldest first.
 
-        What was returned once never changes. Five minutes in which nothing was counted of a score are left
-        out, and those of more than three hours ago are forgotten.
+        Returned sums never change later. Slots without counts of a score are left out, and those older than
+        three hours are dropped.
 
         Args:
-            since: Those that began then or later, in unix seconds.
-            unfinished: Also those that have begun; for the end of a process.
+            since: Earliest start, in unix seconds.
+            unfinished: Include the current slot; for the end of a process.
         """
         first = math.ceil(since / SLOT_S)
         with self._lock:
@@ -328,7 +329,7 @@ class QualityTable:
         return int((self._clock() - min(window_s, LONGEST_WINDOW_S)) // SLOT_S)
 
     def _is_new(self, run_id: str) -> bool:
-        # Two sets in turn: a table that orders its entries would cost more than all the sums.
+        # Two alternating sets: an ordered table would cost more than all the sums.
         if run_id in self._counted or run_id in self._counted_before:
             return False
         if len(self._counted) >= MAX_REMEMBERED // 2:
@@ -338,7 +339,7 @@ class QualityTable:
         return True
 
     def _holdings(self, resource: Mapping[str, str]) -> Holdings:
-        """Return the series of a service; those of too many are counted as this process's own."""
+        """Return the series of a service; beyond the limit, those of this process."""
         key = tuple(sorted(resource.items())) if resource else ()
         found = self._services.get(key)
         if found is None:
@@ -381,7 +382,7 @@ def _count_free(
         if value is None and (
             status == "missing_input" or (status == "skipped" and score.error_type is None)
         ):
-            continue  # the request is no case of this score
+            continue  # the score does not apply to this request
         lowest, highest = score.range
         if score.direction == "none" or lowest is None or highest is None or lowest >= highest:
             continue
@@ -437,7 +438,7 @@ def _count_judged(
     *,
     by_chance: bool,
 ) -> float | None:
-    """Count what the judge said; return its value on 0 … 1, if there is one."""
+    """Count the judge's score; return its value on 0 … 1, or None."""
     if score is None:
         sums.judged(x, probability, None)
         return None
@@ -454,12 +455,13 @@ def _count_judged(
         upper = 1.0 if score.upper is None else _scale_to_unit(score.upper, lowest, highest)
         sums.judged(x, probability, None, lower=lower, upper=upper)
     else:
-        # What turns out to lack an input only when it is measured has no value in principle, either.
+        # A score whose input turns out to be missing only when it is measured has no value in principle,
+        # either.
         undefined = status in ("undefined", "missing_input")
         sums.judged(x, probability, None, undefined=undefined)
     return None
 
 
 def _scale_to_unit(value: float, lowest: float, highest: float) -> float:
-    """Return where `value` lies in a range: 0 to 1."""
+    """Return the position of `value` in a range: 0 to 1."""
     return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))

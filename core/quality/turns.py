@@ -1,7 +1,7 @@
 """Conversations turn by turn for `ragmeter.RagMeter.conversations`, and the exporter that stores them.
 
-A mean hides where a conversation went wrong.  Here are its turns in order with their verdicts, the first bad
-one, those that ask the one before again, where that is looked for, and a verdict of the whole.
+A mean hides where a conversation went wrong. Here are its turns in order with their verdicts, the first bad
+one, those that repeat the question before, if these are detected, and a verdict of the whole.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from .list_points import conversation_points
 __all__ = ["WORST", "Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
 
 MOST_CONVERSATIONS = 5_000
-"""The one that was silent longest goes first."""
+"""Most conversations; the longest silent one is dropped first."""
 _DAY_S = 86_400
 MOST_TURNS = 200
-"""The last ones of each."""
+"""Most turns of each, the last ones."""
 WORST: Mapping[str | None, int] = {"bad": 0, "suspect": 1}
-"""Which conversations come first, by their verdict; all others are 2."""
+"""Sort order of conversations by verdict; all others are 2."""
 
 
 def first_bad(words: Sequence[str | None]) -> int | None:
-    """Return which turn is the first bad one, counted from 1; None: none is."""
+    """Return the number of the first bad turn, counted from 1, or None."""
     return list(words).index("bad") + 1 if "bad" in words else None
 
 
 def verdict_of_turns(words: Sequence[str | None], again: Collection[int] = ()) -> str | None:
     """Return the verdict of a conversation; None: no turn has one.
 
-    ``bad`` where the last turn with a verdict is, or a bad one was asked again; ``suspect`` where another one
-    is bad or was asked again; else the last one's.
+    ``bad`` if the last turn with a verdict is, or if a bad one was asked again; ``suspect`` if another one is
+    bad or was asked again; else that of the last one.
 
     Args:
         words: The verdict of each turn.
-        again: The turns that ask the one before again, counted from 1.
+        again: The turns that repeat the question before, counted from 1.
     """
     last = next((word for word in reversed(words) if word), None)
     if last is None:
@@ -58,17 +58,17 @@ class Turn:
     """A request of a conversation."""
 
     run_id: str
-    """Its id."""
+    """Its run id."""
     trace_id: str | None
-    """Its trace, 32 hex digits; None: it has none."""
+    """Trace id, 32 hex digits; None: no trace."""
     at: float
-    """When it began, in seconds since the epoch."""
+    """Start, in seconds since the epoch."""
     status: str
-    """How it ended."""
+    """Status of the request."""
     verdict: VerdictWord | None
-    """Its word; None: not yet, or none."""
+    """Word of the verdict; None: not yet known, or none."""
     asks_again: bool | None = None
-    """Whether it has a phrase of someone who asks again; None: it is not looked for."""
+    """Whether it has a phrase that repeats the question before; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,20 @@ class Conversation:
     """The requests of one conversation, session or thread."""
 
     id: str
-    """As the application tells it."""
+    """The application's id of it."""
     workflow: str
-    """Of its first turn; empty: it has no name."""
+    """Workflow of its first turn; empty: unnamed."""
     turns: tuple[Turn, ...]
-    """In order of time."""
+    """The turns by time."""
 
     @property
     def verdict(self) -> str | None:
-        """The word of the whole; see `verdict_of_turns`."""
+        """The verdict of the whole; see `verdict_of_turns`."""
         return verdict_of_turns([turn.verdict for turn in self.turns], self.asked_again)
 
     @property
     def first_bad(self) -> int | None:
-        """Which turn is the first bad one, counted from 1; None: none is."""
+        """Number of the first bad turn, counted from 1, or None."""
         return first_bad([turn.verdict for turn in self.turns])
 
     @property
@@ -103,13 +103,13 @@ class Conversation:
 
 
 class ConversationExporter(UnbufferedExporter):
-    """The exporter ``"conversations"``: keeps ids, times and verdicts of turns in this process, and no text.
+    """The exporter ``"conversations"``: stores ids, times and verdicts of turns in this process, and no text.
 
     Args:
-        asked_again: Whether phrases of people who ask again are looked for in questions.
+        asked_again: Whether to search questions for phrases that repeat an earlier question.
 
     Attributes:
-        conversation_memory: Itself, by which a meter finds it.
+        conversation_memory: The exporter itself; a meter finds it by this attribute.
     """
 
     def __init__(self, *, asked_again: bool = False) -> None:
@@ -119,14 +119,14 @@ class ConversationExporter(UnbufferedExporter):
         self.conversation_memory = self
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Keep these turns; a late result changes the verdict of one that is known."""
+        """Store these turns; a late result updates the verdict of a known one."""
         with self._lock:
             for scored in batch:
                 if scored.run.conversation_id is not None:
                     self._add(scored.run.conversation_id, scored)
 
     def conversations(self, workflow: str | None = None) -> tuple[Conversation, ...]:
-        """Return what is known, the bad ones first, then the suspect ones; of each the newest first."""
+        """Return the conversations, bad ones first, then suspect ones; of each the newest first."""
         with self._lock:
             found = [
                 Conversation(name, where, tuple(sorted(turns.values(), key=lambda one: one.at)))
@@ -136,7 +136,7 @@ class ConversationExporter(UnbufferedExporter):
         return tuple(sorted(found, key=lambda one: (WORST.get(one.verdict, 2), -one.turns[-1].at)))
 
     def points(self) -> Iterator[ListPoint]:
-        """Yield the share of the last day's conversations that have a bad turn."""
+        """Yield the share of the last day's conversations with a bad turn."""
         since = time.time() - _DAY_S
         recent = [one for one in self.conversations() if one.turns[-1].at >= since]
         judged = sum(one.verdict is not None for one in recent)

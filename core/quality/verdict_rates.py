@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 LEAST_LABELS = 50
-"""Labelled requests with a verdict from which on these rates stand in the place of the defaults."""
+"""Least labelled requests with a verdict for these rates to replace the defaults."""
 GOOD_FROM = 0.75
-"""People call a request good from here on: grade 4 of 5."""
+"""Least label of a good request: grade 4 of 5."""
 _WORDS = ("good", "suspect", "bad")
 
 
@@ -41,9 +41,9 @@ class VerdictRate(NamedTuple):
     """P(people: bad | word), with its 95 % interval (Wilson's, 1927)."""
 
     word: str
-    """The verdict's, or another name of a part of the requests."""
+    """The word of a verdict, or another name of a part of the requests."""
     share: float
-    """Of the requests with this word, those that people call bad, 0 to 1."""
+    """Share of the requests with this word that people call bad, 0 to 1."""
     lower: float
     upper: float
     n: int
@@ -53,12 +53,12 @@ class VerdictRate(NamedTuple):
 def verdict_rates(
     labels: Iterable[Label], good_from: float = GOOD_FROM, words: Sequence[str] = _WORDS
 ) -> tuple[VerdictRate, ...]:
-    """Return the rate of each word that labelled requests have, weighted by how each was drawn.
+    """Return the rate of each word that labelled requests have, weighted by their drawing probabilities.
 
     Args:
-        labels: Of one score; those that were volunteered, have no verdict or no value do not count.
-        good_from: The mean of a request's raters from which on people call it good.
-        words: What a verdict may say, in the order of the rates.
+        labels: Labels of one score; volunteered ones, and those without verdict or value, do not count.
+        good_from: Least mean of a request's raters for it to be good.
+        words: The words of a verdict, in the order of the rates.
     """
     by_word: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     for one in probability_sample(labelled_requests(labels)):
@@ -75,10 +75,10 @@ def verdict_rates(
 
 
 def rates_in(path: Path) -> Mapping[str, VerdictRate]:
-    """Return the rates by word of the score in a file that most was said of; empty below `LEAST_LABELS`.
+    """Return the rates by word of the most labelled score in a file; empty below `LEAST_LABELS`.
 
     Raises:
-        ConfigurationError: The file cannot be read, or has lines and no label.
+        ConfigurationError: The file cannot be read, or has lines but no label.
     """
     labels, bad = read_labels(path)
     if bad and not labels:
@@ -87,7 +87,7 @@ def rates_in(path: Path) -> Mapping[str, VerdictRate]:
 
 
 def rates_of(labels: Iterable[Label], words: Sequence[str] = _WORDS) -> Mapping[str, VerdictRate]:
-    """Return the rates by word of the score that most was said of; empty below `LEAST_LABELS`."""
+    """Return the rates by word of the most labelled score; empty below `LEAST_LABELS`."""
     by_score: dict[str, list[Label]] = defaultdict(list)
     for one in labels:
         by_score[one.score].append(one)
@@ -99,7 +99,7 @@ def rates_of(labels: Iterable[Label], words: Sequence[str] = _WORDS) -> Mapping[
 
 
 def sentences(rates: Mapping[str, VerdictRate]) -> dict[str, str]:
-    """Return what each rate says, in words."""
+    """Return each rate as a sentence."""
     return {
         word: f"of {one.n} labelled requests called {word} here, people call {percent(one.share)} bad "
         f"[{100 * one.lower:.0f}, {100 * one.upper:.0f}]"
@@ -109,7 +109,7 @@ def sentences(rates: Mapping[str, VerdictRate]) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _RatedRules(VerdictRules):
-    """Rules whose verdicts say what their word is worth here."""
+    """Rules whose verdicts include the rate of their word."""
 
     rates: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -124,7 +124,7 @@ class _RatedRules(VerdictRules):
 
 
 def rated_rules(rules: VerdictRules, labels: Path) -> VerdictRules:
-    """Return rules whose verdicts have a rate beside the word; the same below `LEAST_LABELS`.
+    """Return rules whose verdicts include the rate of their word; unchanged below `LEAST_LABELS`.
 
     Raises:
         ConfigurationError: The file of labels cannot be read.

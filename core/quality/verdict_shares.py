@@ -1,8 +1,9 @@
 """The shares of *bad*, and of not *good*, requests as scores with means.
 
-A fault that breaks one request in twenty hardly moves a mean of support, and doubles the share of bad ones.
-Both rest on the free scores, which every request has, so no choice of the judge's bends them.  They are counted
-beside the other scores, with intervals, segments, objectives and alarms, and are in no result of a request.
+A fault that breaks one request in twenty hardly changes a mean of support, but doubles the share of bad ones.
+Both shares come from the free scores, which every request has, so the selection of judged requests cannot
+bias them. They are counted as the other scores are, with intervals, segments, objectives and alarms, and are
+in no result of a request.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ VERDICT_NOT_GOOD = "verdict_not_good"
 
 
 class CountedShare(NamedTuple):
-    """What is counted of a request as its scores are; a `Score` would never be shown."""
+    """A value that is counted like a request's scores; a `Score` would be shown as well."""
 
     name: str
     value: float
@@ -40,9 +41,9 @@ _OF_WORD: Mapping[str, tuple[CountedShare, CountedShare]] = {
     for word, bad, not_good in (("good", 0.0, 0.0), ("suspect", 0.0, 1.0), ("bad", 1.0, 1.0))
 }
 SHARES = _OF_WORD["good"]
-"""What they are, whatever their value."""
+"""Both shares, for the fields that do not depend on their values."""
 
 
 def verdict_shares(verdict: Verdict | None) -> tuple[CountedShare, ...]:
-    """Return 1.0 or 0.0 for *bad*, and for not *good*; nothing where there is nothing to judge by."""
+    """Return 1.0 or 0.0 for *bad*, and for not *good*; empty without a basis for a verdict."""
     return () if verdict is None else _OF_WORD[verdict.word]

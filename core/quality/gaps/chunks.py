@@ -1,6 +1,6 @@
-"""What is known of the chunks that requests got, to see whether one of them would have suited another request.
+"""Terms of retrieved chunks, to check whether one of them would have suited another request.
 
-Kept are the hashes of the words of each sentence, of a bounded number of distinct chunks; no text.  A lookup
+The hashes of the words of each sentence are stored, of a bounded number of distinct chunks; no text. A lookup
 is the relevance of `ragmeter.metrics.computed.lexical_context_relevance`, on hashes.
 """
 
@@ -26,13 +26,13 @@ __all__ = ["ChunkSearch", "ChunkTerms", "hash_of", "read_chunk", "topic_hashes"]
 
 _END = 0
 _MOST_TERMS = 2_000
-"""Terms that are kept of a chunk."""
+"""Most terms stored of a chunk."""
 _NEAREST = 8
-"""Chunks whose relevance is computed: those with most of the question's words, by their weights."""
+"""Number of chunks whose relevance is computed: those with most of the question's words, by their weights."""
 
 
 def hash_of(term: str) -> int:
-    """Return what stands for a term: 32 bits and never 0, in every process the same."""
+    """Return the hash of a term: 32 bits, never 0, the same in every process."""
     return crc32(term.encode("utf-8", "replace")) or 1
 
 
@@ -42,14 +42,15 @@ def topic_hashes(question: str) -> bytes:
 
 
 class ChunkTerms(NamedTuple):
-    """What is kept of a chunk."""
+    """The stored data of a chunk."""
 
     rank: int
     """`rank_of` its text."""
     terms: array[int]
-    """The hashes of the terms of each sentence, and of its single Han characters; `_END` after each."""
+    """The hashes of the terms of each sentence, and of its single Han characters; each sentence ends with
+    `_END`."""
     figured: tuple[FiguredSentence, ...] = ()
-    """The sentences that state a number or a month."""
+    """The sentences with a number or a month."""
 
     @property
     def words(self) -> frozenset[int]:
@@ -78,14 +79,14 @@ def read_chunk(text: str) -> ChunkTerms:
             kept.extend((*hashes, _END))
         if left <= 0:
             break
-    return ChunkTerms(rank_of(text), kept[:], figured_sentences(text))  # without room to grow
+    return ChunkTerms(rank_of(text), kept[:], figured_sentences(text))  # without spare capacity
 
 
 class ChunkSearch:
-    """Finds the chunk that suits a question best.
+    """Finds the chunk with the highest relevance to a question.
 
     Args:
-        chunks: Those that are known.
+        chunks: The chunks to search.
     """
 
     def __init__(self, chunks: Iterable[ChunkTerms]) -> None:
@@ -100,7 +101,7 @@ class ChunkSearch:
         return len(self._chunks)
 
     def best_relevance(self, question: str) -> float:
-        """Return the relevance of the chunk that suits a question best, 0 to 1."""
+        """Return the highest relevance of any chunk to a question, 0 to 1."""
         topic = analyse(question).memoize(topic_terms)
         wanted = [(hash_of(term), *(map(hash_of, term) if is_han(term) else ())) for term in topic]
         weights: Counter[int] = Counter()
@@ -122,7 +123,7 @@ def _relevance(wanted: Sequence[Sequence[int]], chunk: ChunkTerms) -> float:
 
 
 def _credit(wanted: Sequence[Sequence[int]], there: frozenset[int]) -> float:
-    """Return how many of the terms are there; a bigram of which only the characters are counts half."""
+    """Return the number of terms found; a bigram of which only the characters occur counts half."""
     return sum(
         1.0 if term in there else 0.5 if characters and there.issuperset(characters) else 0.0
         for term, *characters in wanted

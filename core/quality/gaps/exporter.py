@@ -1,4 +1,4 @@
-"""The exporter ``"gaps"``: keeps what `ragmeter.RagMeter.gaps` lists, and announces new ones."""
+"""The exporter ``"gaps"``: stores the data of `ragmeter.RagMeter.gaps`, and announces new gaps."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .memory import GapMemory
 __all__ = ["LOOK_EVERY_S", "GapExporter"]
 
 LOOK_EVERY_S = 600.0
-"""Seconds between two looks for new gaps; a look takes up to a second, on the thread of this exporter."""
+"""Seconds between two searches for new gaps; one takes up to a second, on this exporter's thread."""
 _MOST_KNOWN = 200
-"""Announced gaps that are remembered; the oldest is forgotten first."""
+"""Most announced gaps to remember; the oldest is dropped first."""
 
 
 class GapExporter(UnbufferedExporter):
     """Collects data on knowledge gaps from scored requests, in this process only.
 
     Args:
-        clock: Seconds that never go back.
+        clock: Monotonic seconds.
 
     Attributes:
-        gap_memory: What it has kept, 10 MB at most, of the last 14 days.
-        corpus_memory: What it has counted of chunks: some 4 MB at most.
-        gap_exporter: Itself, by which a meter finds it.
+        gap_memory: The stored samples of the last 14 days, 10 MB at most.
+        corpus_memory: The counts of chunks, some 4 MB at most.
+        gap_exporter: The exporter itself; a meter finds it by this attribute.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +71,7 @@ class GapExporter(UnbufferedExporter):
             self._announce()
 
     def shutdown(self, timeout_s: float) -> None:
-        """Look for new gaps once more, if there is time; the lists can still be read."""
+        """Search for new gaps once more, if time permits; the lists can still be read."""
         if timeout_s >= 1.0:
             self._announce()
 
@@ -94,5 +94,5 @@ class GapExporter(UnbufferedExporter):
 
 
 def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether two groups are the same: they share a third of the smaller one."""
+    """Return whether two groups are the same: they share at least a third of the smaller one."""
     return len(one & other) * 3 >= min(len(one), len(other))

@@ -1,9 +1,9 @@
-"""Knowledge gaps: groups of bad requests with a name, a share with its interval, and what they lack.
+"""Knowledge gaps: groups of bad requests with a name, a share with its interval, and the cause.
 
-`list_gaps` makes the list of the samples of `ragmeter.quality.gaps.memory`, or of those that the server reads
-from its store.  The same samples give the same list.  What it cannot see: topics of fewer than some ten bad
-requests, one meaning in different words, questions that only their conversation explains, and answers that are
-wrong and well supported.  About half of a topic's requests stay outside its group.
+`list_gaps` computes the list from the samples of `ragmeter.quality.gaps.memory`, or from those that the
+server reads from its store. The same samples give the same list. Not detected: topics of fewer than some ten
+bad requests, one meaning in different words, questions that only their conversation explains, and answers
+that are wrong but well supported. About half of a topic's requests are missing from its group.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ from .sample import WHOLE, Asked, Sample
 __all__ = ["Diagnosis", "Gap", "GapList", "list_gaps"]
 
 Diagnosis = Literal["missing_from_corpus", "retriever_misses", "refuses_although_found", "unclear"]
-"""What a group of bad requests lacks: the documents, a retriever that finds them, a model that reads them."""
+"""The cause of a gap: missing documents, a retriever that does not find them, a model that does not use
+them."""
 
 TOO_MANY = 0.4
-"""Share of bad requests from which on no topic stands out from the rest: then nothing is listed."""
+"""With a higher share of bad requests no topic stands out from the rest: the list is empty."""
 MOST_EXAMINED = 3_000
-"""Requests of each kind that a list is made of."""
+"""Most requests of each kind, bad and other, that a list examines."""
 _LEAST_MEMBERS = 5
-"""Bad requests from which on a group has a diagnosis."""
+"""Least bad requests of a group for a diagnosis."""
 _ON_TOPIC = 0.60
-"""Relevance from which on a refusal had the documents it needed, as `VerdictRules.on_topic_from`."""
+"""Least relevance at which a refused request had the documents it needed, as `VerdictRules.on_topic_from`."""
 _LEAST_ANSWERED = 3
-"""Answered requests of a topic from which on the median of their relevance is enough, where that is less."""
+"""Least answered requests of a topic whose median relevance, if lower, replaces that threshold."""
 _ENOUGH_REFUSED = 0.30
-"""Share of the members from which on the model is at fault."""
+"""Least share of members for which the model is the cause."""
 _ENOUGH_SUITED = 0.25
-"""Share of the members from which on the retriever is."""
+"""Least share of members for which the retriever is the cause."""
 _SUITS = 0.60
-"""Relevance of a chunk that other requests got, from which on it would have suited."""
+"""Least relevance of a chunk that other requests retrieved for it to have suited."""
 _BETTER = 0.10
-"""How much more that is than what the request got."""
+"""Least excess of that relevance over the request's own."""
 _MOST_MEMBERS = 60
 """Members that are looked up, and read for the name."""
 _NAME_WORDS = 4
@@ -58,37 +59,38 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A topic whose requests go badly more often than the others."""
+    """A topic with a higher share of bad requests than the others."""
 
     id: str
-    """Stays as long as the group begins with the same word: eight hex digits, without any text."""
+    """Stable as long as the group begins with the same word: eight hex digits, without any text."""
     name: str
-    """The words that its questions have in common and the others have not; empty: texts are not kept."""
+    """Words that its questions have in common and the others lack; empty: texts are not stored."""
     workflow: str
-    """That most of its requests ran in; empty: not known."""
+    """Workflow of most of its requests; empty: unknown."""
     language: str | None
-    """Of most of its questions."""
+    """Language of most of its questions."""
     n_bad: int
-    """Its bad requests; about half of a topic's requests stay outside its group, so say "at least"."""
+    """Its bad requests; about half of a topic's requests are missing from its group, so say "at least"."""
     n_requests: int
     """Its requests, bad or not."""
     share: float
-    """Of its requests that are bad, 0 to 1."""
+    """Share of its requests that are bad, 0 to 1."""
     lower: float
     """The ends of the share's 95 % interval."""
     upper: float
     elsewhere: float
     """Share of bad requests among all others."""
     since: float
-    """The first time in the longest row of days with a bad request of it, in seconds since the epoch."""
+    """Start of the longest run of days with a bad request of it, in seconds since the epoch."""
     diagnosis: Diagnosis
-    """What it lacks."""
+    """The cause."""
     refused: float
     """Share of its bad requests that were refused although a chunk was on topic."""
     suited: float | None
-    """Share of them for which a chunk that other requests got suits better; None: no chunks are known."""
+    """Share of its bad requests for which a chunk retrieved by others suits better; None: no chunks are
+    known."""
     examples: tuple[str, ...] = ()
-    """Questions of it, the most typical first."""
+    """Examples of its questions, the most typical first."""
 
     def __str__(self) -> str:
         return (
@@ -102,17 +104,17 @@ class GapList(NamedTuple):
     """The gaps found, and the traffic they were found in."""
 
     gaps: tuple[Gap, ...]
-    """Most bad requests first."""
+    """The gaps, most bad requests first."""
     n_bad: int
-    """Examined bad requests, and those that they represent."""
+    """Number of examined bad requests, and the number that they represent."""
     n_requests: int
-    """All requests, likewise."""
+    """The same for all requests."""
     without_topic: int = 0
-    """Bad requests whose questions have no topic word that is known."""
+    """Bad requests whose questions have no known topic word."""
     why_empty: str = ""
-    """Why there is none: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
+    """Why the list is empty: ``no_requests``, ``no_questions``, ``too_many_bad``, ``nothing_stands_out``."""
     members: Mapping[str, tuple[int, ...]] = {}
-    """By the id of a gap, `rank_of` the ids of its bad requests."""
+    """By the id of a gap, `rank_of` of the ids of its bad requests."""
 
 
 def list_gaps(
@@ -121,9 +123,9 @@ def list_gaps(
     """Return the gaps among requests.
 
     Args:
-        bad: Those with the verdict ``bad`` or ``suspect``, empty retrievals and refusals.
-        good: All others that have a verdict.
-        chunks: What requests got; None or empty: it is not known.
+        bad: Requests with the verdict ``bad`` or ``suspect``, empty retrievals and refusals.
+        good: All other requests with a verdict.
+        chunks: The retrieved chunks; None or empty: unknown.
     """
     weights = WHOLE / bad.limit, WHOLE / good.limit
     sides = [sorted(side.items(), key=lambda one: one.rank) for side in (bad, good)]
@@ -180,7 +182,7 @@ def _gap(
     elif suited is not None and suited >= _ENOUGH_SUITED:
         diagnosis = "retriever_misses"
     else:
-        # Of some of the chunks nothing follows about those that are not known.
+        # A sample of the chunks does not allow conclusions about the missing ones.
         diagnosis = "missing_from_corpus" if suited is not None and knows_all else "unclear"
     languages = Counter(one.language for one in members if one.language)
     workflows = Counter(one.workflow for one in members)
@@ -211,7 +213,7 @@ def _gap(
 
 
 def _share_suited(members: Sequence[Asked], search: ChunkSearch | None) -> float | None:
-    """Return the share of members for which a chunk that other requests got suits better than their own."""
+    """Return the share of members for which a chunk of other requests suits better than their own."""
     looked_up = [one for one in members if one.terms and one.question][:_MOST_MEMBERS]
     if search is None or not len(search) or not looked_up:
         return None
@@ -226,7 +228,7 @@ def _commonest(counts: Counter[str]) -> str | None:
 
 
 def _since(members: Sequence[Asked]) -> float:
-    """Return when the longest row of days with a member began."""
+    """Return the start of the longest run of days with a member."""
     first: dict[int, float] = {}
     for one in members:
         day = math.floor(one.at / _DAY_S)
@@ -241,7 +243,7 @@ def _since(members: Sequence[Asked]) -> float:
 
 
 def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
-    """Return the first words of a profile as most of the questions write them."""
+    """Return the first words of a profile in the most frequent spelling."""
     naming = {
         hash_of(term): len(term) == 1 and is_han(term)
         for one in members

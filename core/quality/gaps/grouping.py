@@ -1,11 +1,11 @@
-"""Groups of bad requests that a few words have in common and that the others have not.
+"""Group bad requests by a few words that they have in common and that the others lack.
 
-A word seeds a group when more of the requests with it are bad than chance gives; the group grows by the words
-of its members.  A pure function of two samples: no model, no chance, no order.  Called by
-`ragmeter.quality.gaps.gap`.
+A word seeds a group when more of the requests with it are bad than expected by chance; the group grows by the
+words of its members. A pure, deterministic function of two samples: no model, no randomness, independent of
+order. Called by `ragmeter.quality.gaps.gap`.
 
-Source: ours. The seeds are tested with the binomial tail, at a level divided by the number of words that could
-pass (Tarone, *A modified Bonferroni method for discrete data*, 1990).
+Source: ragmeter's own. The seeds are tested with the binomial tail, at a level divided by the number of words
+that could pass (Tarone, *A modified Bonferroni method for discrete data*, 1990).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ragmeter.quality.estimate import wilson_interval
 __all__ = ["MOST_GROUPS", "Group", "find_groups"]
 
 MOST_GROUPS = 10
-"""Groups of one list; a list that is longer is not read."""
+"""Most groups of one list; people do not read a longer one."""
 LEVEL = 0.1
-"""Probability that a list shows any group where badness is spread by chance, at most; measured it is .04."""
+"""Highest probability that a list shows any group if bad requests are spread by chance; measured .04."""
 _LEAST = 4
-"""Requests with a word, from which on it may seed a group."""
+"""Least requests with a word for it to seed a group."""
 _COMMONEST = 0.15
-"""Share of all requests up to which a word names a topic."""
+"""Largest share of all requests with a word that still names a topic."""
 _NEAR = 0.18
-"""Cosine to a group's profile from which on a request belongs to it; from .12 to .25 the results are alike."""
+"""Least cosine of a request to its group's profile; from .12 to .25 the results are alike."""
 _COMMONER = 3.0
-"""How many times as common among members as among all a word of the profile is."""
+"""Least ratio of a profile word's frequency among members to its frequency among all."""
 _ROUNDS = 3
 _SEEDS_TRIED = 25
 
@@ -39,18 +39,18 @@ Terms = Sequence[int]
 
 
 class Group(NamedTuple):
-    """A group, by places in the two samples."""
+    """A group, as indexes into the two samples."""
 
     seed: int
     """The word it began with."""
     profile: tuple[int, ...]
-    """Its words, those of most weight first."""
+    """Its words, by descending weight."""
     bad: tuple[int, ...]
-    """Places of its bad requests."""
+    """Indexes of its bad requests."""
     good: tuple[int, ...]
-    """Places of the others that are about the same."""
+    """Indexes of the other requests on the same topic."""
     share: float
-    """Of its requests that are bad, 0 to 1."""
+    """Share of its requests that are bad, 0 to 1."""
     lower: float
     """The ends of its 95 % interval."""
     upper: float
@@ -66,10 +66,10 @@ def find_groups(
     """Return at most `MOST_GROUPS` groups, in the order in which they were found.
 
     Args:
-        bad: The distinct terms of each bad request of a sample; their order decides nothing but places.
-        good: Of each other one.
-        bad_weight: How many requests each bad one of the sample stands for.
-        good_weight: Likewise.
+        bad: The distinct terms of each bad request of a sample; their order determines only the indexes.
+        good: The same of each other request.
+        bad_weight: Number of requests that each bad one of the sample represents.
+        good_weight: The same for each other request.
     """
     return _Search(bad, good, bad_weight, good_weight).groups() if bad else []
 
@@ -97,7 +97,7 @@ class _Search:
             if counts[0][term] >= _LEAST and share <= _COMMONEST
         ]
         self._left = counts
-        """How many of the requests that no group has took in have each word."""
+        """By word, the number of ungrouped requests that have it."""
         self._open = set(range(len(bad))), set(range(len(good)))
         self._places = [_places_of(side) for side in self._terms]
         self._norms = [
@@ -130,7 +130,7 @@ class _Search:
         return None
 
     def _grow(self, seed: int) -> tuple[Group, float]:
-        """Return the group that a word seeds, and the share of bad requests before it; take it out."""
+        """Remove and return the group that a word seeds, with the share of bad requests before the removal."""
         seeded = self._places[0][seed] & self._open[0]
         members = seeded
         profile: dict[int, float] = {}
@@ -158,7 +158,7 @@ class _Search:
         )  # fmt: skip
 
     def _profile(self, members: Iterable[int]) -> dict[int, float]:
-        """Return the words that members have far more often than all requests, with their weights."""
+        """Return the words, with weights, that are far more frequent among members than among all."""
         places = list(members)
         counts = Counter(term for place in places for term in self._terms[0][place])
         return {
@@ -182,15 +182,16 @@ class _Search:
         of_bad, of_good = self._weights
         n = bad * of_bad + good * of_good
         share = bad * of_bad / n
-        # As many equally weighted requests would say as much (Kish 1965).
+        # The number of equally weighted requests with the same information (Kish 1965).
         return share, *wilson_interval(share, n**2 / (bad * of_bad**2 + good * of_good**2))
 
 
 def _tests(numbers: Iterable[int], base: float) -> int:
-    """Return by how many tests the level is divided, given how many requests have each word.
+    """Return the divisor of the level, from the number of requests with each word.
 
-    A word of so few requests that it could not seed a group even if all of them were bad is none (Tarone 1990).
-    Which words those are depends on how common they are, never on how many of their requests are bad.
+    Words of so few requests that they could not seed a group even if all of them were bad do not count
+    (Tarone 1990). Which words those are depends on their frequency, never on how many of their requests are
+    bad.
     """
     counts = sorted(n for n in numbers if n >= _LEAST)
     for tests in range(1, len(counts) + 1):
@@ -211,7 +212,7 @@ def _places_of(side: Sequence[Terms]) -> dict[int, set[int]]:
 
 
 def binomial_tail(x: int, n: int, p: float) -> float:
-    """Return the probability that of `n` requests `x` or more are bad, where each is with probability `p`."""
+    """Return the probability of `x` or more bad requests among `n`, each bad with probability `p`."""
     if p >= 1.0:
         return 1.0
     odds = math.log(p) - math.log1p(-p)

@@ -1,9 +1,8 @@
-"""Store what the list of knowledge gaps needs: two samples of requests a day, and one of chunks.
+"""Store the data for the list of knowledge gaps: two samples of requests a day, and one of chunks.
 
 Bounded: `DAYS` days of bad requests and as many others, `REQUESTS` on each of up to `FULL_DAYS`, and `CHUNKS`
-chunks; less than 10 MB.
-Two memories merge into the one of all their requests, so processes, servers and days give one list.  Locked:
-scores come on one thread, people look on another.
+chunks; less than 10 MB. Two memories merge into the one of all their requests, so processes, servers and days
+result in one list. Locked: scores arrive on one thread, and callers read on another.
 """
 
 from __future__ import annotations
@@ -26,17 +25,18 @@ __all__ = ["READ", "GapMemory", "asked_of", "is_bad", "read_values"]
 DAYS = 14
 REQUESTS = 500
 FULL_DAYS = 9
-"""Days with so many; of more, each has fewer: a list examines no more than `MOST_EXAMINED` of all."""
+"""Days with full samples; with more days, each has a smaller one, as a list examines no more than
+`MOST_EXAMINED` requests."""
 CHUNKS = 2_000
 _DAY_S = 86_400
 _QUESTION_CHARS = 500
 READ = ("lexical_context_relevance", "empty_retrieval", "refusal")
-"""Scores that are read beside the verdict."""
+"""Scores that are read in addition to the verdict."""
 _BAD = frozenset({"bad", "suspect"})
 
 
 def is_bad(word: str | None, *, empty: bool = False, refused: bool = False) -> bool | None:
-    """Return whether a request counts as bad; None: nothing about it is known.
+    """Return whether a request counts as bad; None: unknown.
 
     Args:
         word: Its verdict.
@@ -55,15 +55,15 @@ def asked_of(
     at: float = 0.0,
     workflow: str = "",
 ) -> tuple[Asked, bool | None]:
-    """Return what is kept of a request, and whether it counts as bad; None: nothing about it is known.
+    """Return the stored data of a request, and whether it counts as bad; None: unknown.
 
     Args:
         run_id: Its id.
-        question: What was searched for.
-        values: Of `READ`, those that were measured.
-        word: Its verdict.
-        at: When it came, in seconds since the epoch.
-        workflow: What it ran in.
+        question: The search query.
+        values: The measured values of `READ`.
+        word: The verdict.
+        at: Arrival, in seconds since the epoch.
+        workflow: Its workflow.
     """
     refused = values.get("refusal") == 1.0
     bad = is_bad(word, empty=values.get("empty_retrieval") == 1.0, refused=refused)
@@ -84,16 +84,16 @@ def asked_of(
 
 
 def read_values(scores: Mapping[str, Score]) -> dict[str, float | None]:
-    """Return the values of `READ` that were measured."""
+    """Return the measured values of `READ`."""
     found = ((name, scores.get(name)) for name in READ)
     return {name: one.value for name, one in found if one is not None and one.status == "ok"}
 
 
 class GapMemory:
-    """Requests of the last days, sampled, and the chunks that they got.
+    """Samples of the requests of the last days, and of the chunks that they retrieved.
 
     Args:
-        requests: How many bad requests of a day are kept at most, and how many others; None: `REQUESTS`.
+        requests: Most bad requests of a day to store, and most others; None: `REQUESTS`.
     """
 
     def __init__(self, requests: int | None = None) -> None:
@@ -103,9 +103,9 @@ class GapMemory:
         self._lock = fork.lock()
 
     def add(self, asked: Asked, *, bad: bool) -> None:
-        """Keep a request, unless others of its day come before it by hash.
+        """Store a request, unless the sample of its day is full of smaller hashes.
 
-        What was kept of it before goes: a judge that comes late may have changed its verdict.
+        It replaces its earlier entry: the verdict of a late judge may differ.
         """
         with self._lock:
             day = math.floor(asked.at / _DAY_S)
@@ -117,7 +117,7 @@ class GapMemory:
                 here = self._days[day] = (Sample(self._requests), Sample(self._requests))
                 self._trim()
             for earlier in filter(None, [side.discard(asked.rank) for side in here]):
-                # Late results bring the late scores alone.
+                # Late results contain only the late scores.
                 if asked.relevance is None:
                     asked = asked._replace(relevance=earlier.relevance)
                 if earlier.refused:
@@ -125,7 +125,7 @@ class GapMemory:
             here[0 if bad else 1].add(asked)
 
     def add_chunks(self, texts: Iterable[str]) -> None:
-        """Keep what chunks are about, unless others come before them by hash."""
+        """Store the terms of chunks, unless the sample is full of smaller hashes."""
         for text in texts:
             rank = rank_of(text)
             if rank >= self._chunks.limit or self._chunks.has(rank):
@@ -156,7 +156,7 @@ class GapMemory:
             return Sample.union((self._chunks,), CHUNKS)
 
     def merge(self, other: GapMemory) -> None:
-        """Take in what another process or server has kept; of what requests no order plays a part."""
+        """Add the samples of another process or server; for requests, the order is irrelevant."""
         with other._lock:
             theirs, chunks = dict(other._days), other._chunks
         with self._lock:
@@ -177,12 +177,12 @@ class GapMemory:
     def gaps(
         self, *, workflow: str | None = None, since: float = -math.inf, until: float = math.inf
     ) -> GapList:
-        """Return the gaps among the requests that are kept.
+        """Return the gaps among the stored requests.
 
         Args:
-            workflow: Of this workflow; None: of all.
-            since: Of requests from then on, in seconds since the epoch.
-            until: Of requests before then.
+            workflow: Only this workflow; None: all.
+            since: Earliest arrival, in seconds since the epoch.
+            until: Only requests before this time.
         """
 
         def is_counted(asked: Asked) -> bool:

@@ -1,8 +1,8 @@
 """A bounded sample of requests, independent of their order.
 
-Kept are the requests with the smallest hashes of their ids, so two samples merge into the one of all their
-requests: those of threads, processes, servers and days.  `ragmeter.quality.gaps.memory` holds one of the bad
-requests and one of the others for each day.  Not locked.
+It has the requests with the smallest hashes of their ids, so two samples merge into the one of all their
+requests: those of threads, processes, servers and days. `ragmeter.quality.gaps.memory` has one of the bad
+requests and one of the others for each day. Not locked.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 __all__ = ["WHOLE", "Asked", "Ranked", "Sample", "rank_of"]
 
 WHOLE = 1 << 64
-"""Ranks are below it: a sample with this limit has everything that was added."""
+"""Upper bound of ranks: a sample with this limit has everything that was added."""
 
 
 def rank_of(name: str) -> int:
-    """Return where an id or a text stands in the order by hash: from 0 to below `WHOLE`, in every process."""
+    """Return the rank of an id or a text by its hash: from 0 to below `WHOLE`, the same in every process."""
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 class Ranked(Protocol):
-    """What a sample holds."""
+    """An item of a sample."""
 
     @property
     def rank(self) -> int:
@@ -34,24 +34,24 @@ class Ranked(Protocol):
 
 
 class Asked(NamedTuple):
-    """What is kept of a request."""
+    """The stored data of a request."""
 
     rank: int
-    """`rank_of` its id."""
+    """`rank_of` of its id."""
     at: float
-    """When it came, in seconds since the epoch."""
+    """Arrival, in seconds since the epoch."""
     terms: bytes
-    """The hashes of its question's topic words, in order, four bytes each; none: no topic word is known."""
+    """The hashes of its question's topic words, in order, four bytes each; empty: no topic word is known."""
     question: str | None = None
-    """The question; None: texts are not kept, and neither name nor examples show it."""
+    """The question; None: texts are not stored, so neither name nor examples show it."""
     language: str | None = None
-    """Of the question."""
+    """Language of the question."""
     refused: bool = False
     """Whether the answer refuses."""
     relevance: float | None = None
-    """Of its best chunk, 0 to 1; None: not known."""
+    """Relevance of its best chunk, 0 to 1; None: unknown."""
     workflow: str = ""
-    """What it ran in."""
+    """Its workflow."""
 
     @property
     def topic(self) -> array[int]:
@@ -66,7 +66,7 @@ class Sample(Generic[T]):
     """The items with the smallest ranks, of all that were added.
 
     Args:
-        size: How many are kept.
+        size: Largest number of items.
     """
 
     __slots__ = ("_kept", "_limit", "_size")
@@ -78,7 +78,7 @@ class Sample(Generic[T]):
 
     @property
     def limit(self) -> int:
-        """All that was added with a rank below it is here, and nothing else: limit / `WHOLE` of all."""
+        """The sample has exactly the added items with a lower rank: limit / `WHOLE` of all."""
         self.shrink()
         return self._limit
 
@@ -90,7 +90,7 @@ class Sample(Generic[T]):
                 self.shrink()
 
     def discard(self, rank: int) -> T | None:
-        """Take out the item with a rank and return it; None: it is not here."""
+        """Remove and return the item with a rank, or None."""
         return self._kept.pop(rank, None)
 
     def has(self, rank: int) -> bool:
@@ -103,8 +103,8 @@ class Sample(Generic[T]):
         return self._kept.values()
 
     def shrink(self, size: int | None = None) -> None:
-        """Let go of what is beyond the size, or a smaller one from now on."""
-        # Late, so that most items cost a comparison: how late plays no part in what stays.
+        """Remove the items beyond the size, or beyond a smaller one, which then replaces it."""
+        # Deferred, so that most additions cost one comparison; the delay does not affect the result.
         self._size = self._size if size is None else min(self._size, size)
         if len(self._kept) > self._size:
             ranks = sorted(self._kept)
@@ -121,9 +121,9 @@ class Sample(Generic[T]):
         """Return the sample of everything that was added to any of them.
 
         Args:
-            samples: Each is cut to the share of its items that the fullest of them still has.
-            size: What the union keeps at most.
-            wanted: Says which items count.
+            samples: Each is reduced to the smallest sampling share among them.
+            size: Largest number of items in the union.
+            wanted: Returns whether an item counts.
         """
         every = list(samples)
         limit = min((one.limit for one in every), default=WHOLE)
