@@ -103,6 +103,21 @@ def test_no_contradiction_is_listed(case):
     assert _conflicts(*SILENT[case]) == []
 
 
+def test_a_contradiction_is_found_among_many_sentences_of_the_same_characters():
+    one, other, figures = CASES["zh"]
+    chance = random.Random(1)
+    common = sorted({*one} - {*"30。顾"})
+    others = [
+        "".join(chance.sample(common, 14))
+        + chr(0x5000 + 9 * n) * 2
+        + chr(0x6000 + 7 * n)
+        + f"有{n}个。"
+        for n in range(300)
+    ]
+    [conflict] = _conflicts(one, *others, other.replace("可以", "现在可以"))
+    assert sorted(conflict.figures) == sorted(figures)
+
+
 def test_a_series_is_no_contradiction_and_overlapping_chunks_are_no_series():
     series = [RETURNS.format(days) for days in (10, 20, 30)]
     assert _conflicts(*series) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from itertools import combinations
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ ALIKE = 0.5
 SAME = 0.85
 """Least similarity (Jaccard) of two sentences that make the same statement."""
 _PROBES = 4
+"""The rarest words of a sentence that others have, too: those with one of them, or all, are compared."""
 _MOST_TOGETHER = 24
 """Number of chunks with one sentence from which it is a set phrase."""
 
@@ -43,10 +45,15 @@ def find_conflicts(chunks: Iterable[ChunkTerms]) -> list[Conflict]:
     """Return the conflicts among chunks, independent of their order."""
     ordered = sorted(chunks, key=lambda chunk: chunk.rank)
     places: defaultdict[int, list[tuple[int, FiguredSentence]]] = defaultdict(list)
+    counts = Counter(
+        word for chunk in ordered for sentence in chunk.figured for word in sentence.words
+    )
     for place, chunk in enumerate(ordered):
         for sentence in chunk.figured:
-            for word in sentence.words[:_PROBES]:
-                places[word].append((place, sentence))
+            shared = (word for word in sentence.words if counts[word] > 1)
+            rare = nsmallest(_PROBES, shared, key=counts.__getitem__)
+            for probe in {sentence.key, *rare}:
+                places[probe].append((place, sentence))
     found: dict[tuple[int, int], Conflict] = {}
     said_against: defaultdict[int, set[tuple[str, ...]]] = defaultdict(set)
     for one, other in _candidates(places):
