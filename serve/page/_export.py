@@ -67,25 +67,15 @@ def _record(view: RequestView) -> dict[str, Any]:
     }
 
 
+_OF_SCORE = (
+    "value", "status", "method", "definition", "target", "label", "explanation", "summary", "lower", "upper",
+    "direction", "error_type", "judge_calls", "input_tokens", "output_tokens", "cache_hits",
+)  # fmt: skip
+
+
 def _score(score: ScoreView) -> dict[str, Any]:
-    return {
-        "value": score.value,
-        "status": score.status,
-        "method": score.method,
-        "definition": score.definition,
-        "target": score.target,
-        "label": score.label,
-        "explanation": score.explanation,
-        "summary": score.summary,
-        "lower": score.lower,
-        "upper": score.upper,
+    return {name: getattr(score, name) for name in _OF_SCORE} | {
         "range": list(score.range),
-        "direction": score.direction,
-        "error_type": score.error_type,
-        "judge_calls": score.judge_calls,
-        "input_tokens": score.input_tokens,
-        "output_tokens": score.output_tokens,
-        "cache_hits": score.cache_hits,
         "judge_cost": score.cost,
         "judge_model": score.judge,
         "items": [
