@@ -89,7 +89,7 @@ class MeterPort:
         scope: RequestScope | None = None,
         alone: LoneRetrieval | None = None,
     ) -> None:
-        """Take a finished request from an adapter. Never blocks, never raises.
+        """Accept a finished request from an adapter. Never blocks, never raises.
 
         Args:
             build: Makes the run, later, on the worker; returns None if there is no request.
@@ -97,7 +97,8 @@ class MeterPort:
             trace_id: The trace the request belongs to.
             size_bytes: Estimated size of the texts it holds.
             scope: The scope in which the request started.
-            alone: It is a retrieval without a model call: it waits for the call that uses its documents.
+            alone: The retrieval, if the request is one without a model call: it waits for the call that uses
+                its documents.
         """
         try:
             if scope is not None:
@@ -199,7 +200,7 @@ class MeterPort:
 
     def end_once(self, deadline: float) -> None:
         """Drain the adapters and close the pipeline, once."""
-        # A signal handler during this call must not wait for it; after Ctrl-C the next call goes on.
+        # A signal handler during this call must not wait for it; after Ctrl-C the next call continues.
         held = deque[bool]()
         try:
             held.extend(taking(self._ending_turn))

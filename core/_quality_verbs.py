@@ -113,7 +113,7 @@ class QualityVerbs:
             self._gaps.on_gap(lambda gap: count(gap.diagnosis, gap.language))
 
     def _list_points(self) -> Sequence[ListPoint]:
-        """Return what gaps, chunks and conversations count, those that this meter stores."""
+        """Return the counts of gaps, chunks and conversations, if this meter stores them."""
         found: list[ListPoint] = []
         with self.port.guard("meter.lists"):
             if self._gaps is not None:
@@ -157,7 +157,7 @@ class QualityVerbs:
         return self._conversations.conversations(workflow)
 
     def look(self, question: str, contexts: Iterable[Any]) -> Look | None:
-        """Check retrieved contexts before the answer is generated, by words alone. Never raises.
+        """Check retrieved contexts before the answer is generated, using words only. Never raises.
 
         Blocks for about a millisecond, more for long chunks, and errs as `lexical_context_relevance` does: do
         not gate on it. The share of bad requests like it comes from `Scoring`'s ``labels``, else it is

@@ -181,7 +181,7 @@ class Scorer:
             running.close(self._measuring.aclose)
 
     def __enter__(self) -> Scorer:
-        """Return it; the end of the block calls `close`."""
+        """Return the scorer; the end of the block calls `close`."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -57,7 +57,7 @@ class ErrorLog:
         return {str(component): count for component, count in self._counts.counts().items()}
 
     def report(self, component: str, error: Exception) -> None:
-        """Count `error`, and log it unless the same kind was logged a moment ago."""
+        """Count `error`, and log it unless the same kind was logged recently."""
         self._counts.add((component, 1))
         if self._may_log.allows((component, type(error).__name__)):
             try:
@@ -152,7 +152,7 @@ def is_hosts(error: BaseException | None) -> bool:
     """Return whether a signal handler of the host raised `error` during other code.
 
     Python calls a handler with the signal's number and the interrupted frame, which is the frame below the
-    handler's own: no other function is called like that.
+    handler's: no other function is called like that.
     """
     step = None if error is None else error.__traceback__
     below: FrameType | None = None

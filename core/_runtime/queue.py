@@ -273,7 +273,7 @@ class WorkerQueue(Generic[T]):
             dropped.popleft()
 
     def _pop_into(self, items: deque[tuple[T, int]]) -> bool:
-        """Take out the oldest item; return whether there was one."""
+        """Remove the oldest item; return whether there was one."""
         if not _move_first(self._items, items):
             self._bytes = 0
             return False
@@ -300,6 +300,7 @@ class WorkerQueue(Generic[T]):
                 pass
         finally:
             # Also if an exception ended this thread (SystemExit in a metric): waiting items must not depend
+            # on the next `put`, which may still have seen this thread as alive.
             # on the next `put`, which may still have seen this thread alive.
             manned.release()
             if self._items and not self._closed:

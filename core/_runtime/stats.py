@@ -32,7 +32,7 @@ _MAX_KINDS = 256
 
 _Changes: TypeAlias = list[tuple[Hashable, int]]
 Capture: TypeAlias = Iterator[_Changes]
-"""A one-time note that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
+"""A one-time record that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
 CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _NUMBERS = (
@@ -74,7 +74,7 @@ class Counters:
         fork.forget(self._leave_to_parent)
 
     def withdraw(self) -> None:
-        """Undo a capture: there was no request after all."""
+        """Undo a capture that turned out not to be a request."""
         self._tally.add((("captured", ""), -1))
 
     def count_export(self) -> None:
@@ -93,7 +93,7 @@ class Counters:
         Args:
             reason: Why.
             count: Number of requests.
-            capture: The note of the request's capture, counted in the same step.
+            capture: The record of the request's capture, counted in the same step.
             once: Yields True as often as this may count, also if called again after an interrupt.
         """
         note: _Changes = [(("dropped", reason), count)]
@@ -191,22 +191,20 @@ class Tally:
 
     `add` may be called from anywhere: any thread, a finalizer, a signal handler. The garbage collector ends
     abandoned streams on any thread, under the locks that thread holds, and each end is counted. So adding
-    never waits for a lock: it notes the change, and the next caller that gets the lock without waiting
+    never waits for a lock: it records the change, and the next caller that gets the lock without waiting
     applies it.
 
-    An interrupt (Ctrl-C) may hit the main thread while it applies the notes of others. So the counts and the
-    last applied note change in one step.
+    An interrupt (Ctrl-C) may hit the main thread while it applies the records of others. So the counts and
+    the last applied record change in one step.
     """
 
     def __init__(self) -> None:
         self._lock = fork.lock()
         self._noted: deque[_Changes] = deque()
         self.note: Callable[[Iterable[_Changes]], None] = self._noted.extend
-        """Note changes for the next `add` or `counts` to apply; cheap enough for a request's path.
-
-        Each note is a separate list, recognised by identity. Reading them from a builtin iterator and noting
-        them is one step.
-        """
+        """Record changes for the next `add` or `counts` to apply; cheap enough for a request's path. Each
+        record is a separate list, recognised by identity. Reading them from a builtin iterator and recording
+        them is one step."""
         self._applied: tuple[dict[Hashable, int], _Changes | None] = ({}, None)
 
     def add(self, *changes: tuple[Hashable, int]) -> None:
@@ -216,7 +214,7 @@ class Tally:
     def take(self, notes: Iterable[_Changes]) -> None:
         """Add changes and apply those that wait."""
         self._noted.extend(notes)
-        # Again after releasing the lock: another thread may have noted a change meanwhile.
+        # Again after releasing the lock: another thread may have recorded a change meanwhile.
         while self._noted and self._take_turn():
             pass
 
@@ -232,7 +230,7 @@ class Tally:
         self._applied = ({}, None)
 
     def _take_turn(self, left_s: float = 0.0) -> bool:
-        """Apply the notes, unless another thread does; return whether this one did."""
+        """Apply the recorded changes, unless another thread does; return whether this one did."""
         held = deque[bool]()
         try:
             held.extend(taking(self._lock, left_s))
@@ -250,15 +248,15 @@ class Tally:
             self._applied = counts, None
 
     def _sum_up(self) -> tuple[dict[Hashable, int], _Changes | None]:
-        """Return the counts with all notes so far, and the last note."""
+        """Return the counts with all records so far, and the last record."""
         while True:
             known = self._applied
             noted = self._noted.copy()
-            if known is self._applied:  # else another thread has applied notes meanwhile
+            if known is self._applied:  # else another thread has applied the records meanwhile
                 break
         counts, last = known
         if last is not None:
-            _drop_up_to(last, noted)  # applied but still noted: that thread was interrupted
+            _drop_up_to(last, noted)  # applied but still recorded: that thread was interrupted
         counts = counts.copy()
         for changes in noted:
             for key, change in changes:
@@ -326,7 +324,7 @@ class NoDataWarning:
         self._warned_unnamed = False
 
     def expect_requests(self, adapter: str) -> None:
-        """Note that an adapter waits for requests."""
+        """Record that an adapter waits for requests."""
         self._since.setdefault(adapter, self._clock())
 
     @property
@@ -350,7 +348,7 @@ class NoDataWarning:
             )
 
     def retrieval_unseen(self, reason: str, suspects: Suspects, captured: int) -> None:
-        """Note a request without a seen retrieval; after some of them, warn with the fix.
+        """Record a request without a seen retrieval; after some of them, warn with the fix.
 
         Args:
             reason: ``no_retrieval`` or ``unreadable_result``.
@@ -457,7 +455,7 @@ def explain(result: ScoredRun) -> str:
     ]
     for score in result.scores.values():
         value = "no value" if score.value is None else f"{score.value:.4g}"
-        # The explanation of a score with a value may quote content; one without a value has our own text.
+        # The explanation of a score with a value may quote content; one without a value is ragmeter's text.
         why = f": {score.explanation}" if score.value is None and score.explanation else ""
         if score.status == "partial":
             why = f": some verdicts are unknown, {score.lower:.4g} to {score.upper:.4g}"

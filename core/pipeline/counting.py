@@ -35,7 +35,7 @@ class Counting:
         table: Holds the sums.
         population: Returns the judged scores that apply to a request.
         scores_all: Whether sampled-out requests are scored, too (``keep="worst"``).
-        guard: Contains internal errors, so that a request goes on in any case.
+        guard: Contains internal errors, so that a request continues in any case.
         versions: Compares new versions with the one before; None: no alarms.
     """
 
@@ -69,7 +69,7 @@ class Counting:
             scores: Its free scores.
             verdict: Their verdict.
             choice: Whether it is exported and judged.
-            asked: The steps of its cascade; None: no cascade.
+            asked: The steps of its judging cascade; None: no cascade.
         """
         if choice is None and not self._scores_all:
             return None  # not in the estimated population
@@ -96,7 +96,7 @@ class Counting:
     ) -> OnJudged | None:
         """Count the scores made possible by a request's first reference; later references change no sum.
 
-        Requests selected only for being bad are left out: they are no sample of their kind.
+        Requests selected only for being bad are left out: they are not a random sample of their kind.
 
         Args:
             before: The request without its reference.

@@ -41,7 +41,7 @@ JUDGE_SHARE = 0.8
 TIMES_USUAL = 3.0
 """A judge may take this multiple of its slowest recent response time."""
 WORTH_SAYING_S = 1.0
-"""Seconds of waiting in vain from which a warning is logged."""
+"""Seconds of waiting without success after which a warning is logged."""
 
 
 class Signs(NamedTuple):
@@ -158,5 +158,5 @@ def _end() -> None:
 # process is already ending.
 with suppress(AttributeError, RuntimeError):
     threading._register_atexit(_flush)  # type: ignore[attr-defined]  # noqa: SLF001
-# For what was captured after the main thread ended, by threads that outlive it.
+# For requests captured after the main thread ended, by threads that outlive it.
 atexit.register(_end)

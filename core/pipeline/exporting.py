@@ -152,7 +152,7 @@ class _ExportQueue:
         self._closing: _Step | None = None
         self.settled_at = -math.inf
         """When the exporter last finished a batch (monotonic)."""
-        # The batch being exported; the thread that takes it out settles it.
+        # The batch being exported; the thread that removes it counts its requests.
         self._at_work: deque[Sequence[_Outgoing]] = deque()
         self._giving_up = Bell()
         self._gave_up = False
@@ -175,7 +175,7 @@ class _ExportQueue:
         return len(self.worker) + self.worker.working + self.n_held()
 
     def _leave_to_parent(self) -> None:
-        # In a forked child: current work belongs to the parent.
+        # In a forked child: unfinished work belongs to the parent.
         self._flushing = self._closing = None
         self._at_work = deque()
         self._giving_up = Bell()
@@ -286,7 +286,7 @@ class _ExportQueue:
             )
 
     def _keep(self, batch: Sequence[_Outgoing], waiting: Sequence[_Outgoing]) -> bool:
-        """Go on with the rest of a batch; return False if it was given up meanwhile."""
+        """Continue with the rest of a batch; return False if it was given up meanwhile."""
         try:
             self._at_work.pop()
         except IndexError:
@@ -300,7 +300,7 @@ class _ExportQueue:
         return True
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
-        """Settle the current batch, unless it was abandoned.
+        """Count the current batch as done, unless it was abandoned.
 
         Args:
             reason: Why runs were lost, if any.

@@ -67,7 +67,7 @@ class Pending:
         self._last_verdict = None if self.before is None else self.before.verdict
         self._shown: frozenset[str] | None = frozenset() if self.revision else None
         self._done = False
-        # Taken by one thread. Reentrant: a signal handler may flush during a flush.
+        # Acquired by one thread. Reentrant: a signal handler may flush during a flush.
         self._release = [True]
         self._lock = threading.RLock()
 
@@ -195,7 +195,7 @@ class PendingJob:
         self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
 
     def further(self) -> bool:
-        """Go on to the next metrics of a cascade, if any."""
+        """Continue with the next metrics of a cascade, if any."""
         asked = self._asked
         if asked is None or not self._pending.asks_further(asked):
             return False

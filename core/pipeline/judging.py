@@ -286,7 +286,7 @@ class JudgeLoop:
         loop, thread = self._loop, self._thread
         if thread is not None and thread.is_alive():
             if loop is not None:
-                with suppress(RuntimeError):  # another thread closed it a moment ago
+                with suppress(RuntimeError):  # another thread closed it a moment earlier
                     loop.call_soon_threadsafe(self._stop)
             thread.join(max(0.5, min(timeout_s, 2.0)))
         return finished
@@ -346,7 +346,7 @@ class JudgeLoop:
             try:
                 loop.call_soon_threadsafe(self._pump)
             except RuntimeError:
-                return  # closed a moment ago: its thread ends, the next submit starts a new one
+                return  # closed a moment earlier: its thread ends, the next submit starts a new one
 
     def _pump(self) -> None:
         while True:

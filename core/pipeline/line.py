@@ -1,4 +1,4 @@
-"""The pipeline: what happens to a request after it was offered.
+"""The pipeline: the stages of a request after it was offered.
 
 The meter owns one pipeline. A scoring thread builds each run and computes the free metrics; the judge's loop
 adds the judged ones; a run waits for those at most ``hold_s`` and is then exported without. Every request
@@ -53,7 +53,7 @@ EXPORT_QUEUE_BYTES = 16 * 1024 * 1024
 LATE_WINDOW_BYTES = 16 * 1024 * 1024
 """Bytes of text remembered for late references and feedback."""
 REST_S = 0.00005
-"""Seconds of a rest: long enough for another thread to wake up."""
+"""Seconds of a pause: long enough for another thread to wake up."""
 
 
 _FADING = 0.9
@@ -66,7 +66,7 @@ class Pipeline:
     Args:
         metrics: The meter's metrics.
         computes: Computes the free metrics: `metrics` itself, or a process.
-        judges: Runs the judged metrics; None: there are none.
+        judges: Runs the judged metrics; None: no judged metrics.
         preparation: Builds the requests.
         admission: Sets the share that is judged.
         sampling: Which requests are scored and judged.
@@ -79,7 +79,7 @@ class Pipeline:
         guard_for: Makes a guard for a component.
         alarming: Notifies of changes of scores; None: no alarms.
         segments: The segments that the application distinguishes.
-        judge: The judge, named in every result; None: there is none.
+        judge: The judge, named in every result; None: no judge.
         cascade: Runs judge and detector only where a cheaper step is undecided; None: always.
     """
 
@@ -167,7 +167,7 @@ class Pipeline:
             max_batch=computes.batch,
         )
         self.put: Callable[[Offer | Amendment, int], None] = self._queue.put
-        """Queue a captured request of so many bytes, or an amendment of one. Never blocks."""
+        """Queue a captured request with its size in bytes, or an amendment of one. Never blocks."""
 
     def backlog(self) -> dict[str, Any]:
         """Return the waiting requests, as fields of `MeterStats`."""
@@ -220,7 +220,7 @@ class Pipeline:
         return patience.wait(self._write_out, deadline) and done and not self._gave_up
 
     def _score_waiting(self, deadline: float) -> bool:
-        """Wait until all is scored that was put; return whether that came true."""
+        """Wait until all queued requests are scored; return whether they are."""
         done = self._queue.flush(remaining(deadline))
         return self._alone.end_all(self._queue, deadline) and done
 
@@ -305,7 +305,7 @@ class Pipeline:
         self._score(offered)
 
     def _report_unseen(self, item: UnseenRetrieval) -> None:
-        # A request in flight may turn out to be none, as this one did.
+        # A request in flight may turn out not to be one, as this one did.
         known = self._counters.n_captured - self._counters.in_flight
         self._no_data.retrieval_unseen(item.reason, item.look(), known)
         self._exporting.retrieval_unseen(item.framework, item.reason)
@@ -374,7 +374,7 @@ class Pipeline:
             self._judging.submit(self._holding.hold(pending, asked))
 
     def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
-        # What is the same for all of a meter's results; readers such as ``ragmeter serve`` learn it from them.
+        # Constant fields of all of a meter's results; readers such as ``ragmeter serve`` read them here.
         if self._judge is not None or self._segments.names or self._alarming is not None:
             result = replace(
                 result,

@@ -258,7 +258,7 @@ class JudgingSteps:
             self.now += detectors or judges
 
     def further(self, scores: Mapping[str, Score]) -> bool:
-        """Go on to the next step, after the metrics of `now`; return whether there is one.
+        """Continue with the next step, after the metrics of `now`; return whether there is one.
 
         Args:
             scores: All scores of the request so far.

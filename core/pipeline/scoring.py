@@ -62,8 +62,8 @@ class Computes(Protocol):
         """Compute every free metric; never raises `Exception`, one score per name and sample.
 
         Args:
-            samples: What to score.
-            rest: Called between two metrics now and then, for other threads.
+            samples: The samples to score.
+            rest: Called between two metrics occasionally, to give other threads time.
         """
         ...
 
@@ -93,9 +93,9 @@ class Offer(NamedTuple):
     leave: Iterator[bool]
     """Yields one True: a request is dropped once, even if an interrupt repeats its drop."""
     alone: LoneRetrieval | None = None
-    """The retrieval was called by itself: a later call may belong to the same request."""
+    """The retrieval that the application called directly: a later call may belong to the same request."""
     size_bytes: int = 0
-    """Bytes that it holds while it waits."""
+    """Bytes that it occupies while it waits."""
 
 
 class UnseenRetrieval(NamedTuple):
@@ -111,7 +111,7 @@ class Preparation:
     """Builds requests, complete and redacted. For one thread.
 
     Args:
-        references: Returns the reference of a question; None: there are none.
+        references: Returns the reference of a question; None: no references.
         redact: The user's hook; None: no redaction.
         counters: Counts requests without anything to score.
         guard_for: Makes a guard for a component.
@@ -132,7 +132,7 @@ class Preparation:
         self._redact_guard = guard_for("meter.redact")
 
     def build(self, offered: Offer) -> RagRun | None:
-        """Return the run, complete and redacted; None, counted, if there is none."""
+        """Return the run, complete and redacted; or None, counted, if there is no request."""
         run: RagRun | None = None
         done = False
         try:
@@ -233,7 +233,7 @@ class MetricSet:
         """Run every computed metric; never raises, always one score per name and sample.
 
         Args:
-            samples: What to score.
+            samples: The samples to score.
             rest: Called between two metrics after every `WORK_S` seconds of work.
         """
         return [self._compute(self.computed_for(sample), sample, rest) for sample in samples]

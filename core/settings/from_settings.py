@@ -133,7 +133,7 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
 
 
 def _parsed(settings: Settings, field: str, parse: Callable[[Any], T]) -> T | None:
-    """Return what a setting says, if it is set; errors name its variable."""
+    """Return the parsed value of a setting, if it is set; errors name its variable."""
     value = getattr(settings, field)
     with naming(field):
         return None if value is None else parse(value)

@@ -1,8 +1,8 @@
 """Pickle what goes between the two processes: metrics and judge, samples and scores.
 
-Each sample is pickled on its own, so that one that fails costs no other; the scores of a frame together, so
+Each sample is pickled separately, so that one that fails costs no other; the scores of a frame together, so
 that shared values are sent once. The meter pickles metrics and judge at construction, so that an object that
-cannot be sent is a configuration error; each metric on its own, so that one that the worker cannot load costs
+cannot be sent is a configuration error; each metric separately, so that one that the worker cannot load costs
 no other. Keys of judges are never in these pickles; budgets stay in the meter's process.
 """
 
@@ -50,14 +50,14 @@ _IDENTITY = ("name", "method", "definition", "target", "range", "direction")
 
 
 class AttemptErrors(ErrorLog):
-    """Keeps the error that a guard contained, as a reason."""
+    """Stores the error that a guard contained, as a reason."""
 
     def __init__(self) -> None:
         # Without `super().__init__`: it counts nothing, and every request makes one.
         self.failure: str | None = None
 
     def report(self, component: str, error: Exception) -> None:
-        """Remember `error`."""
+        """Store `error`."""
         self.failure = f"{component}: {loggable(error)}"
 
 

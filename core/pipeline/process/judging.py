@@ -42,11 +42,11 @@ class _JudgeRequest:
     """The metrics without scores yet."""
     deadline: float
     worker: Worker | None = None
-    """The worker it is with."""
+    """The worker that judges it."""
     answer: Future[tuple[str, Any]] = field(default_factory=Future)
     """The worker's result."""
     tries: int = 0
-    """Workers that ended with it."""
+    """Workers that ended while judging it."""
     suspect: bool = False
     """Whether it may have ended a worker: then it is judged alone."""
 

@@ -139,7 +139,7 @@ class _Job:
             self.owner.events.put("judged", self.number, pack_scores([scores]))
 
     def further(self) -> bool:
-        return False  # the meter's process goes on
+        return False  # the meter's process continues without it
 
     def done(self, skipped: str | None) -> None:
         self.owner.count_items()

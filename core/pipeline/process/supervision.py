@@ -334,7 +334,7 @@ class ScoringProcess:
             self._changed.notify_all()
 
     def rest(self) -> None:
-        """End the worker process for now; the next request starts another."""
+        """End the worker process until the next request, which starts another."""
         worker = self._worker
         if worker is not None:
             worker.end(END_S)

@@ -214,7 +214,7 @@ class Worker:
                 yield from self._receive() or ()
 
     def _receive(self) -> Any:
-        """Return the next message; None after a while without any."""
+        """Return the next message; None if none arrives in time."""
         try:
             return self._channel.receive()
         except TimeoutError:
