@@ -54,6 +54,12 @@ class Reservation:
     """What was held for it until it was settled."""
 
 
+_ARGUMENTS = (
+    *("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost"),
+    *("input_price", "output_price", "cached_input_price", "when_exhausted"),
+)
+
+
 class JudgeBudget:
     """Limits what a judge may cost. Thread-safe; several judges may share one.
 
@@ -144,16 +150,7 @@ class JudgeBudget:
     @property
     def limits(self) -> dict[str, Any]:
         """The arguments it was made with, less the clock."""
-        return {
-            "calls_per_minute": self.calls_per_minute,
-            "tokens_per_minute": self.tokens_per_minute,
-            "cost_per_minute": self.cost_per_minute,
-            "max_cost": self.max_cost,
-            "input_price": self.input_price,
-            "output_price": self.output_price,
-            "cached_input_price": self.cached_input_price,
-            "when_exhausted": self.when_exhausted,
-        }
+        return {name: getattr(self, name) for name in _ARGUMENTS}
 
     @property
     def prices_known(self) -> bool:
@@ -166,12 +163,8 @@ class JudgeBudget:
         return any(value for name, value in self.limits.items() if name != "when_exhausted")
 
     def __repr__(self) -> str:
-        return (
-            f"JudgeBudget(calls_per_minute={self.calls_per_minute}, "
-            f"tokens_per_minute={self.tokens_per_minute}, "
-            f"cost_per_minute={self.cost_per_minute}, max_cost={self.max_cost}, "
-            f"when_exhausted={self.when_exhausted!r})"
-        )
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.limits.items())
+        return f"{type(self).__name__}({shown})"
 
     @property
     def part(self) -> float:
