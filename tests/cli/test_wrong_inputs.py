@@ -199,6 +199,8 @@ def test_a_wrong_input_is_explained(tmp_path, monkeypatch, arguments, status, sa
         monkeypatch.delitem(sys.modules, module, raising=False)
     for name in [one for one in os.environ if one.startswith(("OPENAI_", "RAGMETER_"))]:
         monkeypatch.delenv(name)
+    # What `run` did not refuse would replace this very process, which would end well.
+    monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("the program was started"))
     if DEAD in arguments:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
 
