@@ -1,10 +1,10 @@
 """`BoundedClient`: an HTTP client with a total timeout, a limit on response size, and no redirects.
 
-`httpx` limits only each read, so that a server that sends a byte now and then blocks its caller for good; it
-reads responses of any length into memory; and a redirect would send headers and body to an unknown host. Used
-to post scores, changes and received telemetry; the judge's endpoint has `Wire`. `own_session` keeps the SDK's
-exporters from following redirects: depending on its version the SDK follows one, with headers and texts, to any
-host, or counts it as a success although nothing was accepted.
+`httpx` limits only each read, so that a server that sends single bytes occasionally blocks its caller for
+ever; it reads responses of any length into memory; and a redirect would send headers and body to an unknown
+host. Used to post scores, changes and received telemetry; the judge's endpoint has `Wire`. `own_session`
+keeps the SDK's exporters from following redirects: depending on its version the SDK follows one, with headers
+and texts, to any host, or counts it as a success although nothing was accepted.
 """
 
 from __future__ import annotations

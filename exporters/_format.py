@@ -56,7 +56,7 @@ def outgoing(text: str) -> str:
 
 
 def text_id(text: str) -> str:
-    """Return what names a chunk without an id: a hash of its text, the same in every process."""
+    """Return the name of a chunk without an id: a hash of its text, the same in every process."""
     if not text:
         return UNKNOWN_ID
     return f"sha256:{sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
@@ -190,7 +190,7 @@ _MODES = {
     "SPAN_ONLY": (True, False),
     "EVENT_ONLY": (False, True),
     "SPAN_AND_EVENT": (True, True),
-    # What older and other instrumentations read from the same variable.
+    # Values that older and other instrumentations read from the same variable.
     "TRUE": (True, True),
     "1": (True, True),
     "FALSE": (False, False),
@@ -202,7 +202,7 @@ _ALLOWED = "NO_CONTENT, SPAN_ONLY, EVENT_ONLY, SPAN_AND_EVENT, true or false"
 
 @dataclass(frozen=True, slots=True)
 class ContentPolicy:
-    """Where content may go."""
+    """The permitted destinations of content."""
 
     on_spans: bool
     """Whether spans may carry content."""
@@ -238,5 +238,5 @@ class ContentPolicy:
 
     @staticmethod
     def text(text: str) -> str:
-        """Return `text` as it may leave: cut, encodable. The caller has asked first."""
+        """Return `text` for export: cut, encodable. The caller has checked permission."""
         return outgoing(text)

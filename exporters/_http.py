@@ -178,7 +178,7 @@ class Delivery:
         """Serialise the body.
 
         Raises:
-            DeliveryError: The backend refused a moment ago.
+            DeliveryError: The backend refused recently.
         """
         if self._process != os.getpid():
             self._fresh()  # sockets and locks belong to the parent
@@ -229,12 +229,12 @@ class Delivery:
 def in_requests(
     runs: Iterable[list[T]], most: int, most_bytes: float = math.inf
 ) -> Iterator[list[list[T]]]:
-    """Yield what is sent of runs in groups that fit into one request each; a run is never divided.
+    """Yield runs' data in groups that fit into one request each; a run is never divided.
 
     Args:
-        runs: What is sent of each.
-        most: The most of it in a request.
-        most_bytes: The most bytes of it, as JSON.
+        runs: The data of each.
+        most: Most items in a request.
+        most_bytes: Most bytes of items in a request, as JSON.
     """
     group: list[list[T]] = []
     count = size = 0

@@ -6,7 +6,7 @@ belong to the request's span. `SpanDirectory` remembers the spans of recent requ
 and never blocks longer than its time limit.
 
 An exporter sees a run at about the same time as the one that writes its spans, on another thread, so it asks
-that exporter and waits a little. Spans of other instrumentations are known from the run itself.
+that exporter and waits briefly. Spans of other instrumentations are known from the run itself.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["stable", "development", "own"]
-"""``stable``, ``development``: as the convention says; ``own``: ours, changed with notice."""
+"""``stable``, ``development``: according to the convention; ``own``: ragmeter's, changed with notice."""
 
 
 class Term(str):
@@ -14,7 +14,7 @@ class Term(str):
 
     Attributes:
         source: The convention that defines it, or ``ragmeter``.
-        status: How stable the source calls it.
+        status: Its stability according to the source.
     """
 
     __slots__ = ("source", "status")
@@ -22,14 +22,14 @@ class Term(str):
     status: Status
 
     def __new__(cls, name: str, source: str, status: Status) -> Term:
-        """Make the string and note where it comes from."""
+        """Create the string and store its source."""
         term = super().__new__(cls, name)
         term.source = source
         term.status = status
         return term
 
     def __getnewargs__(self) -> tuple[str, str, Status]:  # type: ignore[override]
-        """Let it be copied and pickled, as the SDK's console exporter does with attributes."""
+        """Support copying and pickling, as the SDK's console exporter does with attributes."""
         return str(self), self.source, self.status
 
 
@@ -45,7 +45,7 @@ class Instrument:
     name: Term
     """The name, with its source and status."""
     kind: InstrumentKind
-    """What it is in the OpenTelemetry API."""
+    """Its kind in the OpenTelemetry API."""
     unit: str
     """UCUM unit; annotations in braces."""
     description: str

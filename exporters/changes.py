@@ -78,7 +78,7 @@ _NOTES = {
     "harsher": "harsher by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
     "kinder": "kinder by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
 }
-"""What each code says in English; an empty one: the value is a sentence of an earlier version."""
+"""The English text of each code; an empty one: the value is a sentence of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ChangeNote:
     code: str
     """Such as ``mix``, ``again`` or ``harsher``."""
     values: tuple[str | int | float, ...] = ()
-    """Means and shares from 0 to 1, counts and names, in the order in which they are read."""
+    """Means and shares from 0 to 1, counts and names, in the order of the text."""
 
     def __str__(self) -> str:
         return _NOTES[self.code].format(*self.values)
@@ -113,7 +113,7 @@ class QualityChange:
 
     score: str
     workflow: str
-    """Empty: the application names none."""
+    """Name of the service; empty: unnamed."""
     since: float
     """Estimated start, Unix seconds."""
     at: float

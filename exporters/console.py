@@ -55,8 +55,8 @@ _FAILED = ("judge_error", "timeout", "metric_error")
 class ConsoleExporter(UnbufferedExporter):
     """Writes one line per request: time, verdict, workflow, the scores behind it, why, trace id.
 
-    Scores that come late are a second line, ``later``, with what was added and the verdict if it has
-    changed. Broken into rows and in colour on a terminal only; one line of plain text anywhere else.
+    Late scores are a second line, ``later``, with the additions and the verdict if it has changed. Only on a
+    terminal it is broken into rows and in colour; anywhere else it is one line of plain text.
 
     Args:
         stream: Where to write. None: the current standard error.
@@ -228,7 +228,7 @@ def _clock(ns: int) -> str:
 
 
 def _rows(parts: Sequence[str], width: int | None) -> list[str]:
-    """Put the parts into one row, or into as many as a terminal of `width` columns needs."""
+    """Return the parts in one row, or in as many as a terminal of `width` columns needs."""
     line = GAP.join(parts)
     if width is None or _width(line) < width:
         return [line]
@@ -243,7 +243,7 @@ def _rows(parts: Sequence[str], width: int | None) -> list[str]:
 
 
 def _own_rows(part: str, width: int) -> list[str]:
-    """Put a part into rows of its own, broken where it has spaces."""
+    """Return a part in separate rows, broken at spaces."""
     rows = [""]
     for word in part.split(" "):
         for piece in _split_word(word, width - len(GAP) - 1):

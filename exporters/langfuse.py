@@ -211,7 +211,7 @@ class LangfuseScores(UnbufferedExporter):
             "dataType": "CATEGORICAL" if annotation.value is None else "NUMERIC",
             "metadata": metadata,
         }
-        # On the trace itself the verdict is a column of the list of traces.
+        # For the trace, Langfuse shows the verdict as a column of the list of traces.
         if annotation.target != "request":
             body["observationId"] = span_id
         if annotation.explanation is not None:

@@ -43,7 +43,7 @@ class Results(list[ScoredRun]):
 
 
 class InMemoryExporter(UnbufferedExporter):
-    """Keeps every `ScoredRun` in memory, for tests and notebooks. Thread-safe, unbounded."""
+    """Stores every `ScoredRun` in memory, for tests and notebooks. Thread-safe, unbounded."""
 
     def __init__(self) -> None:
         self._results: list[ScoredRun] = []

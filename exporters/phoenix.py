@@ -25,20 +25,20 @@ from .protocol import ScoredRun
 __all__ = ["PhoenixAnnotations"]
 
 PER_REQUEST = 200
-"""Annotations sent in one request, at most."""
+"""Most annotations in one request."""
 _RESERVED = "note"
 _WORTH = {"good": 1.0, "suspect": 0.5, "bad": 0.0}
-"""The words of the verdict, in the order in which Phoenix shows and colours them."""
+"""The words of the verdict, in Phoenix's order, which determines their colours."""
 
 
 class PhoenixAnnotations:
     """Annotates traces, judged spans and documents in Phoenix. Needs the extra ``sinks`` (httpx).
 
     The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation; its score, by which
-    Phoenix sorts, is 1 for good, 0.5 for suspect and 0 for bad) goes to the trace, to
-    the request's span and to the application's span around it; a score about the retrieval to the
-    retrieval's span, and what it says of a chunk to that document of it. Phoenix sorts by name and
-    folds what does not fit, so where there is a verdict, scores about the answer go to the trace.
+    Phoenix sorts, is 1 for good, 0.5 for suspect and 0 for bad) goes to the trace, to the request's span and
+    to the application's span around it; a score about the retrieval to the retrieval's span, and its result
+    on a chunk to that document. Phoenix sorts by name and hides annotations that do not fit, so where there
+    is a verdict, scores about the answer go to the trace.
 
     Sending the same score twice leaves one annotation: Phoenix updates the one of the same span,
     name and identifier, and the identifier is the score's definition.  Scores without a value or
@@ -49,15 +49,15 @@ class PhoenixAnnotations:
         api_key: Its API key, when authentication is on.
         spans: The `OpenTelemetryExporter` that writes the spans; None: only spans that other
             instrumentations recorded are annotated.
-        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all
-            scores but those that judge nothing (counts, and where neither way is better) and those of
-            the retrieval's health (``empty_retrieval``, ...) that are as usual.
+        scores: Names of the scores to send, ``ragmeter.verdict`` among them. None: the verdict and all scores
+            except those that judge nothing (counts, and scores without a better direction) and normal health
+            measurements of the retrieval (``empty_retrieval``, ...).
         trace_annotations: Annotate the trace with the retrieval's scores, too, so that they count in the
             averages of traces.
-        document_annotations: Annotate documents with what scores say of each chunk.
-        include_explanations: Whether to send explanations, which quote contexts. Otherwise a score explains
-            itself by ids, counts and numbers.
-        headers: Sent along with every request, such as those of a gateway.
+        document_annotations: Annotate documents with the results of scores on each chunk.
+        include_explanations: Whether to send explanations, which quote contexts. Otherwise the explanation
+            has ids, counts and numbers.
+        headers: Sent with every request, such as those of a gateway.
         timeout_s: Seconds for one attempt.
         deadline_s: Seconds for all attempts of one request.
 
@@ -113,7 +113,7 @@ class PhoenixAnnotations:
             spans: As above.
 
         Raises:
-            ConfigurationError: The address is none; names its variable.
+            ConfigurationError: The address is invalid; names its variable.
             MissingDependencyError: httpx is not installed.
         """
         variable, address = _address()
@@ -129,11 +129,11 @@ class PhoenixAnnotations:
 
     @property
     def trace_url(self) -> str:
-        """Where Phoenix shows a trace, with ``{trace_id}`` in it."""
+        """Phoenix's address of a trace, with the placeholder ``{trace_id}``."""
         return f"{self._delivery.shown_address}/redirects/traces/{{trace_id}}"
 
     def spans_address(self) -> SpansAddress:
-        """Return where Phoenix takes spans, and the project that ``PHOENIX_PROJECT`` names."""
+        """Return Phoenix's address for spans, and the project of ``PHOENIX_PROJECT``."""
         project = _project()
         resource = {str(semconv.OPENINFERENCE_PROJECT): project} if project else {}
         return SpansAddress(f"{self._endpoint}/v1/traces", self._headers, resource)
@@ -145,7 +145,7 @@ class PhoenixAnnotations:
         """Annotate the spans of `batch`.
 
         Raises:
-            DeliveryError: What could not be sent; a `PartlyDeliveredError` when some runs were taken.
+            DeliveryError: Some could not be sent; a `PartlyDeliveredError` if some runs were accepted.
         """
         with DeliveryCount(batch) as delivered:
             placed, unknown = self._placement.place(batch)
@@ -159,7 +159,7 @@ class PhoenixAnnotations:
         self._explain_verdicts()
 
     def _explain_verdicts(self) -> None:
-        """Send Phoenix the order of the verdict's labels, by which it colours them."""
+        """Send the order of the verdict's labels to Phoenix, which determines their colours."""
         if not (self._judged and self._tries):
             return
         self._tries -= 1
@@ -174,9 +174,9 @@ class PhoenixAnnotations:
                 "optimization_direction": "MAXIMIZE",
                 "values": values,
             },
-        )  # it may be there already
+        )  # it may already exist
         project = quote(_project_of(self._spans), safe="")
-        # A project begins with its first span, which may be on its way.
+        # A project is created by its first span, which may still be in transit.
         if self._delivery.offer("PUT", f"/v1/projects/{project}/annotation_configs/{name}", {}):
             self._tries = 0
 
@@ -208,7 +208,7 @@ class PhoenixAnnotations:
             return
         yield _of_span(placed)
         if placed.annotation.target == "request" and placed.around is not None:
-            # Where requests are listed, the root span stands for them; it may be around several.
+            # In the list of requests, the root span represents them; it may contain several.
             span_id = f"{placed.around.span_id:016x}"
             yield {**_of_span(placed), "span_id": span_id, "identifier": _unique(placed)}
 
@@ -217,9 +217,9 @@ class PhoenixAnnotations:
         return self._placement.delivers()
 
     def flush(self, timeout_s: float) -> bool:
-        """Return True: `export` returns when Phoenix has taken the annotations."""
+        """Return True: `export` returns when Phoenix has accepted the annotations."""
         if timeout_s > 0:
-            self._explain_verdicts()  # by now the project may be there
+            self._explain_verdicts()  # by now the project may exist
         return True
 
     def shutdown(self, timeout_s: float) -> None:
@@ -229,7 +229,7 @@ class PhoenixAnnotations:
 
 
 def _address() -> tuple[str, str]:
-    """Return the variable that says where Phoenix is, and its address there."""
+    """Return the variable with Phoenix's address, and that address."""
     for variable in (
         "PHOENIX_ENDPOINT",
         "PHOENIX_COLLECTOR_ENDPOINT",
@@ -241,7 +241,7 @@ def _address() -> tuple[str, str]:
         parts = urlsplit(given)
         grpc = os.environ.get("PHOENIX_GRPC_PORT") or "4317"
         if parts.hostname and given.rstrip("/").endswith(f":{grpc}"):
-            # There it takes traces alone; its page and its API are at the other port.
+            # That port accepts only traces; Phoenix's page and API are on the other one.
             host = parts.netloc.removesuffix(f":{grpc}")
             given = f"{parts.scheme}://{host}:{_port()}"
         return variable, given.rstrip("/").removesuffix("/v1/traces")
@@ -257,7 +257,7 @@ def _project() -> str | None:
 
 
 def _project_of(spans: KnowsSpans | None) -> str:
-    """Return the project that spans go to: that of their provider, as Phoenix reads it."""
+    """Return the project of spans: that of their provider, as Phoenix reads it."""
     provider = attribute_of(spans, "tracer_provider", trace.get_tracer_provider)()
     attributes = attribute_of(attribute_of(provider, "resource"), "attributes")
     project = (
@@ -276,7 +276,7 @@ def _of_trace(placed: TargetedAnnotation) -> dict[str, Any]:
 
 
 def _unique(placed: TargetedAnnotation) -> str:
-    # A trace may hold several requests, of which each has a verdict.
+    # A trace may contain several requests, each with a verdict.
     return f"{placed.annotation.identifier}@{placed.span.span_id:016x}"
 
 
@@ -289,15 +289,15 @@ def _of_span(placed: TargetedAnnotation) -> dict[str, Any]:
 
 def _annotation(placed: TargetedAnnotation) -> dict[str, Any]:
     annotation = placed.annotation
-    # Phoenix sorts by scores alone.
+    # Phoenix sorts only by scores.
     verdict = _WORTH.get(annotation.label or "") if annotation.target == "request" else None
     score = verdict if annotation.value is None else annotation.value
     result = {"score": score, "label": annotation.label, "explanation": annotation.explanation}
     return {
-        # Phoenix keeps this one name for people's notes.
+        # Phoenix reserves this name for people's notes.
         "name": f"{semconv.OWN}_{_RESERVED}" if annotation.name == _RESERVED else annotation.name,
         "annotator_kind": annotation.kind,
-        # Phoenix refuses annotations of documents that have one.
+        # Phoenix refuses such annotations of documents.
         "identifier": annotation.identifier if placed.document is None else "",
         "result": {key: value for key, value in result.items() if value is not None},
         "metadata": dict(annotation.metadata),

@@ -1,11 +1,11 @@
-"""The exporter protocol and its payload: one scored request, and where and when it ran.
+"""The exporter protocol and its payload: one scored request, with its place and time.
 
-An exporter needs no superclass: any object with these three methods will do.  The
-meter calls each exporter from one thread of its own, never from the request's,
-contains whatever it raises, and bounds how long it waits for it.
+An exporter needs no superclass: any object with these three methods is one. The meter calls each exporter
+from one separate thread, never from the request's, contains whatever it raises, and bounds how long it waits
+for it.
 
-Adapters build a `RagRun`, the meter scores it and hands a `ScoredRun` to each exporter. Both are
-defined on this floor because everything above needs them, and are handed out by ``ragmeter``.
+Adapters build a `RagRun`, the meter scores it and passes a `ScoredRun` to each exporter. Both are defined in
+this layer because everything above needs them, and are exported by ``ragmeter``.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ __all__ = [
 
 
 class Exporter(Protocol):
-    """Writes scored runs somewhere. One file per destination."""
+    """Writes scored runs to one destination. One file per destination."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Write `batch`. May block and may raise: the meter counts it, the host never notices.
+        """Write `batch`. May block and may raise: errors are counted and never reach the host.
 
         Raises:
-            TryLaterError: Some runs could not be written now: the meter keeps these and asks again.
+            TryLaterError: Some runs could not be written now: the meter keeps these and tries again.
             RunsLostError: Some runs were not written, the others were; any other exception means
                 that none was. They are lost, and counted.
         """
@@ -73,15 +73,15 @@ class Exporter(Protocol):
 
 
 class UnbufferedExporter:
-    """What exporters that hold nothing back have in common."""
+    """Base class of exporters without a buffer."""
 
     def flush(self, timeout_s: float) -> bool:
-        """Return True: nothing waits here."""
+        """Return True: nothing is buffered."""
         del timeout_s
         return True
 
     def shutdown(self, timeout_s: float) -> None:
-        """Release nothing: results can still be read."""
+        """Do nothing: results can still be read."""
         del timeout_s
 
 
@@ -89,7 +89,7 @@ class RunsLostError(Exception):
     """Part of a batch could not be written.
 
     Attributes:
-        lost: How many runs.
+        lost: Number of lost runs.
     """
 
     def __init__(self, message: str, lost: int) -> None:
@@ -98,13 +98,13 @@ class RunsLostError(Exception):
 
 
 class TryLaterError(Exception):
-    """What hinders an exporter may pass: a full disk, a backend that is away.
+    """A temporary failure of an exporter: a full disk, an unreachable backend.
 
-    The meter keeps the runs, asks again after a pause, and hands the exporter nothing else meanwhile. Until
-    they are taken `RagMeter.flush` is False.
+    The meter keeps the runs, tries again after a pause, and passes nothing else to the exporter meanwhile.
+    Until they are accepted `RagMeter.flush` is False.
 
     Attributes:
-        runs: Those of the batch that were not written. All others were.
+        runs: The runs of the batch that were not written. All others were.
     """
 
     def __init__(self, message: str, runs: Sequence[ScoredRun]) -> None:
@@ -113,24 +113,24 @@ class TryLaterError(Exception):
 
 
 class WriteCount:
-    """Counts the runs of a batch as they are written, so that a failure says how many were lost.
+    """Counts the runs of a batch as they are written, so that a failure states the number of lost ones.
 
-    A context manager around the writing; it lets every exception through, and turns one that comes
-    after some runs were written into a `RunsLostError`. What one run alone raises within `alone`
-    is raised at the end, so that the others are written.
+    A context manager around the writing; it lets every exception through, and turns one after some written
+    runs into a `RunsLostError`. An exception of one run within `alone` is raised at the end, so that the
+    others are written.
     """
 
     def __init__(self, batch: Sequence[ScoredRun]) -> None:
         self._all = self._left = len(batch)
         self.failure: Exception | None = None
-        """What the last unwritable run raised."""
+        """The error of the last run that could not be written."""
 
     def add(self) -> None:
-        """Note that one run was written."""
+        """Count one written run."""
         self._left -= 1
 
     def alone(self) -> _Alone:
-        """Return a context manager around what concerns one run only, e.g. turning it into text."""
+        """Return a context manager for work on one run only, e.g. its serialisation."""
         return _Alone(self)
 
     def __enter__(self) -> WriteCount:
@@ -138,7 +138,7 @@ class WriteCount:
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if isinstance(error, TryLaterError):
-            return  # it says itself which
+            return  # it has the number itself
         failure = error or self.failure
         if isinstance(failure, Exception) and self._left < self._all:
             message = f"{self._left} of {self._all} runs: {loggable(failure)}"
@@ -148,13 +148,13 @@ class WriteCount:
 
 
 class _Alone:
-    """Keeps an exception from the other runs of the batch."""
+    """Isolates other runs of the batch from an exception."""
 
     def __init__(self, written: WriteCount) -> None:
         self._written = written
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Begin the block of one run."""
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
         if isinstance(error, Exception):
@@ -168,71 +168,72 @@ class MeterStats:
     """A snapshot of the meter's own counters. ``captured`` = ``exported`` + every drop + ``in_flight``."""
 
     captured: int = 0
-    """Requests handed to the meter since its start."""
+    """Requests offered to the meter since its start."""
     exported: int = 0
-    """Requests that every exporter is through with and at least one has taken (once each, late scores not
-    counted again)."""
+    """Requests that every exporter has finished with and at least one has accepted (once each, late scores
+    not counted again)."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Requests lost, by reason: ``queue_full``, ``sampled_out``, ``shutdown``, ``fork``, ``error``,
-    ``export`` (no exporter has taken it), ``evicted``, ``detached``, ``interrupted``, ``no_provider``, and
-    why spans of others were not sufficient (``content_off``, ``redacted``, ``truncated``, ...); in a worker of
-    the fleet ``unreadable``."""
+    ``export`` (no exporter has accepted it), ``evicted``, ``detached``, ``interrupted``, ``no_provider``, and
+    why spans of others were not sufficient (``content_off``, ``redacted``, ``truncated``, ...); in a worker
+    of the fleet ``unreadable``."""
     judge_skipped: Mapping[str, int] = field(default_factory=dict)
     """Requests exported without some or all judged scores, by reason: ``sampled_out``, ``paced``,
     ``budget``, ``queue_full``, ``deadline``, ``unavailable`` (the judge's loop could not start),
     ``shutdown``."""
     in_flight: int = 0
-    """Requests accepted and not yet exported or dropped; those that wait for an exporter among them."""
+    """Requests accepted and not yet exported or dropped, including those that wait for an exporter."""
     queue_size: int = 0
     """Requests waiting to be scored."""
     queue_bytes: int = 0
     """Estimated size of their texts in bytes."""
     backlog_bytes: int = 0
-    """The same of those that wait for the judge or an exporter, in the fullest of these queues."""
+    """The same of requests that wait for the judge or an exporter, in the fullest of these queues."""
     internal_errors: Mapping[str, int] = field(default_factory=dict)
     """Exceptions contained by the guard, by component."""
     export_errors: Mapping[str, int] = field(default_factory=dict)
     """Exporter failures and drops, by exporter class."""
     export_backlog: Mapping[str, int] = field(default_factory=dict)
-    """Runs that wait for an exporter or that it holds and has not delivered yet, by exporter class."""
+    """Runs that wait for an exporter or that it has accepted and not delivered yet, by exporter class."""
     unseen_retrievals: Mapping[str, int] = field(default_factory=dict)
-    """Requests whose retrieval was not seen, by reason: ``no_retrieval`` (a model was called, nothing that
-    retrieves was recognised: they gave no sample), ``unreadable_result`` (a tool or function named as
-    retrieving returned what holds no known document: they go out without contexts)."""
+    """Requests whose retrieval was not seen, by reason: ``no_retrieval`` (a model was called, no retrieval
+    was recognised: they have no sample), ``unreadable_result`` (a tool or function named as retrieving
+    returned no known document: they are exported without contexts)."""
     amendments: Mapping[str, int] = field(default_factory=dict)
-    """References and feedback that came after the fact: ``applied``, or ``unknown`` request."""
+    """References and feedback that arrived later: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0
     """Calls made to the judge."""
     judge_budget_local: int = 0
-    """Calls to the judge that this process granted itself, as the Redis of the shared budget was away."""
+    """Calls to the judge that this process granted itself, as the Redis of the shared budget was
+    unreachable."""
     judge_cache_hits: int = 0
-    """Questions answered from the judge's cache."""
+    """Answers from the judge's cache."""
     input_tokens: int = 0
     """Tokens sent to the judge."""
     output_tokens: int = 0
-    """Tokens the judge wrote."""
+    """Tokens written by the judge."""
 
 
 @runtime_checkable
 class CarriesRequests(Protocol):
-    """An exporter that hands requests on to be scored elsewhere, as ``ragmeter.fleet.FleetPublisher`` does.
+    """An exporter that passes requests on to be scored elsewhere, such as ``ragmeter.fleet.FleetPublisher``.
 
-    A request that it loses counts as dropped, whatever the other exporters have taken of it.
+    A request that it loses counts as dropped, even if other exporters have accepted it.
     """
 
     carries_requests: bool
-    """Whether it does."""
+    """Whether it passes requests on."""
 
 
 @runtime_checkable
 class HoldsRuns(Protocol):
-    """An exporter that delivers later than it takes, and says what it has taken and not delivered."""
+    """An exporter that delivers later than it accepts, and reports the undelivered runs."""
 
     @property
     def backlog(self) -> int:
-        """Runs taken by `Exporter.export` and not delivered yet; must not block.
+        """Number of runs accepted by `Exporter.export` and not delivered yet; must not block.
 
-        What is left after `Exporter.shutdown` counts as lost.
+        Runs left after `Exporter.shutdown` count as lost.
         """
         ...
 
@@ -242,38 +243,38 @@ class ObservesMeter(Protocol):
     """An exporter that also publishes the meter's own counters."""
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
-        """Remember `stats`; call it whenever a snapshot is wanted."""
+        """Store `stats`, to be called when a snapshot is needed."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualitySums:
-    """Everything counted so far of one score of one workflow, from which means with intervals follow.
+    """The sums of one score of one workflow since the start, for means with intervals.
 
-    Sums of several processes and times add up; `docs/quality.md` says what may be read off them.
+    Sums of several processes and times add up; `docs/quality.md` explains what may be concluded.
     """
 
     score: str
     """Name of the score."""
     workflow: str
-    """Name of the chain, engine or workflow; empty: it has none."""
+    """Name of the chain, engine or workflow; empty: unnamed."""
     segment: str = ""
-    """Which part of its requests; empty: all of them."""
+    """Segment of its requests; empty: all."""
     judge: str = ""
     """Short hash of judge, prompt and formula; empty for a free score."""
     direction: ScoreDirection = "higher"
-    """Which way is better. The sums are of the score as it is, scaled to 0 … 1 by its range."""
+    """The better direction. The sums are of the unchanged score, scaled to 0 … 1 by its range."""
     design_effect: float = 1.0
-    """How much larger the variance of the mean is than if requests were independent."""
+    """Ratio of the variance of the mean to that of independent requests."""
     budget: float | None = None
-    """Share of the requests that the objective lets be bad; None: there is no objective."""
+    """Share of the requests that may be bad by the objective; None: no objective."""
     resource: Mapping[str, str] = field(default_factory=dict)
-    """The service whose requests they are, where that is another process: ``service.name`` and the like."""
+    """The resource of the requests' service, if that is another process: ``service.name`` and others."""
     measurement: str = ""
-    """Names what was measured, and by whom, of a free score, too; empty: as `judge`."""
+    """Identifies formula and judge, also for a free score; empty: as `judge`."""
     sums: Mapping[str, float]
-    """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``, without ``low``
-    where there is no objective."""
+    """The sums by name: those of `ragmeter.exporters.semconv.FREE_SUMS` or of ``JUDGED_SUMS``, without
+    ``low`` if there is no objective."""
 
     @property
     def measured_by(self) -> str:
@@ -282,7 +283,7 @@ class QualitySums:
 
     @property
     def values(self) -> tuple[float, float, float]:
-        """Number, sum and sum of squares of the values that were not chosen for being bad, without weights."""
+        """Number, sum and sum of squares of the values not selected for being bad, without weights."""
         sums = self.sums
         if "c" in sums:
             return sums["c"], sums["y"], sums["yy"]
@@ -294,28 +295,28 @@ class ObservesQuality(Protocol):
     """An exporter that also publishes the sums behind the means of quality."""
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Remember `sums`; call it whenever they are wanted. They only grow."""
+        """Store `sums`, to be called when needed. They only grow."""
         ...
 
 
 ListPoint: TypeAlias = "tuple[Instrument, float, Mapping[Term, str]]"
-"""What a list counts: which gauge, its value, its attributes."""
+"""A count of a list: its gauge, value and attributes."""
 
 
 @runtime_checkable
 class ObservesLists(Protocol):
-    """An exporter that also counts new knowledge gaps, and publishes what lists count."""
+    """An exporter that also counts new knowledge gaps, and publishes the counts of lists."""
 
     def observe_lists(self, points: Callable[[], Sequence[ListPoint]]) -> None:
-        """Remember `points`; call it now and then: it takes up to some seconds."""
+        """Store `points`, to be called from time to time: a call may take seconds."""
         ...
 
     def gap_found(self, diagnosis: str, language: str | None) -> None:
-        """Count one.
+        """Count a new gap.
 
         Args:
-            diagnosis: What it lacks; see `ragmeter.quality.gaps.gap.Diagnosis`.
-            language: Of most of its questions; None: unknown.
+            diagnosis: Its cause; see `ragmeter.quality.gaps.gap.Diagnosis`.
+            language: Language of most of its questions; None: unknown.
         """
         ...
 
@@ -333,9 +334,9 @@ class Suspects(NamedTuple):
     """Possible retrievers of a request without a seen retrieval; "" for one without a name."""
 
     line: str
-    """What mends it, with ``{}`` for the arguments to add."""
+    """Text of the fix, with ``{}`` for the arguments to add."""
     tools: tuple[str, ...] = ()
-    """Names of tools whose text stood in a prompt."""
+    """Names of tools whose text was in a prompt."""
     functions: tuple[str, ...] = ()
     """Names of functions, likewise."""
 
@@ -345,7 +346,7 @@ class ObservesUnseenRetrievals(Protocol):
     """An exporter that also counts requests whose retrieval was not seen."""
 
     def retrieval_unseen(self, framework: str, reason: str) -> None:
-        """Count one. Must not block."""
+        """Count one request. Must not block."""
         ...
 
 
@@ -354,7 +355,7 @@ class MayLackDestination(Protocol):
     """An exporter that may have nowhere to write to yet, as OpenTelemetry without an SDK."""
 
     def delivers(self) -> bool:
-        """Return whether what is exported now goes anywhere. Asked for every request: must be cheap.
+        """Return whether an export would have a destination now. Called for every request: must be cheap.
 
         While no exporter of a meter delivers, its requests are neither scored nor judged, but
         counted as dropped, reason ``no_provider``.
@@ -364,20 +365,20 @@ class MayLackDestination(Protocol):
 
 @runtime_checkable
 class MeasuresEveryRequest(Protocol):
-    """An exporter that aggregates free scores, those of requests included that are not exported."""
+    """An exporter that aggregates free scores, including those of requests that are not exported."""
 
     def measure(self, scored: ScoredRun) -> None:
-        """Take the free scores of a request that was scored and then sampled out.
+        """Record the free scores of a request that was scored and then sampled out.
 
-        Only aggregates may come of it: the request itself is not exported. Called on the scoring
-        thread, must not block.
+        Only aggregates may result: the request itself is not exported. Called on the scoring thread, must not
+        block.
         """
         ...
 
 
 Selection = Literal["sampled", "worst"]
-"""How a request came to be judged: by chance, or because of what it scored: it is among the worst, or a cascade
-asked as something cheaper was undecided."""
+"""Why a request was judged: by chance, or because of its scores: it is among the worst, or a cascade
+continued as a cheaper step was undecided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,23 +390,23 @@ class Retrieval:
     ended_ns: int
     """End, likewise; never before `started_ns`."""
     contexts: tuple[RetrievedContext, ...] = ()
-    """What the retriever returned, before reranking or filtering by others."""
+    """The retriever's result, before reranking or filtering by others."""
     query: str | None = None
-    """The query the retriever was given, perhaps rewritten. Content: opt-in only."""
+    """The query passed to the retriever, perhaps rewritten. Content: opt-in only."""
     name: str | None = None
     """The retriever's name (class or run name); low cardinality."""
     data_source_id: str | None = None
-    """What was searched (``gen_ai.data_source.id``): the collection or index, else the class of the store."""
+    """The searched store (``gen_ai.data_source.id``): the collection or index, else the class of the store."""
     top_k: int | None = None
-    """How many chunks were asked for, if known."""
+    """Number of chunks requested, if known."""
     embedding_model: str | None = None
     """The embedding model (``gen_ai.request.model``), if known."""
     provider: str | None = None
     """The vector store's or embedding's provider (``gen_ai.provider.name``), if known."""
     error_type: str | None = None
-    """Low-cardinality class of what it raised, or None."""
+    """Low-cardinality class of its exception, or None."""
     target: SpanContext | None = None
-    """The span that another instrumentation recorded for this retrieval, if any."""
+    """The span of another instrumentation for this retrieval, if any."""
 
     def __post_init__(self) -> None:
         _never_end_early(self)
@@ -413,14 +414,14 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RagRun:
-    """One user-level request: the sample, and where and when it happened."""
+    """One user-level request: the sample, with its place and time."""
 
     sample: RagSample
     """Question, contexts, answer, reference, status."""
     run_id: str
     """Unique id of the request; the framework's own where it has one."""
     framework: str
-    """``langchain``, ``llama_index``, ``manual``, or the convention of the spans that it was found in."""
+    """``langchain``, ``llama_index``, ``manual``, or the convention of the spans that contained it."""
     started_ns: int
     """Start, nanoseconds since the epoch."""
     ended_ns: int
@@ -430,25 +431,24 @@ class RagRun:
     parent: SpanContext | None = None
     """The application's span around the request; own spans become its children."""
     target: SpanContext | None = None
-    """The span another instrumentation recorded for the request itself, if any: scores attach to it."""
+    """The span of another instrumentation for the request itself, if any: scores attach to it."""
     conversation_id: str | None = None
     """Session, thread or conversation id."""
     response_id: str | None = None
-    """What the model's provider calls the completion that answered; None: unknown, or several did."""
+    """The provider's id of the completion that answered; None: unknown, or several."""
     user_id: str | None = None
-    """The user's id, as the application gives it. On spans only, never on metrics."""
+    """The user's id, from the application. On spans only, never on metrics."""
     tags: tuple[str, ...] = ()
     """The application's tags. On spans only, never on metrics."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The application's metadata for ragmeter; scalars go on spans under ``ragmeter.metadata.*``."""
     framework_metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What the application gave the framework as metadata of the request: that of LangChain's config,
-    LlamaIndex's tags, metadata on spans and short attributes of their resource. Read for segments; never
-    exported."""
+    """The application's metadata of the request for the framework: that of LangChain's config, LlamaIndex's
+    tags, metadata on spans and short attributes of their resource. Used for segments; never exported."""
     error_type: str | None = None
-    """Low-cardinality class of what the request raised, or None."""
+    """Low-cardinality class of the request's exception, or None."""
     resource: Mapping[str, str] = field(default_factory=dict)
-    """The service that the request ran in, where that is another process: ``service.name`` and the like."""
+    """The resource of the request's service, if that is another process: ``service.name`` and others."""
 
     def __post_init__(self) -> None:
         _never_end_early(self)
@@ -468,7 +468,7 @@ class RagRun:
 
 
 def _never_end_early(timed: Retrieval | RagRun) -> None:
-    # Wall clocks are set back now and then; a span of negative length breaks backends.
+    # Wall clocks are occasionally set back; a span of negative length breaks backends.
     if timed.ended_ns < timed.started_ns:
         object.__setattr__(timed, "ended_ns", timed.started_ns)
 
@@ -480,16 +480,16 @@ class JudgeIdentity:
     model: str
     """The model that was asked."""
     endpoint: str = "custom"
-    """What kind of endpoint that was: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
+    """Kind of its endpoint: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     input_price: float | None = None
-    """Price of a million prompt tokens; None: not known."""
+    """Price of a million prompt tokens; None: unknown."""
     output_price: float | None = None
-    """Price of a million completion tokens; None: not known."""
+    """Price of a million completion tokens; None: unknown."""
 
     def cost_of(self, score: Score) -> float | None:
-        """Return what asking for a score cost, in the currency of the prices; None: that is not known.
+        """Return the cost of judging a score, in the currency of the prices; None: unknown.
 
-        Prompt tokens that the endpoint read from a cache of its own count as the others.
+        Prompt tokens that the endpoint read from its cache count as the others.
         """
         if self.input_price is None or self.output_price is None:
             return None
@@ -501,9 +501,9 @@ class JudgeIdentity:
 class ScoredRun:
     """A request and its scores: the payload of every exporter.
 
-    A run whose judged scores come later than the meter's ``hold_s`` is exported
-    twice: first with the scores that are ready, then, with ``late=True``, the
-    rest.  Everything that describes the request is the same in both.
+    A run whose judged scores arrive later than the meter's ``hold_s`` is exported twice: first with the
+    scores that are ready, then, with ``late=True``, the rest. The description of the request is the same in
+    both.
     """
 
     run: RagRun
@@ -511,26 +511,26 @@ class ScoredRun:
     scores: Mapping[str, Score]
     """The scores by name, in the order of the metrics."""
     late: bool = False
-    """True: the request itself has been exported before, these are the scores that were missing."""
+    """True: the request itself has been exported before, and these are the missing scores."""
     sample_rate: float = 1.0
-    """The probability with which this request was chosen to be scored; 1.0 when kept for being bad."""
+    """The probability of being selected for scoring; 1.0 when selected for being bad."""
     judge_sample_rate: float = 1.0
-    """The probability with which it was chosen to be judged, given that it was scored; known before
-    it was looked at, 1.0 when judged for being bad."""
+    """The probability of being selected for judging, given that it was scored; independent of the request,
+    1.0 when judged for being bad."""
     selection: Selection = "sampled"
-    """Whether its place among all requests has it exported, or only that it is bad."""
+    """Whether it was sampled, or selected only for being bad."""
     judge_selection: Selection = "sampled"
-    """The same of its judged scores. Plain means of judged scores read the ``sampled`` ones; means
-    that are weighted by the rates read all."""
+    """The same for its judged scores. Plain means of judged scores use the ``sampled`` ones; weighted means
+    use all."""
     judged: frozenset[str] = frozenset()
-    """Names of the scores that only requests chosen to be judged have."""
+    """Names of the scores that only requests selected for judging have."""
     verdict: Verdict | None = None
-    """What all scores of the request that are known by now say together. None: nothing that could be
-    judged by was measured; in a ``late`` result also: as it was before."""
+    """The verdict on all known scores of the request. None: no score for a verdict was measured; in a
+    ``late`` result also: unchanged."""
     segments: Mapping[str, str] = field(default_factory=dict)
     """Its segments, among those the application distinguishes, by name."""
     judge: JudgeIdentity | None = None
-    """Who gave the verdicts; None: there is no judge, or it is unknown."""
+    """The judge; None: no judge, or unknown."""
     alarms: bool = False
     """Whether its meter notifies of changes of quality itself."""
     revision: str = ""
@@ -564,10 +564,10 @@ class ScoredRun:
         return html.fragment(html.request(self.table_row()))
 
     def selection_of(self, score: Score) -> Selection | None:
-        """Return how `score` came to be measured for this request; None: as for every request."""
+        """Return why `score` was measured for this request; None: it is for every request."""
         if score.method == "llm" or score.name in self.judged:
-            # A cascade that asked as something cheaper was undecided chose by what that said, too.
+            # A cascade that continued as a cheaper step was undecided selected by its value, too.
             return self.judge_selection if score.asked_by_chance else "worst"
-        # What was measured at once was measured of every request. What is learned later is known of
+        # Scores measured at once exist for every request. Later ones exist only for exported requests.
         # those that were exported.
         return "worst" if self.late and self.selection == "worst" else None

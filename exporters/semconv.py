@@ -1,10 +1,10 @@
 """Every name that ragmeter emits, in one place: attributes, events, instruments, units, buckets.
 
-The exporters, the dashboards and their tests read this file; no other file spells a telemetry name. A `Term`
-is a plain string that also knows where it comes from and how stable it is, so that documentation can be
-generated. What each instrument counts stands in ``descriptions.json``. This module must not import anything
-but the standard library and what a name is: there is no constants package for the GenAI conventions since
-they moved out of the core ones (v1.42.0), hence the literals.
+The exporters, the dashboards and their tests read this file; no other file defines a telemetry name. A `Term`
+is a string that also has its source and stability, so that documentation can be generated. The meaning of
+each instrument is in ``descriptions.json``. This module must not import anything but the standard library and
+the type of names: there is no constants package for the GenAI conventions since they moved out of the core
+ones (v1.42.0), hence the literals.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ __all__ = [
 _DESCRIPTIONS: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("descriptions.json").read_text("utf-8")
 )
-"""What instruments count, by name; of means, and of the sums behind them, by the last part of their names."""
+"""The meaning of each instrument, by name; of means, and of the sums behind them, by the last part of their
+names."""
 PAIR_SUMS: Final = ("r", "cn", "cx", "cxx")
-"""Sums of how alike the values of one conversation are; all 0 where each request stands alone."""
+"""Sums of the similarity within conversations; all 0 if no conversation has two requests."""
 FREE_SUMS: Final = ("n", "kd", "x", "xx", "wb", "low", *PAIR_SUMS)
 """The sums of a score that every request gets; ``low`` is absent without an objective."""
 JUDGED_SUMS: Final = tuple(_DESCRIPTIONS["sums"])
-"""The sums of a score that only requests have that were chosen to be judged, likewise."""
+"""The sums of a score that only requests chosen to be judged have; ``low`` as above."""
 
 GENAI: Final = "OpenTelemetry GenAI semantic conventions 1.42.0-dev"
 OTEL: Final = "OpenTelemetry semantic conventions 1.42.0"
@@ -52,7 +53,7 @@ LANGFUSE: Final = "Langfuse's attributes of OpenTelemetry spans"
 OWN: Final = "ragmeter"
 
 SCOPE: Final = "ragmeter"
-"""Scope of every span, record and instrument; without a schema: that of the GenAI names is not published."""
+"""Scope of every span, record and instrument; without a schema, as that of the GenAI names is not published."""
 
 
 def _genai(name: str) -> Term:
@@ -67,7 +68,7 @@ def _own(name: str) -> Term:
     return Term(name, OWN, "own")
 
 
-# What the request and its retrievals are.
+# Attributes of the request and its retrievals.
 GEN_AI_OPERATION_NAME: Final = _genai("gen_ai.operation.name")
 GEN_AI_WORKFLOW_NAME: Final = _genai("gen_ai.workflow.name")
 GEN_AI_CONVERSATION_ID: Final = _genai("gen_ai.conversation.id")
@@ -85,7 +86,8 @@ ERROR_TYPE: Final = Term("error.type", OTEL, "stable")
 SESSION_ID: Final = Term("session.id", OTEL, "development")
 USER_ID: Final = Term("user.id", OTEL, "development")
 
-# Values of gen_ai.operation.name. The conventions know no operation for evaluating (their
+# Values of gen_ai.operation.name. The conventions have no operation for evaluation (their issue 33 is open),
+# so the third is a guess; change it here when they decide.
 # issue 33 is open), so the third is a bet; change it here when they decide.
 OPERATION_RETRIEVAL: Final = _genai("retrieval")
 OPERATION_INVOKE_WORKFLOW: Final = _genai("invoke_workflow")
@@ -110,16 +112,16 @@ SCORE_TARGET: Final = _own("ragmeter.evaluation.target")
 SCORE_MIN: Final = _own("ragmeter.evaluation.score.min")
 SCORE_MAX: Final = _own("ragmeter.evaluation.score.max")
 SCORE_LOWER: Final = _own("ragmeter.evaluation.score.lower")
-"""Lower bound of a ``partial`` score, over every way of filling its unknown verdicts."""
+"""Lower bound of a ``partial`` score, over all possible values of its unknown verdicts."""
 SCORE_UPPER: Final = _own("ragmeter.evaluation.score.upper")
 SCORE_DIRECTION: Final = _own("ragmeter.evaluation.direction")
-"""``higher``, ``lower`` or ``none``: which way is better."""
+"""The better direction: ``higher``, ``lower`` or ``none``."""
 SCORE_SUMMARY: Final = _own("ragmeter.evaluation.summary")
-"""What the score saw, in one sentence of ids, counts and numbers (`Score.summary`)."""
+"""The inputs of the score, in one sentence of ids, counts and numbers (`Score.summary`)."""
 SCORE_ITEMS: Final = _own("ragmeter.evaluation.items")
 """Its items without their texts, as JSON: ``{"items": [{"id": ..., "verdict": ..., "value": ...}]}``, at most
-64 of them and 4,096 bytes; ``evidence`` names the chunks that decided one, ``left_out`` says how many more
-items there are."""
+64 of them and 4,096 bytes; ``evidence`` names the deciding chunks of an item, ``left_out`` is the number of
+further items."""
 SCORE_STATUS: Final = _own("ragmeter.status")
 """Status of a score, as `Score.status`; on events only when it is not ``ok``."""
 
@@ -129,67 +131,68 @@ SPAN_LABEL_PREFIX: Final = _own("ragmeter.label.")
 SPAN_STATUS_PREFIX: Final = _own("ragmeter.status.")
 SPAN_METADATA_PREFIX: Final = _own("ragmeter.metadata.")
 SPAN_SEGMENT_PREFIX: Final = _own("ragmeter.segment.")
-"""Which part of its workflow it belongs to; the name that the application gave (`segments`) follows."""
+"""A segment of the request; the segment's configured name (`segments`) follows."""
 SPAN_LOWER_IS_BETTER: Final = _own("ragmeter.direction.lower")
-"""Names of the span's scores of which lower is better; of all others, higher is."""
+"""Names of the span's scores where lower is better; for all others, higher is."""
 SPAN_NEITHER_IS_BETTER: Final = _own("ragmeter.direction.none")
-"""Names of the span's scores that are no quality at all, such as counts."""
+"""Names of the span's scores that are no measure of quality, such as counts."""
 
-# What the scores of a request say together.
+# The verdict of a request.
 VERDICT: Final = _own("ragmeter.verdict")
-"""``good``, ``suspect`` or ``bad``; absent where nothing could be judged by. Also the name of its event."""
+"""``good``, ``suspect`` or ``bad``; absent without a basis for a verdict. Also the name of its event."""
 VERDICT_CODES: Final = _own("ragmeter.verdict.codes")
-"""The rules that apply, strongest first, e.g. ``unsupported_answer``; absent where none does."""
+"""The rules that apply, strongest first, e.g. ``unsupported_answer``; absent if none does."""
 VERDICT_CODE: Final = _own("ragmeter.verdict.code")
 """The first of them, on metrics."""
 
-# What asking the judge for one score took; a request's cost is the sum over its events.
+# The cost of judging one score; a request's cost is the sum over its events.
 SCORE_JUDGE_CALLS: Final = _own("ragmeter.evaluation.judge.calls")
 SCORE_INPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.input_tokens")
 SCORE_OUTPUT_TOKENS: Final = _own("ragmeter.evaluation.judge.output_tokens")
 SCORE_CACHE_HITS: Final = _own("ragmeter.evaluation.judge.cache_hits")
 SCORE_ASKED_WITH: Final = _own("ragmeter.evaluation.asked_with")
 SPARED_SCORES: Final = _own("ragmeter.evaluation.spared")
-"""Names of the scores that a cascade did not ask for, as something cheaper had decided; on all events."""
+"""Names of the scores that a cascade skipped, as a cheaper step had decided; on all events."""
 SCORE_COST: Final = _own("ragmeter.evaluation.judge.cost")
-"""Money, in the currency of the judge's prices; absent where it has none."""
+"""Money, in the currency of the judge's prices; absent without prices."""
 SCORE_JUDGE_MODEL: Final = _own("ragmeter.evaluation.judge.model")
-"""The model that was asked for a judged score."""
+"""The judge model of a score."""
 SCORE_JUDGE_ENDPOINT: Final = _own("ragmeter.evaluation.judge.endpoint")
-"""What kind of endpoint it was asked at: ``openai``, ``azure``, ``local`` (this machine or a private network),
-``compatible`` (any other that speaks the same), or ``custom``, a judge of the application's own."""
+"""Kind of its endpoint: ``openai``, ``azure``, ``local`` (this machine or a private network), ``compatible``
+(any other with the same protocol), or ``custom``, a judge of the application."""
 
-# What ragmeter knows of the request.
+# ragmeter's attributes of the request.
 RUN_ID: Final = _own("ragmeter.run_id")
-"""Which request it is: on the span that stands for it, on those of its evaluation, and on its events."""
+"""Id of the request: on the span that represents it, on its evaluation spans, and on its events."""
 FRAMEWORK: Final = _own("ragmeter.framework")
 REQUEST_STATUS: Final = _own("ragmeter.request.status")
 CONTEXTS_BY: Final = _own("ragmeter.contexts_by")
-"""How it is known what the model saw: ``prompt``, ``runs``, ``given`` or ``ids`` (`RagSample.contexts_by`)."""
+"""How the contexts that reached the model were identified: ``prompt``, ``runs``, ``given`` or ``ids``
+(`RagSample.contexts_by`)."""
 CARRIED_DOCUMENTS: Final = _own("ragmeter.carried.documents")
-"""What else in the prompt supports an answer (`RagSample.carried`), on the request's span as OpenInference's
-``retrieval.documents``."""
+"""Other parts of the prompt that support an answer (`RagSample.carried`), on the request's span as
+OpenInference's ``retrieval.documents``."""
 STAGE: Final = _own("ragmeter.stage")
 """A stage between store and model, by its name in the framework or the application; the last is ``prompt``."""
 STAGE_KIND: Final = _own("ragmeter.stage.kind")
-"""What that stage is, as `RetrievalStage.kind`; ``prompt`` or ``output`` for the last."""
+"""Kind of that stage, as `RetrievalStage.kind`; ``prompt`` or ``output`` for the last."""
 FATE: Final = _own("ragmeter.fate")
-"""What became of a right document: ``in_prompt``, ``returned``, ``dropped_by``, ``cut_by``, ``ranked_below_k``,
+"""Fate of a right document: ``in_prompt``, ``returned``, ``dropped_by``, ``cut_by``, ``ranked_below_k``,
 ``never_found`` or ``unknown``."""
 SAMPLE_RATE: Final = _own("ragmeter.sample_rate")
 JUDGE_SAMPLE_RATE: Final = _own("ragmeter.judge_sample_rate")
 SELECTION: Final = _own("ragmeter.selection")
-"""``sampled``: chosen by chance; ``worst``: kept or judged for being bad. Scores that carry none were
-measured of every request."""
+"""``sampled``: selected at random; ``worst``: selected or judged for being bad. Scores without it were
+measured for every request."""
 SERVICE: Final = _own("ragmeter.service.name")
-"""``service.name`` of the application, on what a worker or a server writes of its requests under a name of
-its own."""
+"""``service.name`` of the application, on telemetry that a worker or a server writes for its requests under
+another name."""
 SEGMENT: Final = _own("ragmeter.segment")
-"""Which part of a workflow's requests; absent: all of them."""
+"""Segment of a workflow's requests; absent: all."""
 JUDGE: Final = _own("ragmeter.judge")
-"""Short hash of a judge's model, prompt and formula: with another one a score is another quantity."""
+"""Short hash of a judge's model, prompt and formula: another one measures another quantity."""
 CHANGE_KIND: Final = _own("ragmeter.change.kind")
-"""``fell``, ``mix`` (other questions are asked), ``judge`` (it judges otherwise) or ``recovered``."""
+"""``fell``, ``mix`` (users ask other questions), ``judge`` (the judge has drifted) or ``recovered``."""
 CHANGE_SINCE: Final = _own("ragmeter.change.since")
 CHANGE_BEFORE: Final = _own("ragmeter.change.before")
 CHANGE_BEFORE_LOWER: Final = _own("ragmeter.change.before.lower")
@@ -201,24 +204,24 @@ EVENT_CHANGE: Final = _own("ragmeter.change")
 JUDGE_SELECTION: Final = _own("ragmeter.judge_selection")
 """``worst`` on the spans of a request that was sampled, but judged only for being bad."""
 ALARMS: Final = _own("ragmeter.alarms")
-"""True on the spans and events of a meter that tells of changes of quality itself (``alarms=True``)."""
+"""True on the spans and events of a meter that itself notifies of changes of quality (``alarms=True``)."""
 MISSING: Final = _own("ragmeter.missing")
 """The inputs that scores of the request lacked, separated by commas, e.g. ``reference``."""
 MISSING_SCORES: Final = _own("ragmeter.missing.scores")
-"""Names of the scores that have no value for want of an input."""
+"""Names of the scores without a value because of a missing input."""
 REVISION: Final = _own("ragmeter.revision")
-"""On an ``evaluation`` span: the n-th time that something was learned about the request afterwards."""
+"""On an ``evaluation`` span: number of the late revision of the request."""
 LATE: Final = _own("ragmeter.late")
-"""True on an ``evaluation`` span whose scores came after the request's own spans had left."""
+"""True on an ``evaluation`` span whose scores arrived after the export of the request's own spans."""
 REASON: Final = _own("ragmeter.reason")
 DIAGNOSIS: Final = _own("ragmeter.diagnosis")
 LANGUAGE: Final = _own("ragmeter.language")
 SHADOW: Final = _own("ragmeter.shadow")
-"""Name of another retriever that the same questions are asked of."""
+"""Name of another retriever that is compared on the same questions."""
 GAP: Final = _own("ragmeter.gap")
-"""Which knowledge gap: eight hex digits, without any text."""
+"""Id of a knowledge gap: eight hex digits, without any text."""
 CORPUS_LIST: Final = _own("ragmeter.corpus.list")
-"""Which list of chunks: ``bad``, ``unused``, ``conflicts`` or ``stale``."""
+"""Name of a list of chunks: ``bad``, ``unused``, ``conflicts`` or ``stale``."""
 COMPONENT: Final = _own("ragmeter.component")
 EXPORTER: Final = _own("ragmeter.exporter")
 OUTCOME: Final = _own("ragmeter.outcome")
@@ -255,12 +258,12 @@ ANNOTATOR_LLM: Final = _openinference("LLM")
 ANNOTATOR_CODE: Final = _openinference("CODE")
 ANNOTATOR_HUMAN: Final = _openinference("HUMAN")
 
-# Of the trace, for Langfuse's list; only where scores go there.
+# Attributes of the trace, for Langfuse's list; only if scores are sent there.
 LANGFUSE_TRACE_NAME: Final = Term("langfuse.trace.name", LANGFUSE, "stable")
 LANGFUSE_TRACE_INPUT: Final = Term("langfuse.trace.input", LANGFUSE, "stable")
 LANGFUSE_TRACE_OUTPUT: Final = Term("langfuse.trace.output", LANGFUSE, "stable")
 
-# Standard environment variables that are honoured.
+# Standard environment variables that ragmeter reads.
 CAPTURE_CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -270,10 +273,10 @@ COUNT_BUCKETS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.
 DURATION_BUCKETS: Final = (
     0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
 )  # fmt: skip
-"""Seconds, the bounds that the GenAI conventions advise for client operations."""
+"""Seconds, the bounds that the GenAI conventions recommend for client operations."""
 
 DELAY_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0)
-"""Seconds: what waits in a queue may wait for a moment or for a night."""
+"""Seconds, from moments to a night, for waiting in a queue."""
 
 
 def _instrument(
@@ -300,7 +303,7 @@ def _with_ends(stem: str, middle: Instrument) -> tuple[Instrument, Instrument, I
 
 
 EVALUATION_SCORE_HISTOGRAM: Final = _instrument(
-    # No convention defines an evaluation metric; this is the name others already emit.
+    # No convention defines an evaluation metric; other tools already emit this name.
     Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"), "histogram", "1",
     GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME, SCORE_DIRECTION, SELECTION, SERVICE,
     buckets=SCORE_BUCKETS,
@@ -417,7 +420,7 @@ SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     SERVE_EXPORTS, SERVE_SPANS, SERVE_PARTIAL, SERVE_WAITING, SERVE_UNSENT, SERVE_MESSAGES, SERVE_LAG,
     SERVE_CONNECTED, SERVE_CONNECTIONS, SERVE_OPEN, SERVE_SPOOL_ENTRIES, SERVE_SPOOL_AGE, SERVE_SPOOL_BYTES,
 )  # fmt: skip
-"""Every instrument of ``ragmeter serve`` beside these."""
+"""Further instruments of ``ragmeter serve``."""
 
 _QUALITY_ATTRIBUTES = (
     GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, SCORE_DIRECTION, JUDGE,
@@ -429,7 +432,7 @@ QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
     )
     for name, description in _DESCRIPTIONS["sums"].items()
 }  # fmt: skip
-"""The counter of each sum behind the means of quality."""
+"""The counter of each sum for the means of quality."""
 DESIGN_EFFECT: Final = _instrument(
     "ragmeter.quality.design_effect", "observable_gauge", "{factor}", *_QUALITY_ATTRIBUTES,
 )  # fmt: skip
@@ -437,7 +440,7 @@ QUALITY_BUDGET: Final = _instrument(
     "ragmeter.quality.budget", "observable_gauge", "{share}", *_QUALITY_ATTRIBUTES,
 )  # fmt: skip
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
-"""Every instrument of the means of quality, beside `INSTRUMENTS`."""
+"""Every instrument of the means of quality, in addition to `INSTRUMENTS`."""
 
 _SERVER_ATTRIBUTES = (
     SERVICE, GEN_AI_WORKFLOW_NAME, GEN_AI_EVALUATION_NAME, SEGMENT, SCORE_DIRECTION, JUDGE, SCORE_JUDGE_MODEL,
@@ -450,7 +453,7 @@ QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
     )
     for name, description in _DESCRIPTIONS["means"].items()
 }  # fmt: skip
-"""The means of quality themselves, of all that a server's store holds, by field of `ragmeter.Estimate`."""
+"""The means of quality over all requests in a server's store, by field of `ragmeter.Estimate`."""
 
 GAP_REQUESTS: Final = _instrument(
     "ragmeter.gap.requests", "observable_gauge", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE,
@@ -462,7 +465,7 @@ CONVERSATION_INSTRUMENTS: Final = _with_ends("ragmeter.conversation.bad", _instr
     "ragmeter.conversation.bad", "observable_gauge", "{share}",
 ))  # fmt: skip
 LIST_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
-"""Every instrument of what is listed, by a server's store or a meter."""
+"""Every instrument of the counts of lists, by a server's store or a meter."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
 CHANGE_EVIDENCE: Final = _instrument(
@@ -477,9 +480,9 @@ DRIFT_INSTRUMENTS: Final = _with_ends("ragmeter.judge.drift", _instrument(
 SHADOW_INSTRUMENTS: Final = _with_ends("ragmeter.shadow", _instrument(
     "ragmeter.shadow.difference", "observable_gauge", "{score}", SHADOW, GEN_AI_EVALUATION_NAME,
 ))  # fmt: skip
-"""Every instrument of another retriever, of which there is none unless asked for."""
+"""Every instrument of the comparison with another retriever, which is off by default."""
 CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS, *DRIFT_INSTRUMENTS)
-"""Every instrument of the watch over scores, which is off unless asked for."""
+"""Every instrument of the watch over scores, which is off by default."""
 
 
 def terms() -> Mapping[str, Term]:

@@ -1,7 +1,7 @@
 """`ChangeWebhook`: post every change of quality as JSON to a URL, such as a chat's webhook.
 
 The body has one sentence under ``text``, which Slack, Mattermost and similar chats show, with a link to the
-requests where the page is known, and the change's fields. It has no text of a request. Called on the meter's
+requests if the page is known, and the change's fields. It has no text of a request. Called on the meter's
 notifier thread.
 """
 
@@ -21,15 +21,15 @@ TIMEOUT_S = 10.0
 
 
 class ChangeWebhook:
-    """Posts changes, each in one attempt: who calls it tries again. The address is never shown beyond its host.
+    """Posts changes, each in one attempt: retries are up to the caller. The address is shown only as its host.
 
     Args:
-        url: Where to; http or https.
+        url: Destination; http or https.
         page: Address of the page of ``ragmeter serve``, for links to requests; None: no links.
         timeout_s: Seconds for one attempt.
 
     Raises:
-        ConfigurationError: `url` is no address.
+        ConfigurationError: `url` is not an address.
         MissingDependencyError: httpx is not installed.
     """
 
@@ -48,7 +48,7 @@ class ChangeWebhook:
         """Post a change; `sentence` is one sentence.
 
         Raises:
-            NotTakenError: It was not taken, and may be later.
+            NotTakenError: It was not accepted, and may be later.
             DeliveryError: It was refused.
         """
         del resource  # the change names the service
@@ -59,7 +59,7 @@ class ChangeWebhook:
         self._post(body)
 
     def digest(self, text: str) -> None:
-        """Post what happened in a day or a week, as Markdown under ``text``.
+        """Post the summary of a day or a week, as Markdown under ``text``.
 
         Raises:
             NotTakenError: As `changed`.
@@ -79,7 +79,7 @@ class ChangeWebhook:
 
 
 def change_body(change: QualityChange, sentence: str) -> dict[str, Any]:
-    """Return a change as values that JSON can hold."""
+    """Return a change as JSON values."""
     return {
         "text": f"ragmeter: {sentence}",
         "kind": change.kind,
@@ -101,8 +101,8 @@ def change_body(change: QualityChange, sentence: str) -> dict[str, Any]:
 
 
 def _path_of(change: QualityChange) -> str:
-    """Return the page's list of the requests that a change is about, the worst first."""
-    if change.kind == "judge":  # it is about none
+    """Return the page's path to the list of a change's requests, the worst first."""
+    if change.kind == "judge":  # the change is not about requests
         return "/"
     query = {
         "service": change.service,

@@ -1,11 +1,10 @@
 """The attributes of a span, as groups in order of importance. Pure functions of a `ScoredRun`.
 
-The span writer adds the groups one by one while the SDK's attribute limit leaves room,
-each group whole or not at all: half a document or half an evaluation misleads.  They are lists, not
-generators, and what is short is written out in its loop: every step of a request costs a call otherwise.
-Scores and evaluations come before metadata, metadata before content; evaluations on own spans, which repeat
-the scores, come last.  Nothing here reads the clock,
-the environment or a provider.
+The span writer adds the groups one by one while the SDK's attribute limit leaves room, each group whole or
+not at all: half a document or half an evaluation misleads. They are lists, not generators, and short steps
+are inlined: otherwise every step of a request costs a call. Scores and evaluations come before metadata,
+metadata before content; evaluations on own spans, which repeat the scores, come last. Nothing here reads the
+clock, the environment or a provider.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _INT64 = 2**63
 
 
 def workflow_essentials(run: RagRun) -> Group:
-    """Return what a workflow span starts with, so that samplers see it."""
+    """Return the initial attributes of a workflow span, so that samplers see them."""
     group: Group = {
         semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_INVOKE_WORKFLOW),
         semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_CHAIN),
@@ -63,7 +62,7 @@ def workflow_essentials(run: RagRun) -> Group:
 
 
 def retrieval_essentials(retrieval: Retrieval) -> Group:
-    """Return the attributes a retrieval span starts with."""
+    """Return the initial attributes of a retrieval span."""
     group: Group = {
         semconv.GEN_AI_OPERATION_NAME: str(semconv.OPERATION_RETRIEVAL),
         semconv.OPENINFERENCE_SPAN_KIND: str(semconv.KIND_RETRIEVER),
@@ -84,8 +83,8 @@ def retrieval_essentials(retrieval: Retrieval) -> Group:
 def score_groups(scores: Iterable[Score]) -> list[Group]:
     """Return one group per score: value, label, and the status when it is not ``ok``.
 
-    What lacked an input is left out: `request_essentials` names it and the inputs, once.  ``skipped`` scores
-    come last: their status explains an absence, the others are what people came for.
+    Scores that lacked an input are left out: `request_essentials` names them and the inputs, once.
+    ``skipped`` scores come last: their status explains an absence, the others are the results.
     """
     groups: list[Group] = []
     skipped: list[Group] = []
@@ -113,7 +112,7 @@ def score_groups(scores: Iterable[Score]) -> list[Group]:
 
 
 def verdict_group(scored: ScoredRun) -> Group:
-    """Return the verdict's word and codes; nothing where there is none."""
+    """Return the verdict's word and codes; empty without a verdict."""
     verdict = scored.verdict
     if verdict is None:
         return {}
@@ -124,7 +123,7 @@ def verdict_group(scored: ScoredRun) -> Group:
 
 
 def request_essentials(scored: ScoredRun) -> Group:
-    """Return which request it is, how it ended and was chosen, and what scores of it lacked."""
+    """Return the id of a request, its status and selection, and the inputs that its scores lacked."""
     run = scored.run
     group: Group = {
         semconv.REQUEST_STATUS: run.sample.status,
@@ -154,13 +153,13 @@ def request_essentials(scored: ScoredRun) -> Group:
 
 
 def trace_groups(run: RagRun, content: ContentPolicy) -> list[Group]:
-    """Return what Langfuse lists of the trace: the name where the request is all of it, question and answer."""
+    """Return Langfuse's trace fields: the name if the request is the whole trace, question and answer."""
     groups: list[Group] = []
     if run.parent is None:
         if run.name:
             groups.append({semconv.LANGFUSE_TRACE_NAME: clean(run.name)})
     elif "langfuse" in sys.modules:
-        return []  # what its own package says of the trace stands
+        return []  # the values of Langfuse's own package take precedence
     if content.on_spans:
         sample = run.sample
         for key, text in (
@@ -173,7 +172,7 @@ def trace_groups(run: RagRun, content: ContentPolicy) -> list[Group]:
 
 
 def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) -> list[Group]:
-    """Return what describes the whole request, with its texts only after an opt-in."""
+    """Return the description of the whole request, with its texts only after an opt-in."""
     run = scored.run
     groups: list[Group] = []
     if run.conversation_id:
@@ -204,9 +203,9 @@ def retrieval_groups(
     """Return, with an opt-in, the query, and the documents by id and score as one list.
 
     Args:
-        retrieval: What is described.
-        content: What of its texts may leave.
-        question: Of the request, where this is all of it and was made without a query of its own.
+        retrieval: The retrieval.
+        content: The permitted destinations of its texts.
+        question: The request's question, if this retrieval is the whole request and has no separate query.
     """
     groups: list[Group] = []
     if not content.on_spans:
@@ -235,7 +234,7 @@ def document_groups(
     groups: list[Group] = []
     for index, context in enumerate(contexts[:MAX_DOCUMENTS]):
         prefix = f"{name}.{index}."
-        # A document without any attribute would be a gap, and readers take that for the end of the list.
+        # A document without any attribute would be a gap, which readers interpret as the end of the list.
         group: Group = {prefix + semconv.DOCUMENT_ID: clean(context.id or text_id(context.text))}
         if context.score is not None and math.isfinite(context.score):
             group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
@@ -256,16 +255,16 @@ def evaluation_groups(
     verdict: bool = False,
     room: int,
 ) -> list[Group]:
-    """Return OpenInference's ``evaluations.<i>.*``, one group per score that says anything.
+    """Return OpenInference's ``evaluations.<i>.*``, one group per score with a result.
 
     Args:
         scored: The request.
         scores: Those of its scores that are about one span.
         content: Whether explanations may be among them.
         verdict: Whether it is the request's own span, which also gets the verdict.
-        room: Attributes there is room for. When all groups together are more, each goes without
-            identifier and metadata, and if need be without explanation: all scores said briefly are
-            worth more than half of them.
+        room: Number of attributes that fit. If all groups together need more, identifier and metadata are
+            left out of each, and if necessary the explanation: all scores in short form are worth more than
+            half of them.
     """
     groups = _verdict_evaluations(scored) if verdict else []
     for score in scores:
@@ -290,10 +289,10 @@ def evaluation_groups(
 def shown_evaluation_groups(
     scored: ScoredRun, scores: Sequence[Score], content: ContentPolicy, *, verdict: bool
 ) -> list[Group]:
-    """Return ``evaluations.<i>.*`` for one of our own spans: the verdict, and what else people are shown.
+    """Return ``evaluations.<i>.*`` for one of ragmeter's spans: the verdict, and the scores shown to people.
 
-    The numbers stand on the span already, as ``ragmeter.score.*``; here they stand with a word why, for readers
-    of OpenInference. That has no evaluations of documents: what was found of each chunk is in the metadata.
+    The numbers are already on the span, as ``ragmeter.score.*``; here they have an explanation, for readers
+    of OpenInference. It has no evaluations of documents: results on each chunk are in the metadata.
 
     Args:
         scored: The request.
@@ -371,7 +370,8 @@ def _messages(role: str, text: str, **more: str) -> str:
 
 
 def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | float]]:
-    # Phoenix keeps the list only when every document has both an id and a score. A missing id
+    # Phoenix stores the list only if every document has both an id and a score. A missing id can be
+    # generated, a missing score cannot.
     # can be made up honestly, a missing score cannot.
     documents: list[dict[str, str | float]] = []
     for context in contexts:

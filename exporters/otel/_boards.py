@@ -1,11 +1,10 @@
 """Publish the current values of several meters as observable instruments.
 
-OpenTelemetry keeps one callback per instrument and meter provider and silently
-ignores a second registration, so two meters of one process would hide each other.
-`StatsBoard` therefore stands between them: one per provider, which adds up the
-snapshots of every meter that reports to it and holds the boards of other values.  Counters never fall: what a
-meter had counted stays when it shuts down, and what was last read of it when it is dropped without.
-A board asks its meters through `WeakSources`, and holds none alive.
+OpenTelemetry has one callback per instrument and meter provider and silently ignores a second registration,
+so two meters of one process would hide each other. `StatsBoard` is therefore between them: one per provider,
+which adds up the snapshots of every meter that reports to it and holds the boards of other values. Counters
+never fall: the counts of a meter remain when it shuts down, and its last read counts when it is dropped
+without a shutdown. A board reads its meters through `WeakSources`, and keeps none alive.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from ._metrics import Attributes, SeriesBound
 
 T = TypeVar("T")
 Reading = Iterable[tuple[float, dict[str, AttributeValue]]]
-"""The values of an instrument at the moment, each with the attributes of its series."""
+"""The current values of an instrument, each with the attributes of its series."""
 
 
 _CREATE = {
@@ -49,7 +48,7 @@ _CREATE = {
 def register(
     meter: Meter, instruments: Iterable[Instrument], read: Callable[[Instrument], Reading]
 ) -> None:
-    """Register those of some instruments that are read when metrics are collected."""
+    """Register the observable ones among some instruments."""
     for instrument in instruments:
         if instrument.kind in _CREATE:
             create: Any = getattr(meter, _CREATE[instrument.kind])
@@ -88,22 +87,22 @@ class WeakSources(Generic[T]):
         self._sources: dict[int, _Source[T]] = {}
 
     def join(self, source: Callable[[], T]) -> None:
-        """Ask `source` from now on; a method is held weakly."""
+        """Read `source` from now on; a method is held weakly."""
         with self._lock:
             self._sources[id(source)] = _Source(source)
 
     def leave(self, source: Callable[[], T]) -> None:
-        """Ask it once more, and then no more."""
+        """Read it a last time, and remove it."""
         last = source()
         with self._lock:
             if self._sources.pop(id(source), None) is not None:
                 self.keep(last)
 
     def keep(self, last: T) -> None:
-        """Keep the last value of a dropped source; here it is discarded."""
+        """Store the last value of a dropped source; here it is discarded."""
 
     def read(self) -> list[T]:
-        """Return what each says."""
+        """Return the values of all sources."""
         with self._lock:
             for key, source in list(self._sources.items()):
                 if source.ask() is None:
@@ -115,12 +114,12 @@ class WeakSources(Generic[T]):
 
 
 _BOUND_AS = str(semconv.QUALITY_SUMS["n"].name)
-"""All sums share the room of one instrument: each has the same series."""
+"""All sums share the room of one instrument, as they have the same series."""
 _Attributes = tuple[tuple[str, AttributeValue], ...]
 
 
 class _Moment:
-    """The sums of all meters at one moment, and which instruments know of it."""
+    """The sums of all meters at one moment, and the instruments that have read it."""
 
     def __init__(self) -> None:
         self.sums: dict[_Attributes, dict[str, float]] = {}
@@ -148,7 +147,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
     """Adds up the sums of all meters that publish to one meter provider.
 
     Args:
-        bound: Keeps the number of series below the SDK's limit.
+        bound: Limits the number of series to the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound) -> None:
@@ -159,7 +158,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
-        # In a forked child: what meters of the parent counted, the parent exports.
+        # In a forked child: the parent exports the counts of its meters.
         self._gone = _Moment()
         self._now = _Moment()
         for source in self._sources.values():
@@ -174,7 +173,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
         moment = self._moment(instrument.name)
         if instrument is semconv.DESIGN_EFFECT:
             for attributes, effect in moment.effects.items():
-                # A value published once is reset, not omitted: a backend would go on showing it.
+                # A value published once is reset, not omitted: a backend would continue to show it.
                 if effect > 1.0 or attributes in self._affected:
                     self._affected.add(attributes)
                     yield effect, dict(attributes)
@@ -185,12 +184,12 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
             return
         name = instrument.name.rpartition(".")[2]
         for attributes, sums in moment.sums.items():
-            # Where no request goes on with another one, nothing is known of pairs: four series less.
+            # Without conversations of several requests there are no pairs: four series less.
             if name in sums and (sums[name] or name not in semconv.PAIR_SUMS):
                 yield sums[name], dict(attributes)
 
     def _moment(self, name: str) -> _Moment:
-        """Return the sums of the present collection: a new one begins when an instrument asks again."""
+        """Return the sums of the current collection; a second read by one instrument begins a new one."""
         with self._lock:
             if name in self._now.published or not self._now.published:
                 found = self.read()
@@ -224,7 +223,7 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
     """Publishes the evidence of all meters that publish to one meter provider.
 
     Args:
-        bound: Keeps the number of series below the SDK's limit.
+        bound: Limits the number of series to the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound) -> None:
@@ -232,7 +231,7 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
         self._bound = bound
 
     def values(self, instrument: Instrument) -> Reading:
-        """Return the evidence for each change: the most that a meter has."""
+        """Return the evidence for each change, the highest of all meters."""
         found: dict[tuple[tuple[str, AttributeValue], ...], float] = {}
         for one in chain.from_iterable(self.read()):
             named = attributes_of_change(one.score, one.workflow, one.segment, one.kind)
@@ -243,10 +242,10 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
 
 
 class DifferenceBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
-    """Publishes how much otherwise the judges of all meters judge by now: the mean and its interval.
+    """Publishes mean differences with their intervals, for all meters: drift of judges, or other retrievers.
 
     Args:
-        bound: Keeps the number of series below the SDK's limit.
+        bound: Limits the number of series to the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound, instruments: Sequence[Instrument]) -> None:
@@ -255,7 +254,7 @@ class DifferenceBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
         self._fields = dict(zip(instruments, ("mean", "lower", "upper"), strict=True))
 
     def values(self, instrument: Instrument) -> Reading:
-        """Return one of the three for each score."""
+        """Return the mean or an end of the interval for each score."""
         for one in chain.from_iterable(self.read()):
             named: Attributes = {str(semconv.GEN_AI_EVALUATION_NAME): clean(one.score, 256)}
             if isinstance(one, RetrieverDifference):
@@ -264,15 +263,16 @@ class DifferenceBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
 
 
 LEAST_S = 10.0
-"""Seconds between two readings, and `_PAUSE` times what the last one took: a third of a percent of the time."""
+"""Least seconds between two readings, and `_PAUSE` times the duration of the last one: a third of a percent
+of the time."""
 _PAUSE = 300.0
 
 
 class ListBoard(WeakSources[Sequence[ListPoint]]):
-    """Publishes the lengths of lists; of several meters the last one's, where they count the same.
+    """Publishes the lengths of lists; if several meters count the same, those of the last meter.
 
     Args:
-        clock: Seconds that never go back.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -322,7 +322,7 @@ class StatsBoard(WeakSources[MeterStats]):
     """Sums the snapshots of all meters that publish to one meter provider.
 
     Args:
-        bound: Keeps the number of series below the SDK's limit.
+        bound: Limits the number of series to the SDK's limit.
     """
 
     def __init__(self, bound: SeriesBound) -> None:
@@ -339,12 +339,12 @@ class StatsBoard(WeakSources[MeterStats]):
     def of(provider: MeterProvider, meter: Callable[[], Meter]) -> StatsBoard:
         """Return the provider's board; the first call registers its instruments.
 
-        The global provider has one board, whether the application has set it already or the
-        API's proxy still stands in for it.
+        The global provider has one board, whether the application has set it already or the API's proxy still
+        represents it.
 
         Args:
             provider: The meter provider, perhaps the API's proxy.
-            meter: Makes the meter that the instruments are registered with.
+            meter: Makes the meter that registers the instruments.
         """
         with _lock:
             board = _boards.get(provider)
@@ -363,7 +363,7 @@ class StatsBoard(WeakSources[MeterStats]):
             return board
 
     def keep(self, last: MeterStats) -> None:
-        """Freeze a meter's counters at what they were last; its queue is gone."""
+        """Freeze a meter's counters at their last values; its queue is gone."""
         counts = _tables(last)
         for instrument in semconv.INSTRUMENTS:
             if instrument.kind == "observable_counter":
@@ -377,7 +377,7 @@ class StatsBoard(WeakSources[MeterStats]):
         total = Counter(self._gone.get(name, {}))
         for snapshot in snapshots:
             total.update(_tables(snapshot).get(name, {}))
-        # What was there once is 0 now, not gone: a backend would go on showing the last value.
+        # A value published once becomes 0, not absent: a backend would continue to show the last value.
         known = self._known.setdefault(name, set())
         known.update(total)
         for value in sorted(known):
@@ -385,5 +385,5 @@ class StatsBoard(WeakSources[MeterStats]):
 
 
 def _stands_in_for(old: object, new: MeterProvider) -> bool:
-    # The API gives its proxy no public name; it is the one provider that belongs to the API itself.
+    # The API's proxy has no public name; it is the only provider that the API itself defines.
     return old is not new and type(old).__module__.startswith("opentelemetry.metrics._internal")

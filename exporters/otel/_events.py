@@ -1,11 +1,11 @@
-"""Writes an event per score that was tried, for the verdict, and for each change of quality.
+"""Writes an event for each attempted score, for the verdict, and for each change of quality.
 
-A log record in the judged span's context, or the same attributes as a span event on
-our own spans for backends that take traces only.  Scores that were never tried
-(``missing_input``, ``skipped``) are no result and make no event: they are counted in
-``ragmeter.missing_inputs`` and ``ragmeter.results`` and stand on the span as ``ragmeter.missing`` and
-``ragmeter.status.*``.  What the score saw goes out as a sentence and as items without any text; the
-explanation, which quotes contexts, needs the content opt-in, and until then the sentence stands there, too.
+It is a log record in the judged span's context, or the same attributes as a span event on ragmeter's spans
+for backends that accept only traces. Scores that were never attempted (``missing_input``, ``skipped``) are no
+result and have no event: they are counted in ``ragmeter.missing_inputs`` and ``ragmeter.results`` and are on
+the span as ``ragmeter.missing`` and ``ragmeter.status.*``. The inputs of the score are exported as a sentence
+and as items without any text; the explanation, which quotes contexts, needs the content opt-in, and without
+it the sentence takes its place.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._metrics import Attributes, SeriesBound
 ATTEMPTED = frozenset({"ok", "partial", "undefined", "judge_error", "timeout", "metric_error"})
 """Statuses of scores that were attempted."""
 FAILURES = frozenset({"judge_error", "timeout", "metric_error"})
-"""Statuses of those where that failed: severity WARN, with ``error.type``."""
+"""Statuses of failed ones: severity WARN, with ``error.type``."""
 _EVALUATOR_TYPES = {
     "llm": "llm_judge", "embedding": "embedding", "detector": "detector", "human": "human",
 }  # fmt: skip
@@ -65,10 +65,10 @@ def result_events(
 
     Args:
         scored: The request.
-        scores: Those of its scores that are meant.
-        content: Whether explanations may be among the attributes.
-        verdict: Whether the verdict is meant, too.
-        service: The name of the service that the request ran in, if to be included.
+        scores: The scores to include.
+        content: Whether to include explanations.
+        verdict: Whether to include the verdict.
+        service: The name of the request's service, if it is to be included.
     """
     of_request = _of_request(scored)
     if service:
@@ -148,7 +148,7 @@ def _of_score(scored: ScoredRun, score: Score, content: ContentPolicy) -> dict[s
 
 
 def _of_verdict(scored: ScoredRun, verdict: Verdict) -> dict[str, AttributeValue]:
-    """Return its word as label, codes, and reasons without texts."""
+    """Return the attributes of a verdict's event: its word as label, codes, and reasons without texts."""
     attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: str(semconv.VERDICT),
         semconv.GEN_AI_EVALUATION_SCORE_LABEL: verdict.word,
@@ -188,9 +188,9 @@ class EventWriter:
     """Turns scores into log records.
 
     Args:
-        content: Whether text may be on them.
-        logger: Returns the logger in force.
-        captured_elsewhere: Whether events bear the name of the service that the request ran in.
+        content: Whether to include texts.
+        logger: Returns the current logger.
+        captured_elsewhere: Whether events have the name of the request's service.
     """
 
     def __init__(
@@ -210,7 +210,8 @@ class EventWriter:
         enabled = attribute_of(logger, "enabled")  # not in the oldest supported API
         if callable(enabled) and enabled() is False:
             return
-        # Not the request's end: backends that take records in order, or within a window,
+        # Not the request's end: backends that require ordered records, or a time window, would refuse a score
+        # that a slow judge gave minutes later.
         # would refuse a score that a slow judge gave minutes later.
         now = time.time_ns()
         service = scored.run.resource.get("service.name") if self._captured_elsewhere else None
@@ -238,9 +239,9 @@ class ChangeWriter:
     """Writes an event and counts an alarm for every change.
 
     Args:
-        logger: Returns the logger in force; None: no events are wanted.
-        meter: Makes the counter; None: no metrics are wanted.
-        bound: Keeps the number of series below the SDK's limit.
+        logger: Returns the current logger; None: no events.
+        meter: Makes the counter; None: no metrics.
+        bound: Limits the number of series to the SDK's limit.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
 
 
 def attributes_of_change(score: str, workflow: str, segment: str, kind: str) -> Attributes:
-    """Return the attributes that all telemetry of a change has."""
+    """Return the attributes common to all telemetry of a change."""
     named = {
         semconv.GEN_AI_EVALUATION_NAME: score,
         semconv.GEN_AI_WORKFLOW_NAME: workflow,

@@ -1,8 +1,8 @@
 """`OpenTelemetryExporter`: scores as spans, events and metrics, through the application's own SDK.
 
-Needs the OpenTelemetry API only.  The meter calls `export` on a thread of its own;
-judges report through `judge_called` from theirs.  It never configures, replaces or shuts
-down a provider, and without an SDK all of it is a cheap no-op.
+Needs the OpenTelemetry API only. The meter calls `export` on a separate thread; judges report through
+`judge_called` from theirs. It never configures, replaces or shuts down a provider, and without an SDK it is a
+cheap no-op.
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ EventMode = Literal["log", "span_event", "both", "off"]
 class OpenTelemetryExporter:
     """Writes scored runs as OpenTelemetry spans, events and metrics.
 
-    What it writes, under which name and unit, stands in ``exporters/semconv.py``; which spans
-    it writes in which `span_mode`, in ``exporters/README.md``.
+    Names and units are in ``exporters/semconv.py``; the spans of each `span_mode` are described in
+    ``exporters/README.md``.
 
-    Spans follow the sampling decision of their parent; events and metrics go out either way.
-    No question, query, context, answer or explanation leaves unless content capture is on.
+    Spans follow the sampling decision of their parent; events and metrics are exported in any case. No
+    question, query, context, answer or explanation is exported unless content capture is on.
 
     Args:
-        tracer_provider: Where spans go. None: the global provider, looked up at each export, so
-            that the application may set it later.
-        meter_provider: Where metrics go, likewise.
-        logger_provider: Where events go, likewise.
+        tracer_provider: Destination of spans. None: the global provider, looked up at each export, so that
+            the application may set it later.
+        meter_provider: Destination of metrics, likewise.
+        logger_provider: Destination of events, likewise.
         span_mode: ``auto``: own spans where no other instrumentation recorded the request, otherwise
             ``evaluation`` spans; ``own``: always own spans; ``evaluation``: never; ``off``: none.
         events: Each result as a ``log`` record, as a ``span_event`` on the spans written here (for
             backends without logs), ``both`` or ``off``.
         metrics: Whether to record metrics.
-        capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a
-            boolean. None: what ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says.
+        capture_content: ``SPAN_ONLY``, ``EVENT_ONLY``, ``SPAN_AND_EVENT``, ``NO_CONTENT`` or a boolean. None:
+            by ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``.
         captured_elsewhere: Requests come from other processes, which count them and their contexts: these are
-            not counted here, and what is written here bears the ``service.name`` of the application.
+            not counted here, and all telemetry written here has the ``service.name`` of the application.
 
     Raises:
-        ConfigurationError: An argument is not one of the values above.
+        ConfigurationError: An argument has another value.
     """
 
     def __init__(
@@ -131,10 +131,10 @@ class OpenTelemetryExporter:
         self._change_writer: ChangeWriter | None = None
         self._directory = SpanDirectory()
         self._observed: dict[str, Callable[[], None]] = {}
-        """How to stop publishing what is read whenever metrics are collected, by what it is."""
+        """Functions that stop publishing observed values, by kind of value."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Write every run of `batch`; when one fails the others are written all the same."""
+        """Write every run of `batch`; a failing one does not affect the others."""
         # The meter's threads suppress instrumentation, so that none of their work is traced; some processors
         # (Logfire's) look for that in the current context, whatever context a span was given.
         token = otel_context.attach(context_of(None))
@@ -150,7 +150,7 @@ class OpenTelemetryExporter:
     def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
         """Send spans directly to backends over OTLP, while the process has no SDK.
 
-        Nothing is registered for others, and metrics and events stay here. To be called before the first
+        Nothing is registered globally, and metrics and events are not sent. To be called before the first
         request.
         """
         self._providers.send_straight(addresses)
@@ -168,7 +168,7 @@ class OpenTelemetryExporter:
             leave()
 
     def delivers(self) -> bool:
-        """Return whether an SDK provider is in force for anything that is written here."""
+        """Return whether any of the signals written here has an SDK provider."""
         return self._providers.deliver(
             spans=self._writes_spans,
             events=self._events is not None,
@@ -184,27 +184,27 @@ class OpenTelemetryExporter:
             self._metrics.measure(scored, judged.by_target(context_of))
 
     def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
-        """Publish the meter's own counters, read whenever metrics are collected."""
+        """Publish the meter's own counters, read at each collection of metrics."""
         self._observe("meter", lambda boards: boards, stats)
 
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Publish the sums behind the meter's means of quality, likewise."""
+        """Publish the sums behind the meter's means of quality, read at each collection."""
         self._observe("quality", lambda boards: boards.quality, sums)
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Publish the evidence for changes of quality, likewise."""
+        """Publish the evidence for changes of quality, read at each collection."""
         self._observe("changes", lambda boards: boards.changes, evidence)
 
     def observe_drift(self, drifts: Callable[[], Sequence[JudgeDrift]]) -> None:
-        """Publish how much otherwise judges judge by now, likewise."""
+        """Publish the drift of judges, read at each collection."""
         self._observe("drift", lambda boards: boards.drift, drifts)
 
     def observe_shadow(self, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
-        """Publish how another retriever does, likewise; there may be several."""
+        """Publish the comparison with another retriever, read at each collection; there may be several."""
         self._observe(f"shadow {len(self._observed)}", lambda boards: boards.shadows, differences)
 
     def observe_lists(self, points: Callable[[], Sequence[ListPoint]]) -> None:
-        """Publish what lists count, likewise."""
+        """Publish the counts of lists, read at each collection."""
         self._observe("lists", lambda boards: boards.lists, points)
 
     def _observe(self, what: str, board_of: Callable[[StatsBoard], Any], source: object) -> None:
@@ -221,7 +221,7 @@ class OpenTelemetryExporter:
 
     def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
         """Write the event of a change of quality, and count it if it is for the worse."""
-        del resource  # this exporter writes under one name
+        del resource  # this exporter writes only one metric name
         if self._change_writer is None:
             self._change_writer = ChangeWriter(
                 None if self._events is None else self._providers.logger,
@@ -245,11 +245,11 @@ class OpenTelemetryExporter:
             self._metrics.retrieval_unseen(framework, reason)
 
     def describe_traces(self) -> None:
-        """Say of traces what Langfuse lists: name, question, answer. To be called before the first request."""
+        """Set Langfuse's trace fields: name, question, answer. To be called before the first request."""
         self._spans.describes_traces = True
 
     def tracer_provider(self) -> TracerProvider:
-        """Return where spans go now: the provider it was given, the global one, or its own straight way."""
+        """Return the current destination of spans: the given provider, the global one, or the direct sender."""
         return self._providers.tracer_provider()
 
     def given_providers(self) -> Mapping[str, object]:
@@ -257,14 +257,14 @@ class OpenTelemetryExporter:
         return self._providers.given
 
     def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> JudgedSpans | None:
-        """Return the spans that the scores of `run` went to, for sinks that need their ids.
+        """Return the spans with the scores of `run`, for exporters that need their ids.
 
         Args:
             run: The request; one of the last 10,000.
-            timeout_s: How many seconds to wait, at most, until it has been exported here.
+            timeout_s: Longest wait for its export here, in seconds.
 
         Returns:
-            None when it was not exported here, or is forgotten.
+            None if it was not exported here, or is no longer stored.
         """
         return self._directory.find(run.run_id, timeout_s)
 

@@ -1,14 +1,14 @@
 """Records scores, requests and judge calls on metric instruments.
 
-Every attribute is of low cardinality: names pass a `Limiter`, their combinations a `SeriesBound`, and
-no question, user, document, conversation or run id is ever among them.  Score and context histograms
-are recorded in the judged span's context, so that exemplars point at the request.  A score of a
-request is recorded once, with its first value, and so is its verdict: a counter takes nothing back.
+Every attribute is of low cardinality: names pass a `Limiter`, their combinations a `SeriesBound`, and no
+question, user, document, conversation or run id is ever among them. Score and context histograms are recorded
+in the judged span's context, so that exemplars point at the request. A score of a request is recorded once,
+with its first value, and so is its verdict: a counter cannot decrease.
 
-`SeriesBound` keeps every instrument below the number of series that OpenTelemetry's SDK keeps apart: it puts
-everything beyond 2,000 combinations of attributes into one nameless series, in silence, and a hundred workflows
-times twenty-eight scores are more.  The workflows that no longer fit are counted together, as `OTHER`, each of
-them with all its scores or with none, and the caller learns of it.
+`SeriesBound` limits every instrument to the number of series that OpenTelemetry's SDK distinguishes: it
+silently merges everything beyond 2,000 combinations of attributes into one nameless series, and a hundred
+workflows times twenty-eight scores are more. The workflows that no longer fit are counted together, as
+`OTHER`, each of them with all its scores or with none, and the caller is notified.
 """
 
 from __future__ import annotations
@@ -41,25 +41,24 @@ _Contexts = Mapping[ScoreTarget, Context]
 """The context of the judged span by what a score is about."""
 Attributes = dict[str, AttributeValue]
 _Named = tuple[tuple[semconv.Term, "str | None"], ...]
-"""Attributes of a measurement as they were given; those without a value are left out."""
+"""Attributes of a measurement as passed; those without a value are left out."""
 _Series = tuple[Callable[..., None], Attributes]
-"""How one series of an instrument is measured, and its attributes."""
+"""The bound measuring function of one series of an instrument, and its attributes."""
 
 OTHER = "other"
 MAX_DISTINCT = 100
-"""Distinct values per attribute and exporter; further ones become `OTHER`."""
+"""Most distinct values per attribute and exporter; further ones become `OTHER`."""
 MAX_STAGES = 20
-"""Names of stages, likewise: they are the application's own."""
+"""Most names of stages, likewise: the application chooses them."""
 _FUNNEL, _LOSS = "retrieval_funnel", "right_documents_dropped"
 MAX_REMEMBERED = 10_000
-"""Requests of which it is known which scores were recorded, and names of which the series is known."""
+"""Most requests whose recorded scores are remembered, and most names whose series is cached."""
 
 
 class Limiter:
-    """Lets the first `MAX_DISTINCT` values of each attribute through. Thread-safe.
+    """Admits the first `MAX_DISTINCT` values of each attribute. Thread-safe.
 
-    Names are meant to be few; an application that puts ids into a workflow's name
-    must not cost it its metrics backend.
+    Names should be few; ids in a workflow's name must not overload the application's metrics backend.
     """
 
     def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
@@ -68,7 +67,7 @@ class Limiter:
         self._lock = fork.lock()
 
     def admit(self, attribute: str, value: str) -> str:
-        """Return `value`, or `OTHER` when there are too many already."""
+        """Return `value`, or `OTHER` if there are too many already."""
         value = clean(value, 256)
         with self._lock:
             seen = self._seen.setdefault(attribute, set())
@@ -81,11 +80,11 @@ class MetricWriter:
     """Turns scored runs and judge calls into measurements.
 
     Args:
-        meter: Returns the meter; called once, when the first measurement comes.
-        bound: Keeps the instruments small; shared by all who write to them.
-        captured_elsewhere: Requests and their contexts are counted by the process that captured them, and
-            scores bear the name of its service.
-        clock_ns: What time it is, nanoseconds since the epoch.
+        meter: Returns the meter; called once, with the first measurement.
+        bound: Limits the series of the instruments; shared by all their writers.
+        captured_elsewhere: Whether another process captured the requests, which counts them and their
+            contexts; scores have the name of its service.
+        clock_ns: Returns the time, nanoseconds since the epoch.
     """
 
     def __init__(
@@ -121,14 +120,14 @@ class MetricWriter:
         # Most requests have the same scores: one set for all of them.
         self._recorded.put(run_id, self._sets.setdefault(known | valued, known | valued))
         if len(self._sets) > MAX_DISTINCT:
-            self._sets.clear()  # they are shared to save memory, no more
+            self._sets.clear()  # shared only to save memory
 
     def measure(self, scored: ScoredRun, contexts: _Contexts) -> None:
         """Record a request that is not exported, and its free scores."""
         self._record(scored, contexts, _NONE)
 
     def retrieval_unseen(self, framework: str, reason: str) -> None:
-        """Count a request that gave no score, as its retrieval was not seen."""
+        """Count a request without scores, as its retrieval was not seen."""
         named = (semconv.REASON, reason), (semconv.FRAMEWORK, framework)
         self._measure(semconv.REQUESTS, 1, named)
 
@@ -139,7 +138,7 @@ class MetricWriter:
         )
 
     def judge_called(self, call: JudgeCall) -> None:
-        """Record one call to the judge, or one question its cache answered."""
+        """Record one call to the judge, or one answer from its cache."""
         base: _Named = (
             (semconv.GEN_AI_EVALUATION_NAME, call.metric),
             (semconv.GEN_AI_REQUEST_MODEL, call.model),
@@ -159,7 +158,7 @@ class MetricWriter:
 
     def _record(self, scored: ScoredRun, contexts: _Contexts, known: frozenset[str]) -> None:
         if semconv.OVERFLOW.name not in self._instruments:
-            # To Prometheus a counter's first value is no growth, so it begins with none.
+            # Prometheus sees no increase in a counter's first value, so the counter begins at 0.
             self._overflow(semconv.EVALUATION_SCORE_HISTOGRAM, 0)
         run = scored.run
         base: _Named = ((semconv.GEN_AI_WORKFLOW_NAME, run.sample.name),)
@@ -184,7 +183,7 @@ class MetricWriter:
                 continue
             chosen = scored.late or score.method == "llm" or score.name in scored.judged
             selection = scored.selection_of(score) if chosen else None
-            # What its series are named by; one that is known costs no further call.
+            # The key of its series; a known one costs no further call.
             key = (
                 base, score.name, score.status, score.label, score.error_type,
                 score.range, score.target, score.direction, selection,
@@ -211,7 +210,7 @@ class MetricWriter:
             self._measure(semconv.CONTEXT_COUNT, len(run.sample.contexts), base, context)
 
     def _write_stages(self, funnel: Score, base: _Named) -> None:
-        """Count the documents that left each stage; nothing is counted of a stage that was not recorded."""
+        """Count the documents after each stage; stages that were not recorded are not counted."""
         for item in funnel.items:
             if item.value:
                 kind, _, _ = (item.reason or "").partition(",")
@@ -219,7 +218,7 @@ class MetricWriter:
                 self._measure(semconv.DOCUMENTS, item.value, named)
 
     def _write_fates(self, loss: Score, base: _Named) -> None:
-        """Count the outcomes of right documents."""
+        """Count the fates of right documents."""
         for outcome, count in Counter(item.reason for item in loss.items if item.reason).items():
             fate, _, stage = outcome.partition(" ")
             named = (*base, (semconv.FATE, fate), (semconv.STAGE, stage))
@@ -238,7 +237,7 @@ class MetricWriter:
         direction: str,
         selection: str | None,
     ) -> tuple[_Series, _Series | None]:
-        """Return the series that count and measure a score, the latter where its range is 0 to 1."""
+        """Return the counter series and, if its range is 0 to 1, the histogram series of a score."""
         named = (*base, (semconv.GEN_AI_EVALUATION_NAME, name))
         outcome: _Named = (
             (semconv.SCORE_STATUS, status),
@@ -247,7 +246,7 @@ class MetricWriter:
         )
         counted, measured = self._bind(semconv.RESULTS, (*named, *outcome)), None
         lowest, highest = bounds
-        # Buckets and dashboards are made for 0 to 1; counts and the like would drown them.
+        # Buckets and dashboards are made for 0 to 1; counts and similar values would dominate them.
         if lowest is not None and highest is not None and lowest >= 0.0 and highest <= 1.0:
             operation = (
                 semconv.OPERATION_RETRIEVAL
@@ -266,7 +265,7 @@ class MetricWriter:
     def _measure(
         self, instrument: Instrument, amount: float, named: _Named, context: Context | None = None
     ) -> None:
-        """Add to a counter, or record in a histogram in a span's context."""
+        """Add to a counter, or record in a histogram, in a span's context."""
         found = self._series.get((instrument.name, named))
         if found is None:
             found = self._bind(instrument, named)
@@ -278,7 +277,7 @@ class MetricWriter:
             measure(amount, attributes, context)
 
     def _bind(self, instrument: Instrument, named: _Named) -> _Series:
-        """Return a series of an instrument, bounded; what is one too many is counted as such."""
+        """Return a bounded series of an instrument; an additional one beyond the bound is counted as such."""
         attributes: dict[str, AttributeValue] = {}
         for key, value in named:
             if value:
@@ -322,11 +321,11 @@ def _remember(known: dict[object, V], key: object, found: V, *series: _Series | 
 
 
 MAX_SERIES = 1_500
-"""No workflow begins whose series would make more than that of an instrument."""
+"""Number of series beyond which no new workflow begins."""
 _LIMIT = 1_900
-"""Nothing begins beyond; between the two there is room for what known workflows still turn up."""
+"""Number beyond which no series begins; the range between the two is reserved for known workflows."""
 _PARTS = 1_250
-"""Parts of a workflow's requests begin up to here: workflows that come later have room beside them."""
+"""Number up to which segments of workflows begin, so that later workflows still have room."""
 _DISPENSABLE = (
     semconv.ERROR_TYPE,
     semconv.VERDICT_CODE,
@@ -336,13 +335,13 @@ _DISPENSABLE = (
     semconv.GEN_AI_REQUEST_MODEL,
     semconv.GEN_AI_EVALUATION_NAME,
 )
-"""Attributes dropped next, in this order, if dropping the workflow does not suffice."""
+"""Attributes to drop next, in this order, if dropping the workflow is not enough."""
 
 _Key = tuple[tuple[str, AttributeValue], ...]
 
 
 class _InstrumentSeries:
-    """What one instrument has."""
+    """The series of one instrument."""
 
     __slots__ = ("series", "sizes", "turned_away")
 
@@ -353,7 +352,7 @@ class _InstrumentSeries:
 
 
 class SeriesBound:
-    """Admits new series until an instrument has enough of them. Thread-safe."""
+    """Admits new series until an instrument has enough. Thread-safe."""
 
     def __init__(self, most: int = MAX_SERIES, limit: int = _LIMIT) -> None:
         self._most = most
@@ -363,11 +362,11 @@ class SeriesBound:
 
     @staticmethod
     def of(provider: MeterProvider) -> SeriesBound:
-        """Return the provider's bound: exporters that share its instruments share their room."""
+        """Return the provider's bound: exporters that share its instruments share the bound."""
         return _bounds.get_or_make(provider, SeriesBound)
 
     def fit(self, instrument: str, attributes: Attributes) -> Attributes:
-        """Return `attributes` or, where they would be a series too many, the same with `OTHER`."""
+        """Return `attributes`, or the same with `OTHER` if they would be one series too many."""
         known = self._known.get(instrument)
         if known is not None and tuple(attributes.items()) in known.series:
             return attributes
@@ -375,10 +374,10 @@ class SeriesBound:
             return self._admit(self._known.setdefault(instrument, _InstrumentSeries()), attributes)
 
     def fit_part(self, instrument: str, attributes: Attributes) -> Attributes | None:
-        """Return the attributes that a segment's series may have; its whole workflow was fitted before.
+        """Return the permitted attributes of a segment's series; its whole workflow was fitted before.
 
         Returns:
-            None: there is no room for it, not even among the others; in the whole it is counted.
+            None: no room, not even in `OTHER`; it is counted only in its workflow.
         """
         known = self._known.get(instrument)
         if known is not None and tuple(attributes.items()) in known.series:

@@ -1,15 +1,15 @@
 """Finds the tracer, the logger and the meter: injected or global, and as late as possible.
 
 An application may build its meter before it sets up its SDK, so nothing is decided at construction: the
-tracer and the logger are asked for again whenever the provider has changed; instruments are made once, as the
-API's proxies hand them over to the SDK. Nothing is cached per module, so two exporters can serve two
-providers. Where the process has no SDK, `way_to` makes a private provider that sends spans to a backend:
-nothing is registered, other libraries of the process see none of it, and write nothing to it.
+tracer and the logger are looked up again whenever the provider has changed; instruments are made once, as the
+API's proxies forward them to the SDK. Nothing is cached per module, so two exporters can serve two providers.
+If the process has no SDK, `way_to` makes a private provider that sends spans to a backend: nothing is
+registered, so other libraries of the process neither see nor use it.
 
-The spans' ids are a function of what they say, so that sending one twice is harmless: backends keep the first
-of an id. The SDK takes ids from the tracer's public ``id_generator``; the tracer of our own scope gets one
-that hands out a pinned id when asked to (`PinnedIds`) and otherwise asks the application's generator. Tracers
-that have no such attribute or do not let it be set keep their own ids.
+The spans' ids are a function of their content, so that sending one twice is harmless: backends store the
+first of an id. The SDK gets ids from the tracer's public ``id_generator``; the tracer of ragmeter's scope
+gets one that returns a pinned id if one is set (`PinnedIds`) and otherwise calls the application's generator.
+Tracers without such an attribute, or with a read-only one, keep their own ids.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Providers:
     """The three providers of one exporter.
 
     Args:
-        tracer_provider: Where spans go; None: the global provider.
-        meter_provider: Where metrics go, likewise.
-        logger_provider: Where events go, likewise.
+        tracer_provider: Destination of spans; None: the global provider.
+        meter_provider: Destination of metrics, likewise.
+        logger_provider: Destination of events, likewise.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Providers:
         self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
 
     def tracer(self) -> trace.Tracer:
-        """Return the tracer of the provider that is in force now."""
+        """Return the tracer of the current provider."""
         provider = self.tracer_provider()
         if self._tracer is None or self._tracer[0] is not provider:
             tracer = provider.get_tracer(semconv.SCOPE, self._version)
@@ -77,16 +77,16 @@ class Providers:
         return self._tracer[1]
 
     def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
-        """Send spans to `addresses` as long as the process has no SDK; nothing, if it has one."""
+        """Send spans to `addresses` as long as the process has no SDK; do nothing if it has one."""
         if not _is_real(self.tracer_provider()):
-            # Now and not when spans are due: as an interpreter ends, neither threads nor imports begin.
+            # Not only when spans are due: while an interpreter ends, neither threads nor imports can start.
             self._straight = way_to(addresses)
 
     def send(self) -> None:
-        """Send what no processor of the application sends.
+        """Send the spans that no processor of the application sends.
 
         Raises:
-            DeliveryError: It was not taken.
+            DeliveryError: They were not accepted.
         """
         if self._straight is not None:
             self._straight.send()
@@ -97,7 +97,7 @@ class Providers:
             self._straight.provider.shutdown()
 
     def logger(self) -> _logs.Logger:
-        """Return the logger of the provider that is in force now."""
+        """Return the logger of the current provider."""
         provider = self._loggers()
         if self._logger is None or self._logger[0] is not provider:
             logger = provider.get_logger(semconv.SCOPE, self._version)
@@ -109,14 +109,14 @@ class Providers:
         return self.meter_provider().get_meter(semconv.SCOPE, self._version)
 
     def meter_provider(self) -> metrics.MeterProvider:
-        """Return the meter provider that is in force now, perhaps the API's proxy."""
+        """Return the current meter provider, perhaps the API's proxy."""
         return (
             metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
         )
 
-    # A provider may be false, as a proxy or a container: asked is whether there is one.
+    # Compared with None, as a provider may be falsy, as a proxy or a container.
     def tracer_provider(self) -> trace.TracerProvider:
-        """Return the tracer provider that is in force now, perhaps the API's proxy."""
+        """Return the current tracer provider, perhaps the API's proxy."""
         given = self._tracer_provider
         provider = trace.get_tracer_provider() if given is None else given
         return provider if self._straight is None or _is_real(provider) else self._straight.provider
@@ -129,8 +129,8 @@ class Providers:
     def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
         """Return whether any requested signal has an SDK's provider, not just the API's.
 
-        The API's proxies and no-ops take everything and deliver nothing; a provider that the
-        application sets later takes their place.
+        The API's proxies and no-ops accept everything and deliver nothing; a provider that the application
+        sets later replaces them.
         """
         if os.environ.get(_DISABLED, "").strip().lower() == "true":
             return False
@@ -141,11 +141,11 @@ class Providers:
         )
 
     def force_flush(self, timeout_s: float) -> bool:
-        """Flush every SDK provider; those without the method hold nothing.
+        """Flush every SDK provider; those without the method have no buffer.
 
         Returns:
-            False when something is still held after `timeout_s`. That is an answer, not an error,
-            although the SDK's meter provider raises when its time is over.
+            False if something is still buffered after `timeout_s`, also when the SDK's meter provider raises
+            because of its timeout.
         """
         done = True
         deadline = time.monotonic() + timeout_s
@@ -174,23 +174,23 @@ def _flush(flush: Any, timeout_millis: int) -> object:
 
 
 def _is_real(provider: object) -> bool:
-    # The API gives no other sign: its proxies and no-ops are all defined in its own packages.
+    # There is no other indication in the API: its proxies and no-ops are all defined in its own packages.
     return not str(type(provider).__module__).startswith(_API)
 
 
 class StraightWay(NamedTuple):
-    """Our own provider, and the exporters of the SDK that what it makes is handed to."""
+    """A private provider, and the SDK's exporters that receive its spans."""
 
     provider: Any
     spans: list[Any]
-    """What has ended and is not sent."""
+    """Ended spans that are not sent yet."""
     exporters: Sequence[Any]
 
     def send(self) -> None:
-        """Send what has ended, on the thread of the exporter that wrote it.
+        """Send the ended spans, on the thread of the exporter that wrote them.
 
         Raises:
-            DeliveryError: It was not taken; the SDK has logged why.
+            DeliveryError: They were not accepted; the SDK has logged why.
         """
         spans = self.spans[:]
         del self.spans[: len(spans)]
@@ -200,7 +200,7 @@ class StraightWay(NamedTuple):
 
 
 def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
-    """Return the way to `addresses`; None where the extra ``otlp`` is not installed."""
+    """Return a `StraightWay` to `addresses`; None if the extra ``otlp`` is not installed."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
             OTLPSpanExporter,
@@ -253,7 +253,7 @@ def evaluation_span_id(
         scores: Name and definition of each score.
         run_id: The request, as several may share the application's span around them.
         late: Whether the scores came after the first export.
-        revision: Which of several late ones, if something was learned about the request.
+        revision: Number of the late revision, if the request was amended.
     """
     parts = [f"{trace_id:032x}", f"{span_id:016x}", *sorted("=".join(pair) for pair in scores)]
     when = f"late {revision}".rstrip() if late else "first"
@@ -271,7 +271,7 @@ class PinnedIds:
 
     @staticmethod
     def install(tracer: Tracer) -> None:
-        """Give `tracer`, or what it wraps, a pinning generator; one that takes none keeps its own ids."""
+        """Set a pinning generator on `tracer`, or on what it wraps; one that refuses it keeps its own ids."""
         generator = attribute_of(tracer, "id_generator")
         if isinstance(generator, PinnedIds) or not attribute_of(generator, "generate_span_id"):
             return
@@ -284,7 +284,7 @@ class PinnedIds:
     @staticmethod
     @contextmanager
     def pin(tracer: Tracer, span_id: int) -> Iterator[None]:
-        """Make the next span that this thread starts from `tracer` carry `span_id`, if possible."""
+        """Set the id of the next span that this thread starts from `tracer`, if possible."""
         generator = attribute_of(tracer, "id_generator")
         if not isinstance(generator, PinnedIds):
             yield

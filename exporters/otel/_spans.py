@@ -1,6 +1,6 @@
 """Writes the spans of one scored request: ragmeter's own, or ``evaluation`` spans beside other tracers' spans.
 
-`plan_spans`, which is pure, decides which spans a request gets and which scores stand on which:
+`plan_spans`, which is pure, decides which spans a request gets and which scores are on each:
 
 ==============  ===================================================================
 span mode       what is written
@@ -15,12 +15,11 @@ span mode       what is written
 ``off``         No spans; events and metrics still point at the spans known.
 ==============  ===================================================================
 
-Late scores always go on an ``evaluation`` span: an ended span cannot change.
+Late scores are always on an ``evaluation`` span: an ended span cannot change.
 
-Called by the exporter on its thread, after the request ended, so every span is
-started and ended at once, with the request's true times.  Contexts are built from
-nothing but the request's own ids: neither the thread's current span nor a
-suppression key in its context can leak in.  Spans of others are never written to.
+Called by the exporter on its thread, after the request ended, so every span is started and ended at once,
+with the request's true times. Contexts are built only from the request's ids: neither the thread's current
+span nor a suppression key in its context can leak in. Spans of others are never written to.
 """
 
 from __future__ import annotations
@@ -71,11 +70,11 @@ from ._events import ATTEMPTED, result_events
 from ._providers import PinnedIds, evaluation_span_id
 
 HEADROOM = 8
-"""Attributes left free under the SDK's limit, for what the application's processors add."""
+"""Attributes left free below the SDK's limit, for those that the application's processors add."""
 DEFAULT_LIMIT = 128
-"""The SDK's own default, where its limits cannot be read."""
+"""The SDK's default, used if its limits cannot be read."""
 UNLIMITED = 1_000
-"""Our own bound where the SDK has none."""
+"""The limit used if the SDK has none."""
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_ATTRIBUTE_COUNT_LIMIT")
 
 
@@ -85,20 +84,20 @@ SPAN_MODES: tuple[SpanMode, ...] = ("auto", "own", "evaluation", "off")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanPlan:
-    """What to write for one `ScoredRun`."""
+    """The spans to write for one `ScoredRun`."""
 
     request: bool = False
     """Whether to write the request's own ``invoke_workflow`` span."""
     retrievals: tuple[Retrieval, ...] = ()
-    """The retrievals to write own ``retrieval`` spans for."""
+    """The retrievals that get separate ``retrieval`` spans."""
     on_request: tuple[Score, ...] = ()
-    """Scores that stand on the own request span."""
+    """Scores on the own request span."""
     on_retrieval: tuple[Score, ...] = ()
-    """Scores that stand on the one own retrieval span."""
+    """Scores on the one own retrieval span."""
     beside: tuple[Score, ...] = ()
-    """Scores that go on ``evaluation`` spans."""
+    """Scores on ``evaluation`` spans."""
     bare: bool = False
-    """Whether the request is nothing but one retrieval: its span is the request's span."""
+    """Whether the request consists of one retrieval only: its span is the request's span."""
 
 
 def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
@@ -111,7 +110,7 @@ def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
     if scored.late or mode == "evaluation":
         return SpanPlan(beside=scores, bare=bare)
     everything = mode == "own"
-    # With a recorded request, a retrieval without a known span was most likely recorded too.
+    # If the request was recorded, a retrieval without a known span was most likely recorded, too.
     retrievals = tuple(
         [
             retrieval
@@ -143,9 +142,10 @@ def plan_spans(scored: ScoredRun, mode: SpanMode) -> SpanPlan:
 
 
 class _RecordedSpan(NonRecordingSpan):
-    """A span that was recorded elsewhere, and says so to samplers that decide again below others."""
+    """A span that was recorded elsewhere, marked as such for samplers that decide again on child spans."""
 
-    # Azure Monitor's limits the rate, unless the parent has one: a request that is kept keeps its scores.
+    # Azure Monitor's sampler limits the rate, unless the parent has one: a sampled request must keep its
+    # scores.
     attributes: Mapping[str, object] = MappingProxyType({"_MS.sampleRate": 100.0})
 
     def is_recording(self) -> bool:
@@ -156,7 +156,7 @@ _NO_SPAN = set_span_in_context(INVALID_SPAN, Context())
 
 
 def context_of(span: SpanContext | None) -> Context:
-    """Return a context that holds `span` and nothing else; never an empty one.
+    """Return a context that has only `span`; never an empty one.
 
     The SDK takes an empty context for "use the current one", hence the invalid span.
     """
@@ -170,12 +170,12 @@ class SpanWriter:
     """Turns a `ScoredRun` into spans.
 
     Args:
-        mode: When to record the request itself and when only its scores.
-        span_events: Whether each score is a span event as well.
-        content: Whether text may be on them.
-        tracer: Returns the tracer in force.
-        captured_elsewhere: Whether ``evaluation`` spans bear the name of the service that the request ran in,
-            and begin no earlier than it ended by that service's clock.
+        mode: When to write spans of the request itself and when only of its scores.
+        span_events: Whether to write each score as a span event as well.
+        content: Whether spans may include texts.
+        tracer: Returns the current tracer.
+        captured_elsewhere: Whether ``evaluation`` spans have the name of the request's service, and begin no
+            earlier than it ended by that service's clock.
     """
 
     def __init__(
@@ -194,14 +194,14 @@ class SpanWriter:
         self._tracer = tracer
         self._limit: tuple[Tracer, int] | None = None
         self.describes_traces = False
-        """Whether the request's span says of its trace what Langfuse lists."""
+        """Whether the request's span has Langfuse's trace fields."""
 
     def write(self, scored: ScoredRun, known: JudgedSpans | None) -> JudgedSpans:
         """Write the spans and return those the scores refer to.
 
         Args:
             scored: The request and its scores.
-            known: The spans of the request's first export; None: never exported, or forgotten.
+            known: The spans of the request's first export; None: never exported, or no longer stored.
         """
         run = scored.run
         plan = plan_spans(scored, self._mode)
@@ -234,7 +234,7 @@ class SpanWriter:
             for carrier, beside in _by_carrier(plan.beside, judged)
             if any(score.status in ATTEMPTED for score in beside)
         ]
-        # The verdict stands on one span: the request's own, or the one beside the request's.
+        # The verdict is on one span: the request's own, or the one beside the request's.
         home = judged.carrier("answer")
         for carrier, beside in sorted(groups, key=lambda group: group[0] != home):
             span = self._write_evaluation(scored, carrier, beside, with_verdict=not spoken)
@@ -397,11 +397,11 @@ def _fill(
     *lists: Iterable[Group],
     last: Iterable[Group] = (),
 ) -> None:
-    """Put on a span what there is room for, each group whole or not at all.
+    """Add attributes to a span while there is room, each group whole or not at all.
 
-    Of `lists` nothing follows the first that has no room: readers take an index that is missing for the end.
+    Nothing of `lists` follows the first group without room: readers interpret a missing index as the end.
     """
-    fitting: Group = {}  # the span takes its lock once for all of them
+    fitting: Group = {}  # the span acquires its lock once for all of them
     for some in (groups, *lists, last):
         for group in some:
             if len(group) <= room:
@@ -414,7 +414,8 @@ def _fill(
 
 
 def _attribute_limit(tracer: Tracer) -> int:
-    # The SDK keeps the limits to itself; reading them is the only way to spare the oldest
+    # The SDK has no public access to its limits; reading them is the only way to protect the oldest
+    # attributes from eviction. Without them, its variables and its default apply.
     # attributes, which it would evict. Without them, its variables and its default hold.
     limit = attribute_of(attribute_of(tracer, "_span_limits"), "max_span_attributes", "unknown")
     if limit is None or isinstance(limit, int):
