@@ -180,7 +180,7 @@ class _TopicSearch:
 
 def _terms_by_sentence(
     context: Analysis, words: Mapping[str, str] | None, terms: frozenset[str]
-) -> dict[int, set[str]]:
+) -> dict[int, frozenset[str]]:
     """Return which of the terms each sentence has that has one.
 
     Args:
@@ -188,22 +188,15 @@ def _terms_by_sentence(
         words: Its words that have a term, each with its term; None: its stems are known.
         terms: The terms that it has.
     """
-    found: dict[int, set[str]] = {}
-    if words is not None and not context.is_cut:
+    if words is None:
+        held = [terms & own for own in context.sentence_sets]
+    else:
         each = words_beginning(context.sentences, words)
-        held = [own & words.keys() for own in each]
-        return {at: {words[word] for word in own} for at, own in enumerate(held) if own}
-    ends, at = context.sentence_ends, 0
-    stems = context.stems if words is None else map(words.get, context.marked_tokens)
-    for place, term in enumerate(stems):
-        if term in terms and term is not None:
-            while ends[at] < place:
-                at += 1
-            found.setdefault(at, set()).add(term)
-    return found
+        held = [frozenset(map(words.__getitem__, own & words.keys())) for own in each]
+    return {at: own for at, own in enumerate(held) if own}
 
 
-def _best_passage(by_sentence: Mapping[int, set[str]]) -> tuple[float, int, int]:
+def _best_passage(by_sentence: Mapping[int, frozenset[str]]) -> tuple[float, int, int]:
     """Return how many terms two neighbours have at best, and where they begin and end."""
     best, start, end = 0, 0, 0
     for at, own in by_sentence.items():
