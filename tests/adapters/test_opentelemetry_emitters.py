@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from otlp_spans import openinference, span
 
-from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of
+from ragmeter.adapters.opentelemetry._accounts import Accounts, Unheard, account_of, line_of
 from ragmeter.adapters.opentelemetry.otlp import read_json
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import as_tools
@@ -97,6 +97,21 @@ def test_the_line_to_add_makes_a_request_of_what_was_none(spans, line, ids):
     assert [item.id for item in request.contexts] == ids
     assert (request.question, request.answer, request.usable) == (QUESTION, ANSWER, "full")
     assert unheard == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "switch"),
+    [
+        ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT"),
+        ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true"),
+        (
+            "opentelemetry.instrumentation.genai.langchain",
+            "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
+        ),
+    ],
+)
+def test_the_switch_is_the_one_that_the_instrumentation_obeys(scope, switch):
+    assert switch in line_of(Unheard("", scope, "content_off", convention="gen_ai"))
 
 
 def test_a_span_of_no_convention_retrieves_if_the_user_says_so():
