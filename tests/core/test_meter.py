@@ -378,6 +378,7 @@ def test_judge_calls_are_counted():
         ({"scoring": 5}, "scoring"),
         ({"judge": 5}, "judge"),
         ({"scoring": Scoring(objectives=[5])}, "objectives"),
+        ({"scoring": Scoring(objectives=5)}, "is no list"),
         ({"metrics": [GatedMetric(threading.Event())]}, "OpenAIJudge"),
         ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' is no judge"),
         (
