@@ -428,7 +428,10 @@ class Views:
         found = self._snapshots.get(
             ("trends", filters), lambda: self._sources.reader.trends(filters)
         )
-        return {(filters.service or "", *name): tuple(points) for name, points in found.items()}
+        service = filters.service or ""
+        return {
+            (service, name.score, name.measurement): tuple(points) for name, points in found.items()
+        }
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
         """Return the periods within the shown one in which senders were asked to retry."""
