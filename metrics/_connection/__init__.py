@@ -1,1 +1,1 @@
-"""An OpenAI-compatible endpoint and the way to it, for the judge and the embedder alike."""
+"""An OpenAI-compatible endpoint and the connection to it, for the judge and the embedder."""

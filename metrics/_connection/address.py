@@ -21,22 +21,22 @@ class Address:
     """
 
     whole: str = field(repr=False)
-    """As it was given."""
+    """The given address."""
     plain: str
     """Without user, password, query and fragment."""
     host: str
-    """Its host; nothing else of it."""
+    """Its host only."""
     login: str | None = field(repr=False)
-    """The header ``Authorization`` that user and password become."""
+    """The header ``Authorization`` for user and password."""
     query: str = field(repr=False)
-    """What is added to every request's address."""
+    """The query, added to the address of every request."""
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Take `url` apart.
+        """Parse `url`.
 
         Raises:
-            ConfigurationError: It is no address of HTTP; neither message nor cause quotes it.
+            ConfigurationError: It is not an HTTP address; neither message nor cause quotes it.
         """
         wrong = ConfigurationError("base_url is no address; pass e.g. 'http://localhost:8000/v1'")
         try:
@@ -57,12 +57,12 @@ class Address:
 
     @property
     def without_secrets(self) -> str:
-        """The address as it may be stored: of its query only the version."""
+        """The address for storage: of its query only the version."""
         kept = [(n, v) for n, v in parse_qsl(self.query) if "version" in n.casefold()]
         return f"{self.plain}?{urlencode(kept)}" if kept else self.plain
 
     def request_hooks(self, url_type: type[Any]) -> list[Callable[[Any], Awaitable[None]]]:
-        """Return what adds the query to a request of the HTTP library with that `url_type`."""
+        """Return hooks that add the query to a request of the HTTP library with that `url_type`."""
         if not self.query:
             return []
         added = parse_qsl(self.query, keep_blank_values=True)

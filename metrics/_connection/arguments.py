@@ -28,12 +28,12 @@ def connect(
     headers: Mapping[str, str] | None,
     api_version: str | None = None,
 ) -> Caller:
-    """Return the caller of the endpoint; makes a client first, so that errors show now, not later.
+    """Return the caller of the endpoint; makes a client at once, so that errors are raised early.
 
     Args:
-        whose: Who calls.
+        whose: Name of the caller.
         base_url: The endpoint; None: ``OPENAI_BASE_URL``, else OpenAI's own.
-        api_key: The key; None: ``OPENAI_API_KEY``. An endpoint with an address may do without.
+        api_key: The key; None: ``OPENAI_API_KEY``. Optional for an endpoint with an address.
         headers: Sent with every call.
         api_version: Set for Azure's dated API.
 
@@ -72,11 +72,12 @@ def _check_client(caller: Caller, whose: str) -> None:
         caller.client()
     except ImportError as error:
         if error.name is None:
-            # Such as "Using SOCKS proxy, but the 'socksio' package is not installed": theirs says it.
+            # For example "Using SOCKS proxy, but the 'socksio' package is not installed": the library's
+            # message is enough.
             raise ConfigurationError(f"the {whose}'s client cannot be made: {error}") from error
         raise _missing_dependency(error.name, whose) from error
     except ValueError as error:
-        # Not its message, nor itself as the cause: it may quote the key.
+        # Neither its message nor itself as the cause: it may quote the key.
         raise ConfigurationError(
             f"the {whose}'s client cannot be made ({type(error).__name__}): check base_url, api_key, "
             "headers, and the proxy variables of the environment"
@@ -108,7 +109,7 @@ def extra_fields(extra_body: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def made_again(kind: type[T], settings: dict[str, Any]) -> T:
-    """Make a pickled `kind` again: the secrets of its address are the environment's, if it is there."""
+    """Rebuild a pickled `kind`: the secrets of its address come from the environment, if they are there."""
     base_url = os.environ.get("OPENAI_BASE_URL")
     if base_url and Address.of(base_url).without_secrets == settings["base_url"]:
         settings = {**settings, "base_url": base_url}

@@ -1,8 +1,8 @@
 """A model called with batches of items, within limits: the base of embedders and detectors.
 
-It runs on the event loop of the judged metrics.  Items that come together, or while a call is under way, go out
-in one call; results are cached; a budget and a circuit breaker hold calls back.  Subclasses define the items
-and the call.
+It runs on the event loop of the judged metrics. Items that arrive together, or during a call, are sent in one
+call; results are cached; a budget and a circuit breaker limit calls. Subclasses define the items and the
+call.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .failures import FailedCall
 from .loops import PerLoop
 
 _OF_THE_ITEM = frozenset({"bad_request", "request_too_large", "refusal", "reply_too_large"})
-"""Failures of which an item may be the cause: the next call may pass."""
+"""Failures that an item may have caused: the next call may pass."""
 _OF_THE_SERVICE = frozenset({
     "authentication", "connection", "not_found", "permission", "quota", "rate_limited", "redirected",
     "server_error", "timeout", "unusable_reply",
 })  # fmt: skip
-"""Failures that no other items would spare."""
+"""Failures that other items would not avoid."""
 
 _LONGEST_PAUSE_S = 20.0
-"""Between two attempts, unless the endpoint asks for more."""
+"""Longest pause between two attempts, unless the endpoint asks for more."""
 
 I = TypeVar("I")  # noqa: E741 -- an item
 R = TypeVar("R")
@@ -61,34 +61,34 @@ class _OnLoop(Generic[I, R]):
 
     waiting: deque[_PendingItem[I, R]] = field(default_factory=deque)
     under_way: dict[bytes, asyncio.Future[R | JudgeError]] = field(default_factory=dict)
-    """The items that wait or are asked about, by key."""
+    """The waiting and pending items, by key."""
     calls: set[asyncio.Task[None]] = field(default_factory=set)
     is_called: bool = False
-    """Whether the loop is going to look what waits."""
+    """Whether a dispatch of the waiting items is scheduled."""
 
 
 class BatchedModel(ABC, Generic[I, R]):
-    """Asks a model about items. Thread-safe; works on several event loops; a fork starts afresh.
+    """Sends items to a model. Thread-safe; works on several event loops; a fork starts empty.
 
     Args:
-        name: The model's name; stands in every score's ``definition``: another model is another score.
-        batch_size: Items of one call, at most.
-        concurrency: Calls under way at once, per event loop.
+        name: The model's name; it is part of every score's ``definition``: another model is another score.
+        batch_size: Most items of one call.
+        concurrency: Most concurrent calls, per event loop.
         timeout_s: Seconds for one call.
-        max_known: Results remembered, least recently used out first.
+        max_known: Most cached results; the least recently used is evicted first.
         max_bytes: Memory for them.
         budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
 
     Raises:
-        ConfigurationError: A number is out of range, or there is no name.
+        ConfigurationError: A number is out of range, or the name is empty.
     """
 
     whose: ClassVar[str]
-    """What it is, in messages: ``embedder``;"""
+    """Its kind, in messages: ``embedder``;"""
     items: ClassVar[str]
-    """what it is asked about: ``texts``;"""
+    """its input: ``texts``;"""
     says: ClassVar[str]
-    """and what it says of them: ``vectors``."""
+    """and its output: ``vectors``."""
 
     def __init__(
         self,
@@ -137,18 +137,18 @@ class BatchedModel(ABC, Generic[I, R]):
 
     @abstractmethod
     def _size(self, result: R) -> int:
-        """Return the bytes that a result takes while it is remembered."""
+        """Return the bytes of a cached result."""
 
     async def results(self, items: Sequence[tuple[bytes, I]], group: Hashable = None) -> list[R]:
         """Return the result of each item; known results are not requested again.
 
         Args:
-            items: Each with a key that names it.
-            group: Items of different groups go out in different calls.
+            items: Items with their keys.
+            group: Items of different groups are sent in different calls.
 
         Raises:
-            JudgeError: A call failed (``error_type`` says how), there is no room in the budget
-                (status ``skipped``), or the model said nothing usable of an item.
+            JudgeError: A call failed (``error_type`` has the class), there is no room in the budget (status
+                ``skipped``), or the model's output for an item is unusable.
         """
         here = self._loops.here()
         found: dict[bytes, R] = {}
@@ -236,7 +236,7 @@ class BatchedModel(ABC, Generic[I, R]):
                     one.outcome.set_result(outcome)
 
     async def _outcomes(self, items: list[I], group: Hashable) -> Sequence[R | JudgeError]:
-        """Return for each item of a batch its result, or why there is none."""
+        """Return for each item of a batch its result, or the reason of its absence."""
         reservation: Reservation | None = None
         tokens = sum(map(self._tokens, items))
         admitted = concluded = False
@@ -246,7 +246,7 @@ class BatchedModel(ABC, Generic[I, R]):
             admitted = True
             outcomes, failure = await self._call_or_halve(items, group)
             concluded = True
-        except JudgeError as error:  # no room, or no circuit
+        except JudgeError as error:  # no room, or open circuit
             return [error] * len(items)
         finally:
             if reservation is not None and self.budget is not None:
@@ -264,7 +264,7 @@ class BatchedModel(ABC, Generic[I, R]):
     async def _call_or_halve(
         self, items: list[I], group: Hashable
     ) -> tuple[Sequence[R | JudgeError], FailedCall | None]:
-        """Make a call; and where one of the items may be why it failed, one for each half of them.
+        """Make a call, or one for each half of the items if one of them may have caused a failure.
 
         The items belong to several requests: a fault of one must not cost the others.
         """
@@ -290,7 +290,7 @@ class BatchedModel(ABC, Generic[I, R]):
         return [*first, *second], failure
 
     async def _call_model(self, items: list[I], group: Hashable) -> Sequence[Any]:
-        """Ask; what the model raises becomes a failed call, without its message, which may quote texts."""
+        """Call the model; its exceptions become failed calls without their messages, which may quote texts."""
         outcome: Sequence[Any] | BaseException
         (outcome,) = await asyncio.gather(self._ask(items, group), return_exceptions=True)
         if isinstance(outcome, Exception) and not isinstance(
@@ -306,7 +306,7 @@ class BatchedModel(ABC, Generic[I, R]):
         return outcome
 
     async def _call_with_retries(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:
-        """Call, again with a pause where that may pass and time is left, and return what it returned.
+        """Call, retry temporary failures with a pause if time is left, and return the result.
 
         Raises:
             FailedCall: The last attempt failed.
@@ -326,10 +326,10 @@ class BatchedModel(ABC, Generic[I, R]):
             await asyncio.sleep(pause_s)
 
     async def _room(self, tokens: int) -> Reservation | None:
-        """Take room in the budget.
+        """Reserve room in the budget.
 
         Raises:
-            JudgeError: There is none, and there is nothing to wait for.
+            JudgeError: There is no room, and waiting does not help.
         """
         budget = self.budget
         while budget is not None:
@@ -341,18 +341,18 @@ class BatchedModel(ABC, Generic[I, R]):
 
 
 class ThreadOfModel:
-    """A thread for a model of this process, which blocks.
+    """A thread for a blocking model in this process.
 
-    It has a context of its own: no instrumentation takes a call for the application's.
+    It has a separate context: no instrumentation attributes a call to the application.
 
     Args:
-        name: Of the thread.
+        name: Name of the thread.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begin()
-        fork.forget(self._begin)  # the parent's thread is not there in a child
+        fork.forget(self._begin)  # the parent's thread does not exist in a child
 
     def _begin(self) -> None:
         self._clerk = BackgroundThread(self._name)
@@ -366,7 +366,7 @@ class ThreadOfModel:
 
         def work() -> None:
             if not made.set_running_or_notify_cancel():
-                return  # it took too long to get here
+                return  # the call waited too long for the thread
             try:
                 made.set_result(context.run(call))
             except BaseException as error:
@@ -382,10 +382,10 @@ class ThreadOfModel:
         return await asyncio.wrap_future(made)
 
     def finish(self) -> None:
-        """End; a call that hangs is left to its thread, which does not delay the exit."""
+        """End the thread; a call that hangs is abandoned on it, without delaying the exit."""
         self._clerk.finish(0.0)
 
 
 def sendable(text: str) -> str:
-    """Replace lone surrogates, which neither models nor request bodies take."""
+    """Replace lone surrogates, which neither models nor request bodies accept."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

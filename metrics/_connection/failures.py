@@ -1,4 +1,4 @@
-"""Classifies failed attempts: error class, our own message, and whether a retry may help.
+"""Classifies failed attempts: error class, a safe message, and whether a retry may help.
 
 Used inside judge and embedder only.  Classes come from the server's words, by rules that hold for every server
 and never from a list of vendors: statuses alone mislead, since 400 may mean a refused text, a text that is too
@@ -17,7 +17,7 @@ from typing import Any
 from ragmeter.metrics._process.retry import asked_pause_s
 
 _LONGEST_ASKED_S = 3600.0
-"""An endpoint that asks for a longer pause is asked again after that."""
+"""Longest requested pause to respect, in seconds."""
 _STATUS_TYPES = {
     401: "authentication",
     403: "permission",
@@ -29,13 +29,13 @@ _STATUS_TYPES = {
 _FATAL = frozenset({"authentication", "permission", "not_found", "quota", "redirected"})
 _RETRIED = frozenset({408, 409, 425, 429})
 _OPTIONS = frozenset({400, 415, 422, 501})
-"""Statuses of endpoints that lack an option we sent."""
+"""Statuses of endpoints that lack a sent option."""
 _CODE = re.compile(r"(?=.*[a-z])[a-z0-9_.-]{1,40}")
 
 _CERTAIN_FILTER = re.compile(
     r"content_?filter|content[ _]?policy[ _]?violation|responsible ?ai|data_?inspection"
 )
-"""Names of filters; they mean one, with any status."""
+"""Names of content filters, which indicate one with any status."""
 _TEXT_REFUSED = re.compile(
     r"content[ _-](?:management|filter|policy|moderation)|content exists risk|inappropriate content"
     r"|high risk|usage (?:guideline|polic)|safety[_ ](?:check|system|filter|reason|polic)"
@@ -70,7 +70,7 @@ _NO_SUCH_MODEL = re.compile(
     r"|\bmodel\b.{0,120}(?:does not exist|doesn't exist|not found)|模型不存在|модель не найдена"
 )
 _NO_ROUTE = re.compile(r"requested parameters")
-"""A gateway that knows no provider for what was asked."""
+"""A gateway without a provider for the request."""
 
 _SYSTEM = (
     r"system (?:role|prompt|message|instruction)s?\b|roles must alternate"
@@ -87,7 +87,7 @@ _OPTION_NAMES = {
         r"response_?format|json_?schema|json_?object|grammar error",
     ),
 }
-"""How an option is named: by a word that may mean something else, and by a name that may not."""
+"""How an option is named: by an ambiguous word, and by an unambiguous name."""
 _REFUSING = (
     r"support|allow|permit|forbid|unknown|unrecogni|unexpected|invalid|deprecat|available|must|should"
     r"|cannot|can't|missing|extra|remov|disabl|enabl|implement|out of range|only|field|parameter"
@@ -111,12 +111,12 @@ _SPEAKING = frozenset({
 })  # fmt: skip
 """Keys of a server's error messages."""
 _NAMING = frozenset({"param", "loc"})
-"""Keys under which they name the option that is wrong."""
+"""Keys for the name of a wrong option."""
 _CODES = frozenset({"code", "error_code"})
 _KINDS = frozenset({"type", "status", "error_type", "reason"})
 
 _DEEPEST = 20
-"""Levels of a body to read; gateways wrap errors into errors."""
+"""Levels of a body to read; gateways nest errors."""
 _MOST_BYTES = 65_536
 """Bytes of an error's body to read."""
 _LONGEST = 2_000
@@ -139,12 +139,12 @@ _DELAY = re.compile(r"(?:retry|try again)\D{0,12}?((?:\d+(?:\.\d+)?(?:ms|h|m|s))
 
 @dataclass(frozen=True, slots=True)
 class OptionRefusal:
-    """The endpoint may lack an option we sent."""
+    """A refusal by an endpoint that may lack a sent option."""
 
     named: tuple[str, ...] = ()
-    """Options it names: they are lacking."""
+    """Options it names: they are missing."""
     mentioned: tuple[str, ...] = ()
-    """Options whose name it mentions: they may be meant."""
+    """Options whose name it mentions: they may be missing."""
 
 
 class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
@@ -152,14 +152,14 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
 
     Attributes:
         error_type: Low-cardinality class.
-        detail: Our own message.
+        detail: ragmeter's message.
         status: The HTTP status, or None.
         retry: Whether another attempt may pass.
-        retry_after_s: How long the endpoint asked us to wait.
+        retry_after_s: The pause that the endpoint requested.
         fatal: The endpoint will refuse every call.
         refusal: The endpoint may lack an option; another attempt without it may pass.
         held_back: Nothing was sent: the endpoint had asked for a pause.
-        words: The words of the endpoint or network. They may repeat the request, and the key.
+        words: The message of the endpoint or network. They may repeat the request, and the key.
     """
 
     def __init__(
@@ -189,13 +189,13 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
 def failed_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True
 ) -> FailedCall:
-    """Return the failure that a reply with an error status means.
+    """Return the failure of a reply with an error status.
 
     Args:
         status: The HTTP status, outside 200 to 299.
         headers: The reply's headers; their case does not matter.
         body: The beginning of its body.
-        stated: False: the status is our own guess; the body may mean any.
+        stated: False: the status is a guess; the body may have any meaning.
     """
     words = _server_words(body)
     retry_after_s = asked_pause_s(status, headers, words.delay, longest_s=_LONGEST_ASKED_S)
@@ -218,7 +218,7 @@ def failed_reply(
 
 
 def _kind(status: int | None, words: _ErrorWords, retry_after_s: float | None) -> str | None:
-    """Return the class by the server's words, in this order; None: the status decides."""
+    """Return the class by the server's words, tested in this order; None: the status decides."""
 
     def among(*statuses: int) -> bool:
         return status is None or status in statuses
@@ -248,14 +248,14 @@ def _is_too_long(text: str) -> bool:
     plain = text.replace("`", "")
     if _TOO_LONG.search(plain):
         return True
-    # How much may be written is another limit: the cap is to be stepped down then.
+    # The length of the reply is another limit: then the cap is to be stepped down.
     return not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain) is not None
 
 
 def _no_money(words: _ErrorWords, retry_after_s: float | None) -> bool:
     if _NO_MONEY.search(words.text):
         return True
-    # A quota that comes back says when, or that a resource is exhausted for the moment.
+    # A quota that is renewed has a time, or an exhausted resource in the message.
     return (
         "exceeded your current quota" in words.text
         and retry_after_s is None
@@ -277,7 +277,7 @@ def _refused_feature(status: int, words: _ErrorWords) -> OptionRefusal | None:
 
 
 def _named_options(words: _ErrorWords) -> tuple[str, ...]:
-    """Return the options that are named; where the server points at one, those alone."""
+    """Return the named options; if the server points at one, only that."""
     pointed = tuple(
         option
         for option, name in _LOOSE.items()
@@ -302,7 +302,7 @@ _ADVICE = {
 
 
 def _detail(status: int, kind: str, words: _ErrorWords) -> str:
-    # A code is one of the server's words; anything longer might be a key or a text.
+    # A code is a server's word; anything longer might be a key or a text.
     code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     said = f"it answered with status {status}" + (f" ({code})" if code else "")
     return said + _ADVICE.get(kind, "")
@@ -313,17 +313,17 @@ class _ErrorWords:
     """The words found in an error's body."""
 
     text: str = ""
-    """All of it, folded to lower case."""
+    """The whole text in lower case."""
     message: str = ""
-    """The same as it was written, shortened."""
+    """The same in its original case, shortened."""
     named: set[str] = field(default_factory=set)
-    """Names that stand where options are named, in lower case."""
+    """Names at places where options are named, in lower case."""
     codes: list[str] = field(default_factory=list)
     """Codes, in lower case, outermost first."""
     kinds: list[str] = field(default_factory=list)
     """Types and statuses, likewise."""
     delay: str | None = None
-    """How long the server says to wait, e.g. ``3s``, where the body says it."""
+    """The pause that the body requests, e.g. ``3s``."""
 
 
 def _server_words(body: bytes) -> _ErrorWords:

@@ -16,14 +16,14 @@ class PerLoop(Generic[T]):
     """One instance for each event loop. Thread-safe; a forked child starts without any.
 
     Args:
-        make: Makes one, for the running loop.
+        make: Makes an instance for the running loop.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._lock = fork.lock()
         self._forget()
-        fork.forget(self._forget)  # the parent's loops, and their sockets, stay the parent's
+        fork.forget(self._forget)  # loops and sockets of the parent stay with the parent
 
     def _forget(self) -> None:
         self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
@@ -38,6 +38,6 @@ class PerLoop(Generic[T]):
         return made
 
     def take(self) -> T | None:
-        """Return the running loop's, which is not kept any longer, or None if there is none."""
+        """Remove and return the running loop's instance, or None."""
         with self._lock:
             return self._made.pop(asyncio.get_running_loop(), None)

@@ -1,9 +1,9 @@
 """Sends calls to an endpoint through the package ``openai``: a body out, bytes back.
 
-`Caller` makes clients; `Wire` posts through one; `Wires` lends those of one event loop, and a slot with each.
-``openai`` decides where a call goes, with which headers (keys, Azure's deployments, organisation),
-and sends it; the reply is taken as bytes, because walking typed arguments and replies costs more
-than sending them.  Nothing here knows what is asked, or retries.
+`Caller` makes clients; `Wire` posts through one; `Wires` lends those of one event loop, each with a slot.
+``openai`` decides the address and the headers of a call (keys, Azure's deployments, organisation), and sends
+it; the reply is read as bytes, because converting typed arguments and replies costs more than sending them.
+Nothing here knows the content, or retries.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 MOST_ERROR_BYTES = 2**20
-"""How much is read of an error's body."""
+"""Bytes to read of an error's body."""
 _CALLS_PER_WIRE = 8
-"""httpcore 1.0 looks at every pair of a pool's connections for each request: at 64 calls at once one
-pool costs some 6 ms per call, pools of 8 a tenth of that."""
+"""Calls per pool: httpcore 1.0 compares every pair of a pool's connections for each request: with 64
+concurrent calls one pool costs some 6 ms per call, pools of 8 a tenth of that."""
 _LONGEST_GAP_S = 0.0015
-"""Between two calls that go out, at most: about the CPU time that a call costs."""
+"""Longest gap between the starts of two calls: about the CPU time of a call."""
 _MEMORY = 16
-"""Calls over which the usual duration is averaged."""
+"""Number of calls in the average duration."""
 
 
 @lru_cache(maxsize=1)
@@ -60,22 +60,22 @@ class Caller:
     """The settings of a client. Holds the key: never shown."""
 
     address: Address | None
-    """Address of the API; None: OpenAI's own."""
+    """Address of the API; None: OpenAI's."""
     key: str = field(repr=False)
     """The API key."""
     api_version: str | None
-    """Azure's, or None."""
+    """Azure's API version, or None."""
     headers: Mapping[str, str] = field(repr=False)
     """Sent with every call."""
 
     @property
     def host(self) -> str:
-        """Host of the endpoint; nothing else of its address, which may hold a secret."""
+        """Host of the endpoint; nothing else of its address, which may contain a secret."""
         return "api.openai.com" if self.address is None else self.address.host
 
     @property
     def stored_url(self) -> str | None:
-        """The address as it may be stored; None: OpenAI's own."""
+        """The address for storage; None: OpenAI's."""
         return None if self.address is None else self.address.without_secrets
 
     @property
@@ -88,7 +88,7 @@ class Caller:
         }
 
     def client(self) -> AsyncOpenAI:
-        """Make a client. It neither retries nor looks at the time: the endpoint does both.
+        """Make a client without retries and timeouts, as the endpoint handles both.
 
         It follows no redirect: another host would get the key, the headers and the texts.
 
@@ -123,9 +123,9 @@ class Caller:
                 )
             else:
                 client = AsyncOpenAI(base_url=base_url, **settings)
-        except http.InvalidURL as error:  # no ValueError, though it is one
+        except http.InvalidURL as error:  # not a ValueError, although it means one
             raise ValueError("the address is not one") from error
-        # What no header can carry raises here, not with the first call.
+        # A header that cannot be sent raises here, not with the first call.
         for name, value in {**client.default_headers, **client.auth_headers}.items():
             if isinstance(value, str):
                 f"{name}{value}".encode("ascii")
@@ -141,7 +141,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class EndpointReply:
-    """What came back."""
+    """The reply of an endpoint."""
 
     status: int
     """HTTP status."""
@@ -150,7 +150,7 @@ class EndpointReply:
     body: bytes
     """The decoded body, or its beginning."""
     complete: bool
-    """False: the body is longer than was allowed, and the rest was not read."""
+    """False: the body is longer than the limit, and the rest was not read."""
 
 
 class _FailedReplyError(Exception):
@@ -185,10 +185,10 @@ def _cause(error: BaseException) -> str:
 
 
 class Wire:
-    """A client of ``openai``. Belongs to one event loop; no limit of its own.
+    """A client of ``openai``. Belongs to one event loop; has no limits.
 
     Args:
-        client: What it posts through.
+        client: The client for posts.
     """
 
     def __init__(self, client: AsyncOpenAI) -> None:
@@ -209,7 +209,7 @@ class Wire:
         """Post `body` to `path` and read at most `most_bytes` of the reply; waits without limit.
 
         Raises:
-            FailedCall: There was no connection, or it broke.
+            FailedCall: No connection, or it was lost.
         """
         received = bytearray()
         try:
@@ -248,7 +248,7 @@ class Wire:
 class _OpenWire:
     wire: Wire
     calls: int = 0
-    """Calls under way through it."""
+    """Current calls through it."""
 
 
 class Wires:
@@ -256,7 +256,7 @@ class Wires:
 
     Args:
         caller: Makes another client when the others are busy.
-        concurrency: Calls on the wire at once.
+        concurrency: Most concurrent calls on the wire.
     """
 
     def __init__(self, caller: Caller, concurrency: int) -> None:
@@ -288,12 +288,12 @@ class Wires:
                 self._usual_s += (lasted_s - self._usual_s) / _MEMORY
 
     async def _gap(self) -> None:
-        """Keep calls a little apart that would go out together.
+        """Delay calls slightly that would start together.
 
-        Replies to calls that went out together come together, and the last of them is read when
-        all the others have been; their successors go out together again, so that a wave, once there,
-        stays, and slots stand empty while it is worked off. Half of the distance that calls
-        have on average when all slots are taken cannot hold back the rate.
+        Replies to calls that started together arrive together, and the last of them is read when all the
+        others have been; their successors start together again, so that such a wave continues, and slots are
+        idle while it is processed. The delay is half of the average distance of calls with all slots in use,
+        so it cannot limit the rate.
         """
         now = time.monotonic()
         at = max(now, self._next_at)

@@ -1,1 +1,1 @@
-"""What people see of scores: summaries with their intervals, tables, drawings, HTML, and their words."""
+"""Display of scores: summaries with their intervals, tables, drawings, HTML, and wording."""

@@ -1,4 +1,4 @@
-"""Results as data frames.  pandas is imported when a frame is asked for, and is no dependency of ragmeter."""
+"""Results as data frames. pandas is imported on first use, and is no dependency of ragmeter."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def frame_of_summaries(summaries: Iterable[ScoreSummary]) -> Any:
 def frame_of_fields(
     columns: Mapping[str, Sequence[Any]], numbers: Mapping[str, Sequence[float | None]]
 ) -> Any:
-    """Return a pandas frame of columns as they are, and of columns of numbers, where None is ``<NA>``.
+    """Return a pandas frame of unchanged columns and of numeric columns, in which None is ``<NA>``.
 
     Raises:
         MissingDependencyError: pandas is not installed.

@@ -1,7 +1,7 @@
-"""Two drawings of results, as SVG text: how the values of a score lie, and how verdicts divide.
+"""Two drawings of results, as SVG text: the distribution of a score, and the shares of verdicts.
 
-For notebooks and the report of `ragmeter evaluate --html`.  Made without a script and the same every time.
-Colours come from `html` by class; better is to the right, whichever way a score counts.
+For notebooks and the report of `ragmeter evaluate --html`. Made without a script and deterministic. Colours
+come from `html` by class; better is to the right, whichever direction a score has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BAR_WIDTH = 1000
 
 
 def distribution(one: ScoreSummary) -> str:
-    """Draw how many values lie where, and below them the mean with its 95 % interval; empty without values."""
+    """Draw the distribution of values with the mean and its 95 % interval below; empty without values."""
     if not one.count or one.mean is None:
         return ""
     counts, low, high = one.histogram(BINS)
@@ -74,11 +74,11 @@ def _description(one: ScoreSummary, low: float, high: float) -> str:
 
 
 def verdict_bar(words: Mapping[str, int], unjudged: int = 0) -> str:
-    """Draw how many requests are good, suspect, bad and without a verdict, as parts of one bar.
+    """Draw the numbers of good, suspect, bad and unjudged requests as parts of one bar.
 
     Args:
-        words: Requests by the word of their verdict.
-        unjudged: Requests without one.
+        words: Number of requests by the word of their verdict.
+        unjudged: Number of requests without a verdict.
     """
     parts = [*((word, words.get(word, 0)) for word in ("bad", "suspect", "good")), ("", unjudged)]
     total = sum(count for _, count in parts)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ragmeter.metrics.score import Score
 
 FAILED = ("judge_error", "timeout", "metric_error")
-"""Statuses of scores that were lost to a failing judge or metric."""
+"""Statuses of scores that are missing because judge or metric failed."""
 _KINDS = 20
-"""Kinds of which an example is kept."""
+"""Most kinds with an example."""
 
 
 class _Example(NamedTuple):
@@ -25,7 +25,7 @@ class Failures:
     """Counts failed scores."""
 
     counts: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-    """By status and class of error."""
+    """Counts by status and class of error."""
     _examples: dict[tuple[str, str | None], _Example] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -36,8 +36,8 @@ class Failures:
 
         Args:
             score: The score.
-            place: Where its row stands.
-            count: Rows for which it stands.
+            place: The place of its row.
+            count: Number of rows that it represents.
         """
         if score.status in FAILED:
             kind = (score.status, score.error_type)
@@ -49,7 +49,7 @@ class Failures:
 
     @property
     def by_status(self) -> dict[str, int]:
-        """How many failed, by status."""
+        """Number of failures, by status."""
         found: Counter[str] = Counter()
         for (status, _), count in self.counts.items():
             found[status] += count

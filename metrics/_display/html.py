@@ -46,7 +46,7 @@ STYLE = (
     .replace("@light", LIGHT)
     .replace("@dark", DARK)
 )
-"""The style of all pieces; of a page `DARK` is to be set besides."""
+"""The style of all pieces; a whole page also needs `DARK`."""
 
 
 class ShownRow(NamedTuple):
@@ -56,15 +56,15 @@ class ShownRow(NamedTuple):
     scores: Mapping[str, Score]
     verdict: Verdict | None
     place: str = ""
-    """Where it stands, e.g. ``line 3``."""
+    """Its place, e.g. ``line 3``."""
     link: str | None = None
-    """The id of the element that has its texts; None: there is none."""
+    """The id of the element with its texts, or None."""
     times: int = 1
-    """Requests with the same question for which it stands."""
+    """Number of requests with the same question that it represents."""
 
 
 def text(value: str | None, longest: int = MAX_QUESTION_CHARS) -> str:
-    """Return a text as HTML, cut to `longest` characters; half a character becomes a question mark."""
+    """Return a text as HTML, cut to `longest` characters; a lone surrogate becomes a question mark."""
     plain = (value or "")[: longest + 1].encode("utf-8", "replace").decode("utf-8")
     return escape(plain if len(plain) <= longest else plain[: longest - 1] + "…")
 
@@ -75,7 +75,7 @@ def fragment(*parts: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return a table; `headings` and the cells of `rows` are HTML, the first cell of a row names it."""
+    """Return a table; `headings` and the cells of `rows` are HTML, the first cell of a row is its heading."""
     head = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
@@ -100,11 +100,11 @@ def verdict_word(verdict: Verdict | None) -> str:
 
 
 def verdict_summary(words: Mapping[str, int], unjudged: int = 0) -> str:
-    """Return how many requests are bad, suspect and good, as a bar and in numbers; empty without requests.
+    """Return the numbers of bad, suspect and good requests, also as a bar; empty without requests.
 
     Args:
-        words: Requests by the word of their verdict.
-        unjudged: Requests without one.
+        words: Number of requests by the word of their verdict.
+        unjudged: Number of requests without a verdict.
     """
     total = sum(words.values()) + unjudged
     shares = "".join(
@@ -119,10 +119,10 @@ def verdict_summary(words: Mapping[str, int], unjudged: int = 0) -> str:
 
 
 def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | None = None) -> str:
-    """Return a table of scores: mean with interval, how the values lie, percentiles, and what has no value.
+    """Return a table of scores: mean with interval, distribution, percentiles, and missing values.
 
     Args:
-        summaries: What to show; those without any value come last.
+        summaries: The summaries; those without any value come last.
         notes: HTML below the names.
     """
     rows = []
@@ -164,7 +164,7 @@ def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | 
 def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> str:
     """Return a table of requests: question and verdict with reasons, and all scores side by side.
 
-    Scores of which neither way is better are left out, and those without a value in any of the rows. A value
+    Scores without a better direction are left out, and those without a value in any of the rows. A value
     among the worst tenth of its score is marked, ▼, one among the worst quarter coloured.
 
     Args:
@@ -214,7 +214,7 @@ def _question_cell(row: ShownRow) -> str:
 
 
 def _look(score: Score | None, usual: ScoreSummary | None, seen: set[str]) -> str:
-    """Return the rest of a cell's tag, and its content; note which marks there are."""
+    """Return the remainder of a cell's tag, and its content; record the marks used."""
     if score is None:
         return ' class="none">'
     if score.value is None:
@@ -229,7 +229,7 @@ def _look(score: Score | None, usual: ScoreSummary | None, seen: set[str]) -> st
 
 
 def requests_counted(count: int) -> str:
-    """Return how many requests there are."""
+    """Return a number of requests in words."""
     return f"<p><b>{number_of(count, 'request')}</b></p>"
 
 
@@ -243,7 +243,7 @@ def request(row: ShownRow) -> str:
 
 
 def scores_table(scores: Mapping[str, Score]) -> str:
-    """Return a table of one request's scores: value or status, and what was seen."""
+    """Return a table of one request's scores: value or status, and the inputs."""
     return table(
         ("score", "value", "what was seen"),
         (

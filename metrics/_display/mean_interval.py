@@ -1,8 +1,8 @@
 """The 95 % interval of a mean: one formula for data sets, processes and fleets.
 
-`interval_of_mean` is what `ragmeter.quality.estimate` ends in, whatever the mean was made of;
-`interval_of_sums` is the same for values that were all measured and weigh the same, of which three sums are
-enough.  Imports `math` alone.
+`interval_of_mean` is the last step of `ragmeter.quality.estimate`, for any kind of mean; `interval_of_sums`
+is the same for equally weighted values that were all measured, for which three sums are enough. Imports only
+`math`.
 
 Sources: Student's t by Fisher's expansion (Abramowitz, Stegun, 26.7.5); Wilson (1927) for few values.
 """
@@ -13,15 +13,15 @@ import math
 from collections.abc import Sequence
 
 NORMAL_QUANTILE = 1.959963984540054
-"""Of the standard normal distribution, at 97.5 %."""
+"""Quantile of the standard normal distribution at 97.5 %."""
 LEAST_FOR_MEAN = 5
-"""Values below which a mean says nothing, and only its interval is shown."""
+"""With fewer values only the interval of a mean is shown."""
 LEAST_FOR_STUDENT = 30.0
-"""Values, in effect, below which the interval is Wilson's."""
+"""With fewer effective values the interval is Wilson's."""
 LEAST_EACH_SIDE = 5.0
-"""So many of them, in effect, must lie away from 0, and away from 1; else it is Wilson's, too."""
+"""Least effective values away from 0, and away from 1; with fewer, it is Wilson's, too."""
 PSEUDO_RESIDUAL = 0.5
-"""Squared residuals of size 1 added to those seen: ten equal values are no proof of no spread."""
+"""Squared residuals of size 1 added to the observed ones: ten equal values do not prove zero variance."""
 
 
 def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
@@ -35,7 +35,7 @@ def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
         normal: The same quantile of the standard normal distribution; default: that at 97.5 %.
     """
     z, v = normal, max(degrees, 1.0)
-    if v in (1.0, 2.0):  # two values, or three: where the expansion is worst
+    if v in (1.0, 2.0):  # two or three values: where the expansion is worst
         middle = math.erf(z / math.sqrt(2.0))
         return (
             math.tan(math.pi * middle / 2)
@@ -59,14 +59,14 @@ def wilson_interval(
 
     Args:
         mean: The mean, 0 to 1.
-        n: How many values there are, or are in effect; above 0.
-        quantile: Of the normal distribution, or of Student's; default: 95 % of intervals hold the truth.
+        n: Number of values, or of effective values; above 0.
+        quantile: Of the normal distribution, or of Student's; default: for an interval of 95 %.
     """
     z2 = quantile**2
     centre = mean + z2 / (2 * n)
     half = quantile * math.sqrt(mean * (1 - mean) / n + z2 / (4 * n * n))
     lower, upper = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
-    # At 0 and at 1 an end is the mean itself, but for rounding.
+    # At 0 and at 1 one end is the mean itself, except for rounding.
     return max(0.0, min(lower, mean)), min(1.0, max(upper, mean))
 
 
@@ -85,12 +85,12 @@ def interval_of_mean(
     Args:
         mean: The mean, 0 to 1.
         variance: Of the mean, of independent values.
-        k_eff: How many equally weighted values would say as much; above 0.
-        measured: The mean of what was measured, before any correction: Wilson's interval is around it.
-        used: Degrees of freedom that the mean has used up.
-        effect: How much larger the variance is than if values were independent.
-        clusters: How many groups of values there are, those of a group being alike; None: each is by itself.
-            The interval then is Wilson's with Student's quantile, on as many values as have this variance.
+        k_eff: Number of equally weighted values with the same information; above 0.
+        measured: The mean of the measured values, before any correction, for Wilson's interval.
+        used: Degrees of freedom used by the mean.
+        effect: Ratio of the variance to that of independent values.
+        clusters: Number of groups of similar values; None: all are independent. With groups the interval is
+            Wilson's with Student's quantile, for the number of values with this variance.
     """
     if clusters is not None:
         quantile = student_quantile(clusters - 1)
@@ -106,12 +106,12 @@ def interval_of_mean(
 
 
 def variance_of_mean(n: float, total: float, squares: float) -> float:
-    """Return the variance of the mean of `n` values from 0 to 1, guarded against too few of them.
+    """Return the variance of the mean of `n` values from 0 to 1, guarded against too few values.
 
     Args:
-        n: How many; above 0.
-        total: What they add up to.
-        squares: What their squares add up to.
+        n: Number of values; above 0.
+        total: Their sum.
+        squares: The sum of their squares.
     """
     return (max(0.0, squares - total * total / n) + PSEUDO_RESIDUAL) / (n * max(1.0, n - 1.0))
 
@@ -121,13 +121,13 @@ def interval_of_sums(
 ) -> tuple[float, float] | None:
     """Return the interval of the mean of measured values, on their own scale; None for fewer than two.
 
-    Where their range has two ends it is that of live requests; where it has not, Student's, cut off at the
-    end that there is: no mean of counts is below 0.
+    With a range of two ends it is that of live requests; otherwise Student's, cut off at an existing end: no
+    mean of counts is below 0.
 
     Args:
-        n: How many values there are.
-        total: What they add up to.
-        squares: What their squares add up to.
+        n: Number of values.
+        total: Their sum.
+        squares: The sum of their squares.
         ends: Smallest and largest possible value; None: no bound.
     """
     if n < 2:
@@ -155,7 +155,7 @@ def interval_of_sums(
 def mean_interval(
     values: Sequence[float], ends: tuple[float | None, float | None]
 ) -> tuple[float, float] | None:
-    """Return the interval of the mean of these values, as `interval_of_sums` of their sums."""
+    """Return the interval of the mean of these values, as `interval_of_sums` computes it."""
     return interval_of_sums(
         len(values), math.fsum(values), math.fsum(value * value for value in values), ends
     )

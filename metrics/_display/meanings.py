@@ -19,25 +19,25 @@ _LEFT_OUT = frozenset({"Args", "Raises", "Attributes", "Prompts"})
 
 
 class Meaning(NamedTuple):
-    """A metric's description of itself."""
+    """The description of a metric."""
 
     metric: str
-    """What to write in ``--metrics`` and ``RagMeter(metrics=[...])``."""
+    """Its name in ``--metrics`` and ``RagMeter(metrics=[...])``."""
     scores: tuple[str, ...]
     """Names of its scores."""
     question: str
-    """The question that it answers."""
+    """The question that the score answers."""
     says: str
     """Its docstring without the arguments: question, formula, range, needs, cost, source, statuses."""
     definition: str
-    """Version of formula and prompt, of this version of ragmeter."""
+    """Version of formula and prompt in this version of ragmeter."""
 
 
 def metric_with(name: str) -> Metric:
-    """Return a metric by its name, or by that of one of its scores.
+    """Return a metric by its name, or by the name of one of its scores.
 
     Raises:
-        UnknownMetricError: None has that name; says which are near.
+        UnknownMetricError: Unknown name; lists similar ones.
     """
     try:
         return resolve_metrics([name])[0]
@@ -59,7 +59,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def said_of(metric: Metric) -> Meaning:
-    """Return a metric's description."""
+    """Return the description of a metric."""
     lines: list[str] = []
     skipping = False
     for line in (inspect.getdoc(type(metric)) or "").splitlines():

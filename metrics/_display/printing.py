@@ -10,19 +10,19 @@ import logging
 from collections.abc import Iterable, Mapping
 
 LOGGERS = ("ragmeter", "ragmeter.judge", "ragmeter.redis")
-"""All loggers of the package but `ragmeter.explain`, which describes one request on several lines."""
+"""All loggers of the package except `ragmeter.explain`, which describes one request on several lines."""
 _LONGEST = 2_000
 
 
 def visible_text(text: str) -> str:
-    """Return a text of any number of lines, with a visible sign for each invisible character."""
+    """Return a text of any number of lines, with a visible substitute for each invisible character."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
 
 
 def one_line(text: str, limit: int = _LONGEST) -> str:
-    """Return a text cut to `limit` characters, with blanks for characters that end or colour the line."""
+    """Return a text cut to `limit` characters, with blanks for line breaks and terminal control characters."""
     if len(text) <= limit and text.isprintable():
         return text
     words = "".join(char if char.isprintable() else " " for char in text[: 4 * limit]).split()
@@ -31,7 +31,7 @@ def one_line(text: str, limit: int = _LONGEST) -> str:
 
 
 class Lines:
-    """Lines, such as a traceback, to log as several lines; each is cleaned by itself."""
+    """Lines, such as a traceback, to log as several lines; each is cleaned separately."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._text = "\n".join(map(one_line, lines))
@@ -41,7 +41,7 @@ class Lines:
 
 
 class _OneLine(logging.Filter):
-    """Puts the arguments of a log record on one line; the format string is our own."""
+    """Puts the arguments of a log record on one line; the format string is ragmeter's."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         given = record.args

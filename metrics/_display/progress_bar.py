@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 SHOWN_AFTER_S = 0.5
-"""What takes less shows no bar."""
+"""Seconds; shorter runs show no bar."""
 EVERY_S = 0.1
 WIDTH = 24
 
@@ -23,7 +23,7 @@ class ProgressBar:
     """Counts finished items, and shows the progress.
 
     Args:
-        total: How many there are.
+        total: Number of items.
         wanted: Whether to show a bar; None: in a notebook and on a terminal.
     """
 
@@ -37,11 +37,11 @@ class ProgressBar:
         self._terminal = not self._notebook and (_on_a_terminal() if wanted is None else wanted)
 
     def advance(self) -> None:
-        """Count one more as done. Any thread may call it; it shows nothing."""
+        """Count one more item as done. Any thread may call it; it does not update the display."""
         self._done += 1
 
     def show(self) -> None:
-        """Show the progress, if that is due."""
+        """Update the display, if that is due."""
         now = time.monotonic()
         if not (self._notebook or self._terminal) or now < self._due:
             return
@@ -52,7 +52,7 @@ class ProgressBar:
             self._show_line()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._line:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Which requests to look at first: one order for notebooks, data sets and archives.
+"""The order in which to inspect requests, for notebooks, data sets and archives.
 
 Bad ones come first, then suspect ones, then those without a verdict, then good ones; among equals
 those whose scores are farther from their better ends on average.  Scores that have no better end, or no
@@ -19,21 +19,21 @@ RULE = (
     "scores with a value are, on average, from their better ends. Of equal questions the worst row "
     "stands for all: × says how many there are."
 )
-"""The order in words."""
+"""The description of the order."""
 _RANKS = {"bad": 3, "suspect": 2, None: 1, "good": 0}
 
 
 class Badness(NamedTuple):
-    """How bad a request is; of two the larger one is worse."""
+    """How bad a request is; the larger one of two is worse."""
 
     rank: int
     """3 bad, 2 suspect, 1 without a verdict, 0 good."""
     distance: float
-    """Mean distance of the scores from their better ends, 0 to 1; 0.0 when there is none."""
+    """Mean distance of the scores from their better ends, 0 to 1; 0.0 without such scores."""
 
     @property
     def is_perfect(self) -> bool:
-        """Whether there is nothing to look at: no verdict says so, and every score is at its better end."""
+        """Whether there is nothing to inspect: no bad verdict, and every score is at its better end."""
         return self.rank <= 1 and self.distance <= 0.0
 
 
@@ -43,12 +43,12 @@ def rank_of(word: VerdictWord | None) -> int:
 
 
 def counts_as_badness(ends: tuple[float | None, float | None], direction: ScoreDirection) -> bool:
-    """Return whether a score with this range and direction says how bad a request is."""
+    """Return whether a score with this range and direction measures how bad a request is."""
     return direction != "none" and ends == (0.0, 1.0)
 
 
 def distance_from_best(value: float, direction: ScoreDirection) -> float:
-    """Return how far a value from 0 to 1 is from its better end."""
+    """Return the distance of a value from 0 to 1 from its better end."""
     return value if direction == "lower" else 1.0 - value
 
 
@@ -57,7 +57,7 @@ def badness_of(scores: Iterable[Score], word: VerdictWord | None) -> Badness:
 
     Args:
         scores: Its scores.
-        word: What they say together; None: nothing.
+        word: The verdict's word, or None.
     """
     distances = [
         distance_from_best(score.value, score.direction)

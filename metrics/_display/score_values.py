@@ -12,20 +12,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 EXACT = 50_000
-"""Values that are kept as they are; beyond, places are counted."""
+"""Most values that are stored exactly; beyond that, a histogram is used."""
 _GRID = 4096
-"""Places between the ends of a range. Without two ends, a value is rounded to as many parts of its own
-power of two."""
+"""Bins between the ends of a range. Without two ends, a value is rounded to as many parts of its own power of
+two."""
 _UNIT = 1 << 40
-"""Sums are whole numbers of this part of 1: their order then makes no difference."""
+"""Sums are integer multiples of this fraction, so their order makes no difference."""
 
 
 class ScoreValues:
-    """Takes values, and returns them as a short ascending list with how often each occurred.
+    """Collects values, and returns them as a short ascending list with the frequency of each.
 
     Args:
         ends: The score's range.
-        exact: Values that are kept as they are; None: `EXACT`.
+        exact: Most values that are stored exactly; None: `EXACT`.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class ScoreValues:
         self._most = EXACT if exact is None else exact
         self._exact = array("d")
         self._is_exact = True
-        # A number for each place of the range; what lies elsewhere, and ranges without an end, by value.
+        # A count for each bin of the range; by value for others, and for ranges without an end.
         self._grid = array("Q")
         self._places: Counter[float] = Counter()
         self._sum = self._squares = 0
         self.count = 0
 
     def add(self, values: Sequence[float]) -> None:
-        """Take in some values."""
+        """Add some values."""
         self.count += len(values)
         if self._is_exact:
             self._exact.extend(values)
@@ -77,13 +77,13 @@ class ScoreValues:
         return (self._low or 0.0) + number / _GRID * (self._width or 0.0)
 
     def values(self) -> tuple[float, ...]:
-        """Return the values, or the places at which there are some, ascending."""
+        """Return the values, or the non-empty bins, ascending."""
         if self._is_exact:
             return tuple(sorted(self._exact))
         return tuple(place for place, _ in self._counts_by_value())
 
     def counts(self) -> tuple[int, ...]:
-        """Return how many values there are at each place; empty where every value is there itself."""
+        """Return the frequency of each value or bin; empty if every value is listed."""
         return () if self._is_exact else tuple(count for _, count in self._counts_by_value())
 
     def _counts_by_value(self) -> list[tuple[float, int]]:
@@ -91,7 +91,7 @@ class ScoreValues:
         return sorted([*within, *self._places.items()]) if self._places else within
 
     def moments(self) -> tuple[int, float, float] | None:
-        """Return the number, the sum and the sum of squares; None where the values are there themselves."""
+        """Return the number, the sum and the sum of squares; None if every value is listed."""
         if self._is_exact:
             return None
         return self.count, self._sum / _UNIT, self._squares / _UNIT**2

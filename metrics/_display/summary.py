@@ -1,7 +1,7 @@
-"""Summarizes scores by name: mean, interval, percentiles, and how many had no value.
+"""Summarizes scores by name: mean, interval, percentiles, and numbers of missing values.
 
-For `evaluate` of Python and of the command line, for tables, JSON, data frames and HTML alike.  Pure
-arithmetic: it prints nothing and reads nothing.
+For `evaluate` in Python and on the command line, for tables, JSON, data frames and HTML. Pure arithmetic: it
+prints nothing and reads nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ragmeter.metrics.score import Score, ScoreDirection
 
 Standing = Literal["worst", "low"]
-"""Where a value stands among all values of its score, which is what colours follow: what is usual for one
-application is bad for another, and no fixed threshold fits two scores."""
+"""The rank of a value among all values of its score, which determines colours: values that are usual for one
+application are bad for another, and no fixed threshold fits two scores."""
 WORST = 0.10
-"""``worst``: this share of the values is as bad or worse, those of equal value counted by half."""
+"""``worst``: at most this share of the values is as bad or worse, equal ones counting half."""
 LOW = 0.25
 """``low``: likewise."""
 FEWEST = 10
-"""With fewer values nothing is usual yet."""
+"""Least number of values for such a rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class ScoreSummary:
     name: str
     """The score's name."""
     count: int
-    """How many had a value."""
+    """Number of scores with a value."""
     without_value: Mapping[str, int]
-    """How many had none, by status."""
+    """Number of scores without a value, by status."""
     mean: float | None
-    """Arithmetic mean of the values; None when there is none."""
+    """Arithmetic mean of the values; None without values."""
     p10: float | None
     """10th percentile, linearly interpolated; likewise p50 (the median) and p90."""
     p50: float | None
@@ -54,13 +54,13 @@ class ScoreSummary:
     range: tuple[float | None, float | None]
     """Smallest and largest possible value."""
     direction: ScoreDirection = "higher"
-    """Which way is better."""
+    """The better direction."""
     values: tuple[float, ...] = field(default=(), repr=False)
-    """The values themselves, ascending; of very many, the places at which there are some."""
+    """The values, ascending; for very many, the non-empty bins."""
     counts: tuple[int, ...] = field(default=(), repr=False)
-    """How many values there are at each of those places; empty: one."""
+    """Number of values in each of those bins; empty: one each."""
     sums: tuple[float, float] | None = field(default=None, repr=False)
-    """Of very many values: what they and their squares add up to."""
+    """Of very many values: their number, sum and sum of squares."""
     lacking: tuple[str, ...] = ()
     """The inputs that requests lacked whose score is ``missing_input``, e.g. ``reference.answer``."""
 
@@ -69,7 +69,7 @@ class ScoreSummary:
 
         Args:
             missing: Values to add.
-            end: What each of them is.
+            end: The value of each.
         """
         if self.sums is None:
             return mean_interval([*self.values, *[end] * missing], self.range)
@@ -84,7 +84,7 @@ class ScoreSummary:
     def histogram(self, bins: int) -> tuple[list[int], float, float]:
         """Count the values in `bins` equal bins; return the counts and the ends of the axis.
 
-        The axis is the score's range; where that has no bound, it ends at the outermost value.
+        The axis is the score's range; without a bound, it ends at the outermost value.
         """
         lower, upper = self.range
         low = lower if lower is not None else min(self.values, default=0.0)
@@ -116,9 +116,9 @@ class ScoreSummary:
 
 
 def standing(usual: ScoreSummary, value: float) -> Standing | None:
-    """Return where `value` stands among the values of its score; None: as usual, or not known.
+    """Return the rank of `value` among the values of its score; None: usual, or unknown.
 
-    Scores of which neither way is better stand nowhere.
+    Scores without a better direction have none.
     """
     values = usual.values
     if usual.direction == "none" or usual.count < FEWEST:
@@ -146,7 +146,7 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 def _weighted_percentile(
     values: Sequence[float], counts: Sequence[int], share: float
 ) -> float | None:
-    """Return what `percentile` does, of values of which each occurs several times."""
+    """Return the `percentile` of values with frequencies."""
     if not values:
         return None
     ends = list(accumulate(counts))
@@ -161,7 +161,7 @@ class Summarizer:
     """Aggregates scores request by request, in bounded memory: some thousand numbers for each name.
 
     Args:
-        exact: Values of a score that are kept as they are; None: as many as `ScoreValues` keeps.
+        exact: Most values of a score that are stored exactly; None: as `ScoreValues`.
     """
 
     def __init__(self, *, exact: int | None = None) -> None:
@@ -177,7 +177,7 @@ class Summarizer:
             found = self._values.get(name)
             if found is None:
                 found = self._values[name] = ScoreValues(score.range, exact=self._exact)
-                # Only range and direction are read; evidence would stay in memory for nothing.
+                # Only range and direction are read; stored evidence would waste memory.
                 self._described[name] = score.model_copy(update={"items": (), "explanation": None})
             if score.value is not None:
                 found.add((score.value,))
@@ -200,7 +200,8 @@ class Summarizer:
         ]
 
     def _summary(self, name: str, found: ScoreValues, *, interval: bool) -> ScoreSummary:
-        # Sorted: rows that are scored at the same time end in any order, and the interval's draws
+        # Sorted: rows that are scored at the same time end in any order, and the random draws of the interval
+        # depend on it.
         # depend on it.
         described, values, counts = self._described[name], found.values(), found.counts()
         moments = found.moments()

@@ -14,7 +14,7 @@ SHORT_STATUSES: Mapping[str, str] = {
     "timeout": "time",
     "partial": "part",
 }
-"""What stands in a narrow cell without a value, by status."""
+"""Content of a narrow cell without a value, by status."""
 STATUS_MEANINGS: Mapping[str, str] = {
     "n/a": "the request lacks what it is compared with",
     "–": "undefined, the formula has nothing to divide by",
@@ -23,7 +23,7 @@ STATUS_MEANINGS: Mapping[str, str] = {
     "time": "took too long",
     "part": "known in part only",
 }
-"""What the words in such cells mean."""
+"""The meaning of the words in such cells."""
 
 _LONGEST_QUOTE = 80
 _MOST_SHOWN = 5
@@ -38,7 +38,7 @@ def percent(share: float) -> str:
 
 
 def value_text(value: float, ends: tuple[float | None, float | None]) -> str:
-    """Write a score's value with two decimals, a whole number of a count without."""
+    """Return a score's value with two decimals, a whole number of a count without."""
     if ends != (0.0, 1.0) and value == int(value):
         return str(int(value))
     return f"{value:.2f}"

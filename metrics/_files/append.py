@@ -1,4 +1,4 @@
-"""Appends whole lines to a file that other threads and processes append to as well.
+"""Appends whole lines to a file to which other threads and processes append as well.
 
 A line is written completely or not at all.  Used for results and labels; not for files that are rewritten.
 """
@@ -39,14 +39,14 @@ def appending(path: Path) -> Iterator[int]:
 
 
 def append_whole(file: int, line: bytes) -> None:
-    """Append a line; take it back if the disk is full.
+    """Append a line; remove a partial one if the disk is full.
 
     Raises:
-        OSError: It could not be written.
+        OSError: The line could not be written.
     """
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
-        line = b"\n" + line  # another process that crashed left half a line
+        line = b"\n" + line  # another process left half a line when it crashed
     written = 0
     try:
         while written < len(line):

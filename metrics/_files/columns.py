@@ -1,8 +1,8 @@
-"""Maps the columns of a data set to our fields.
+"""Maps the columns of a data set to ragmeter's fields.
 
-Three spellings are known (ours, ragas', continuous-eval's).  A similar name (``documents``, ``Output``) is used
-if no other column gives the field, and the reader reports it.  The user names any other:
-``--columns contexts=text_chunks``.
+Three spellings are known (ragmeter's, ragas', continuous-eval's). A similar name (``documents``, ``Output``)
+is used if no other column has the field, and the reader reports it. The user names any other: ``--columns
+contexts=text_chunks``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "reference contexts": ("reference_contexts", "ground_truth_contexts", "ground_truth_context"),
     "reference context ids": ("reference_context_ids", "ground_truth_context_ids"),
 }
-"""Accepted columns per field: ours first, then ragas' and continuous-eval's, and ragas' before its 0.2.
-``reference`` is special: an object with ``answer``, ``contexts``, ``context_ids`` (ours), or a text, the
-reference answer (ragas)."""
+"""Accepted columns per field: ragmeter's first, then ragas' and continuous-eval's, and ragas' before its 0.2.
+``reference`` is special: an object with ``answer``, ``contexts``, ``context_ids`` (ragmeter's), or a text,
+the reference answer (ragas)."""
 NEAR_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("questions", "query", "user_query", "user_question", "prompt", "input"),
     "contexts": (
@@ -53,7 +53,7 @@ NEAR_NAMES: Mapping[str, tuple[str, ...]] = {
     "reference contexts": ("expected_contexts", "gold_contexts", "golden_contexts"),
     "reference context ids": ("expected_context_ids", "relevant_ids", "gold_ids", "expected_ids"),
 }
-"""What else people call them."""
+"""Other common names of them."""
 _LISTS = ("contexts", "context ids", "reference contexts", "reference context ids")
 _OTHERS = ("reference", "status", "name", "search_query", "metadata")
 _KNOWN = {
@@ -66,7 +66,7 @@ _KNOWN = {
 
 @lru_cache(maxsize=4096)
 def snake_case(column: str) -> str:
-    """Return a column's name in our spelling: ``User Input`` and ``userInput`` are ``user_input``."""
+    """Return a column's name in snake case: ``User Input`` and ``userInput`` are ``user_input``."""
     if column in _KNOWN:
         return column
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s\-]+", "_", column.strip()).lower()
@@ -82,15 +82,15 @@ LIST_COLUMNS: frozenset[str] = _ListColumns(
     [name for name, field in _KNOWN.items() if field in _LISTS]
     + ["ground_truth_answers", "ground_truths", "reference_answers", "answers"]
 )
-"""Columns that hold lists: a CSV cell of one is a JSON list or one plain text."""
+"""Columns with lists: a CSV cell of one is a JSON list or one plain text."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a data set are read."""
+    """The mapping of a data set's columns."""
 
     named: Mapping[str, str] = field(default_factory=dict)
-    """Our name by the user's column."""
+    """ragmeter's name by the user's column."""
 
     @cached_property
     def lists(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class Columns:
         return LIST_COLUMNS if not own else _ListColumns({*LIST_COLUMNS, *own})
 
     def read(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields under our names; a column named by the user wins over one of that name."""
+        """Return the fields by ragmeter's names; a column chosen by the user wins over one with that name."""
         found = {snake_case(str(column)): value for column, value in fields.items()}
         if self.named:
             own = {name: fields.get(column) for column, name in self.named.items()}
@@ -115,10 +115,10 @@ class Columns:
 
 
 def columns_of(texts: list[str] | None) -> Columns:
-    """Read ``OURS=COLUMN`` texts, each of one or more separated by commas.
+    """Parse ``OURS=COLUMN`` texts, each of one or more separated by commas.
 
     Raises:
-        ConfigurationError: One has another form, or names an unknown field.
+        ConfigurationError: A text has another form, or names an unknown field.
     """
     named: dict[str, str] = {}
     ours = [names[0] for names in COLUMN_NAMES.values()] + list(_OTHERS)

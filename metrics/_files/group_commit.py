@@ -1,7 +1,7 @@
 """Group commit: concurrent writers share one transaction, and each returns when it is committed.
 
-The first writer writes for all that have queued: a commit costs about the same for one item and for many.
-For the server's store and spool, which acknowledge only what is on the disk.  Knows nothing about the items.
+The first writer writes for all queued ones: a commit costs about the same for one item and for many. For the
+server's store and spool, which acknowledge only items on the disk. Knows nothing about the items.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class GroupCommit(Generic[T, R]):
         """Return the result of `write` for an item, once it is written.
 
         Raises:
-            RagmeterError: It was not written.
+            RagmeterError: The item was not written.
         """
         ticket: _Ticket[T, R] = _Ticket(item)
         with self._queueing:
             self._queued.append(ticket)
         with self.turn:
-            if not ticket.is_settled:  # else an earlier writer wrote ours too
+            if not ticket.is_settled:  # else an earlier writer has written this item, too
                 self._write_queued()
         if ticket.failure is not None:
             raise ticket.failure

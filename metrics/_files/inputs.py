@@ -28,14 +28,15 @@ class _Table(Protocol):
 Samples: TypeAlias = (
     "Iterable[RagSample] | Iterable[Mapping[str, Any]] | str | os.PathLike[str] | _Frame | _Table"
 )
-"""Samples, rows as dictionaries, a data set's path, a frame or table (pandas, polars, pyarrow, datasets)."""
+"""Samples, rows as dictionaries, a data set's path, or a frame or table (pandas, polars, pyarrow, datasets)."""
 
 
 def samples_of(given: Samples) -> list[RagSample]:
     """Return the input as samples.
 
     Raises:
-        ConfigurationError: It is of another kind, or a row cannot be read; the message says which and why.
+        ConfigurationError: It has another type, or a row cannot be read; the message names the row and the
+            reason.
     """
     if isinstance(given, RagSample):
         raise ConfigurationError("samples is a list of RagSample, not one: evaluate([sample])")

@@ -1,6 +1,6 @@
 """Reads the elements of one large JSON array, a few at a time: a file may be larger than memory.
 
-A file that holds one object instead is one row, or an API response with its rows under ``data``.
+A file with one object instead is one row, or an API response with its rows under ``data``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .json_lines import constant
 
 CHUNK = 1 << 16
 LONGEST = 256 * 1024 * 1024
-"""The most characters of one element: a longer one is not a row."""
+"""Most characters of one element: a longer one is not a row."""
 _SPACE = " \t\n\r"
 
 
@@ -22,11 +22,11 @@ class Element(NamedTuple):
     """One element of the array."""
 
     number: int
-    """Which one it is, counted from 1: a whole array may stand in one line."""
+    """Its number, counted from 1: a whole array may be on one line."""
     value: Any = None
-    """What it is."""
+    """Its value."""
     problem: str | None = None
-    """Why it, and everything after it, cannot be read."""
+    """Why it, and all further elements, cannot be read."""
 
 
 class _BrokenError(ValueError):
@@ -34,7 +34,7 @@ class _BrokenError(ValueError):
 
 
 def read_array(file: IO[bytes]) -> Iterator[Element]:
-    """Yield the elements in order; the last one says so where the file is broken from there on."""
+    """Yield the elements in order; if the file is broken, the last one has the reason."""
     number = 1
     try:
         for number, value in enumerate(_values(_Text(file)), start=1):
@@ -70,7 +70,7 @@ def _values(text: _Text) -> Iterator[Any]:
 
 
 class _Text:
-    """The text of a file, from where it has been read to."""
+    """The unread part of a file's text."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -81,7 +81,7 @@ class _Text:
         self._ended = False
 
     def peek(self) -> str:
-        """Return the next character that is no space; empty at the end."""
+        """Return the next character other than white space; empty at the end."""
         while True:
             while self._at < len(self._held) and self._held[self._at] in _SPACE:
                 self._at += 1
@@ -91,11 +91,11 @@ class _Text:
                 return ""
 
     def take(self) -> None:
-        """Pass over the character that `peek` returned."""
+        """Skip the character that `peek` returned."""
         self._at += 1
 
     def value(self) -> Any:
-        """Return the JSON value that begins here, and pass over it."""
+        """Return the JSON value that begins here, and skip it."""
         step = CHUNK
         while True:
             try:
@@ -103,12 +103,12 @@ class _Text:
             except (json.JSONDecodeError, RecursionError) as error:
                 if isinstance(error, RecursionError) or not self._more(step):
                     raise _BrokenError(getattr(error, "msg", "nested too deeply")) from None
-                step *= 2  # each try parses from the beginning: make few
+                step *= 2  # each attempt parses from the beginning, so few are made
                 continue
             except ValueError as error:
                 raise _BrokenError(str(error)) from None
             if end == len(self._held) and self._more(step):
-                continue  # a number may go on
+                continue  # a number may continue
             self._at = end
             return found
 

@@ -1,8 +1,8 @@
 """JSON lines: the only place that reads and writes them.
 
-Only a newline ends a line.  ``str.splitlines`` and files opened as text also split at U+2028, a lone carriage
-return and the like, which may stand inside a JSON string; so lines are bytes here.  A lone surrogate has no
-UTF-8 and is written as its JSON escape.  No other module writes or parses such lines.
+Only a newline ends a line. ``str.splitlines`` and files opened as text also split at U+2028, a lone carriage
+return and similar characters, which may occur inside a JSON string; so lines are bytes here. A lone surrogate
+has no UTF-8 and is written as its JSON escape. No other module writes or parses such lines.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 MAX_DEPTH = 8
-"""Nesting beyond this becomes text, so that a structure that contains itself ends."""
+"""Deeper nesting becomes text, so that a structure that contains itself ends."""
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return `value` in JSON's types; NaN becomes None, a foreign object its text."""
+    """Return `value` as JSON types; NaN becomes None, a foreign object its text."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -40,13 +40,13 @@ def as_line(
     """Return a value as one line, with its newline.
 
     Args:
-        value: What JSON can say.
+        value: A value of JSON types.
         compact: Whether to leave spaces out.
-        ascii_only: Whether to write escapes for everything else.
+        ascii_only: Whether to write escapes for all other characters.
 
     Raises:
-        TypeError: JSON cannot say it.
-        ValueError: It holds NaN or an infinity, which are no JSON.
+        TypeError: It has another type.
+        ValueError: It contains NaN or an infinity, which JSON does not have.
     """
     text = json.dumps(
         value,
@@ -72,17 +72,17 @@ def lines_of(source: bytes | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """Return the object that a line holds.
+    """Return the JSON object in a line.
 
     Raises:
-        ValueError: It is not UTF-8, not JSON or not an object; the message says which, and where.
+        ValueError: It is not UTF-8, not JSON or not an object; the message names the reason and the place.
     """
     try:
         found = parse(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
     except json.JSONDecodeError as error:
-        # Its own text counts lines within this one, which is always the first.
+        # The decoder's message counts lines within this one, which is always the first.
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
@@ -102,15 +102,15 @@ def read_objects(source: bytes | Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse(text: str) -> Any:
-    """Return a JSON value; pandas' NaN is null: it means that the cell was empty.
+    """Return a JSON value; pandas' NaN is null, as it stands for an empty cell.
 
     Raises:
-        ValueError: It is not JSON, or says Infinity, which means nothing.
+        ValueError: It is not JSON, or contains Infinity.
     """
     return json.loads(text, parse_constant=constant)
 
 
 def constant(name: str) -> None:
-    """Read NaN as null, for `json.JSONDecoder(parse_constant=...)`; any other name is no JSON."""
+    """Parse NaN as null, for `json.JSONDecoder(parse_constant=...)`; any other name is invalid."""
     if name != "NaN":
         raise ValueError(f"{name} is not JSON")

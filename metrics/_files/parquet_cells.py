@@ -10,7 +10,7 @@ from pyarrow import types
 
 
 def fields_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """Yield the fields of each row; for one with a cell that Python has no value for, why it is bad."""
+    """Yield the fields of each row, or the reason if Python has no value for a cell."""
     columns = [_in_microseconds(column) for column in batch.columns]
     batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     try:
@@ -25,13 +25,13 @@ def _fields(one: pa.RecordBatch) -> dict[str, Any] | str:
     try:
         [fields] = one.to_pylist()
     except (ValueError, OverflowError) as error:
-        return f"a cell cannot be read ({type(error).__name__})"  # its own words may quote the cell
+        return f"a cell cannot be read ({type(error).__name__})"  # its text may quote the cell
     found: dict[str, Any] = fields
     return found
 
 
 def _in_microseconds(column: pa.Array) -> pa.Array:
-    """Return a column with times as Python has them. Nanoseconds, which pandas writes, would need pandas."""
+    """Return a column with times in microseconds. Nanoseconds, which pandas writes, would require pandas."""
     kind = _with_microseconds(column.type)
     return column if kind == column.type else column.cast(kind, safe=False)
 

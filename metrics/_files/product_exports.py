@@ -1,8 +1,8 @@
 """Rows that other products write, as columns of a data set: LangSmith, Phoenix, Langfuse and deepeval.
 
-A row is one run, span, trace or example by itself: other rows of the same trace are not looked up, so export
-root runs, or retrievals, or examples.  A product is recognised by columns that only its exports have; every
-other row passes unchanged.
+A row is a single run, span, trace or example: other rows of the same trace are not looked up, so export root
+runs, or retrievals, or examples. A product is recognised by columns that only its exports have; every other
+row passes unchanged.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _langsmith(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _langfuse(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a trace, or an observation; one of type RETRIEVER has what it found as its output."""
+    """Read a trace, or an observation; for type RETRIEVER the output is the list of documents."""
     found = _example_columns(row.get("input"), row.get("output"), None)
     metadata = _value(row.get("metadata"))
     if "contexts" not in found and isinstance(metadata, Mapping):
@@ -104,7 +104,7 @@ def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _numbered_documents(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return documents whose attributes are numbered, as Phoenix' REST interface gives them."""
+    """Return documents with numbered attributes, as in Phoenix' REST interface."""
     documents: dict[int, dict[str, Any]] = {}
     for name, value in row.items():
         if (found := _PHOENIX_DOCUMENT.fullmatch(name)) is not None:
@@ -113,7 +113,7 @@ def _numbered_documents(row: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def _deepeval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a golden or test case as deepeval saves it; its ``context`` is what should be retrieved."""
+    """Read a golden or test case as saved by deepeval; its ``context`` is the expected retrieval."""
     found: dict[str, Any] = {"question": row.get("input")}
     if (answer := _either(row, "actual_output", "actualOutput")) is not None:
         found["answer"] = answer
@@ -134,7 +134,7 @@ def _split_list(given: Any) -> Any:
 
 
 def _chunk_with_source(one: Any) -> Any:
-    """Return a chunk with the source that deepeval writes before it, if it does."""
+    """Return a chunk without the source that deepeval may write before it."""
     found = _DEEPEVAL_SOURCE.fullmatch(one) if isinstance(one, str) else None
     return (
         one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}

@@ -35,15 +35,15 @@ _ENDINGS: dict[str, Format] = {
     ".parquet": "parquet",
 }
 BATCH = 256
-"""Rows of a Parquet file that are in memory at a time."""
+"""Rows of a Parquet file in memory at a time."""
 
 
 class GoodRow(NamedTuple):
     """One readable row."""
 
     line: int
-    """Where it stands in the file, counted from 1; in CSV the row's last line, in a JSON array and in
-    Parquet the number of the row."""
+    """Its line in the file, counted from 1; in CSV the row's last line, in a JSON array and in Parquet the
+    number of the row."""
     fields: dict[str, Any]
     """Its columns; an empty CSV cell is None, as JSON's ``null`` and pandas' ``NaN`` are."""
 
@@ -52,22 +52,22 @@ class BadRow(NamedTuple):
     """One row that cannot be read."""
 
     line: int
-    """Where it stands in the file, counted from 1."""
+    """Its line or number in the file, counted from 1."""
     reason: str
-    """What is wrong with it."""
+    """The reason."""
 
 
 class RawRow(NamedTuple):
     """One row of the file, not parsed yet."""
 
     line: int
-    """Where it stands, counted from 1."""
+    """Its line or number, counted from 1."""
     kind: Literal["json", "cells", "fields", "bad"]
-    """What `content` is: a JSON text, the cells of a CSV row, fields, or why there are none."""
+    """The kind of `content`: a JSON text, the cells of a CSV row, fields, or the reason why there are none."""
     content: Any
 
     def digest(self, read_as: bytes = b"") -> bytes:
-        """Return 16 bytes that change with the content, and how it is read; cheaper than reading it."""
+        """Return 16 bytes that depend on the content and its format; cheaper than parsing it."""
         content = (
             self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
         )
@@ -85,7 +85,7 @@ class RawRow(NamedTuple):
 
 
 def format_of(path: Path) -> tuple[Format, bool]:
-    """Return what a file of rows is, by its ending, and whether it is compressed.
+    """Return the format of a file by its ending, and whether it is compressed.
 
     Raises:
         ConfigurationError: It has another ending.
@@ -114,7 +114,7 @@ def open_rows(path: Path) -> Iterator[RawRow]:
             return
         opener: Callable[..., Any] = gzip.open if zipped else open
         if kind == "csv":
-            # Bytes that are not UTF-8 arrive as lone surrogates, which no UTF-8 text holds.
+            # Bytes that are not UTF-8 become lone surrogates, which valid UTF-8 never contains.
             text: Any
             with opener(
                 path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
@@ -134,7 +134,7 @@ def open_rows(path: Path) -> Iterator[RawRow]:
 def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
     """Yield every parsed row of a file, one at a time, without blank lines.
 
-    CSV cells are texts, but for those that hold JSON: in the columns of `lists` a list, in the column
+    CSV cells are texts, except for those with JSON: in the columns of `lists` a list, in the column
     ``reference`` an object.
 
     Args:
@@ -150,7 +150,7 @@ def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
 
 
 def count_rows(path: Path) -> int:
-    """Return how many rows a file has, good and bad, without parsing them.
+    """Return the number of rows of a file, good and bad, without parsing them.
 
     Raises:
         ConfigurationError: The file cannot be read, or has another ending.
@@ -265,5 +265,5 @@ def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
         try:
             return parse(text)
         except (ValueError, RecursionError):
-            return cell  # a text that happens to begin with a brace
+            return cell  # a text that only begins with a brace
     return cell

@@ -25,12 +25,12 @@ from .product_exports import UnreadableExportError, as_columns
 from .rows import BadRow, GoodRow, RawRow, open_rows
 
 _TEXT_OF_A_DOCUMENT = ("page_content", "content")
-"""What LangChain and Haystack call the text of a chunk."""
+"""Names of a chunk's text in LangChain and Haystack."""
 _KEPT = ("id", "score", "metadata")
 _AS_GIVEN = Columns()
 _READ = {name for names in COLUMN_NAMES.values() for name in names} | {"reference", "search_query"}
 MAX_FACT = 64
-"""Characters of a column that may name a part of the rows; a longer one is a text."""
+"""Longest value of a column that may be a segment, in characters; a longer one is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class Row:
     """One readable row."""
 
     line: int
-    """Where it stands in the file, counted from 1; in CSV the row's last line."""
+    """Its line in the file, counted from 1; in CSV the row's last line."""
     sample: RagSample
-    """What it says."""
+    """Its content as a sample."""
 
     key: str
     """Hash of the sample: the same content has the same key whatever its columns are called."""
     file: str = ""
-    """Name of the file, where there are several."""
+    """Name of the file, if there are several."""
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
-    """What it says beside the sample: short columns, ``metadata``, ``retrievals``; read for segments only."""
+    """Its other facts: short columns, ``metadata``, ``retrievals``; read for segments only."""
 
 
 class _BadRowError(ValueError):
@@ -79,7 +79,7 @@ def row_of(row: GoodRow, columns: Columns = _AS_GIVEN) -> Row | BadRow:
 
 
 def fields_of_row(fields: Mapping[str, Any], columns: Columns = _AS_GIVEN) -> Mapping[str, Any]:
-    """Return the fields of a row, or of an exported row, by our names.
+    """Return the fields of a row, or of an exported row, by ragmeter's names.
 
     Raises:
         UnreadableExportError: As of `as_columns`.
@@ -114,7 +114,7 @@ def _key(sample: RagSample) -> str:
 
 
 def _pick(fields: Mapping[str, Any], field: str) -> Any:
-    """Return the value of `field` under whichever accepted name it has; None when it has none."""
+    """Return the value of `field` under any of its accepted names, or None."""
     for names in (COLUMN_NAMES[field], NEAR_NAMES[field]):
         given = {name: fields[name] for name in names if fields.get(name) is not None}
         if given:
@@ -232,7 +232,7 @@ def _reference(fields: Mapping[str, Any]) -> dict[str, Any]:
         given["answer"] = _text(nested, "reference")
     answers = _pick(fields, "reference answer")
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
-        answers = answers["text"]  # as SQuAD and its like have them
+        answers = answers["text"]  # as in SQuAD and similar data sets
     if isinstance(answers, list):
         texts = [_text(answer, "reference answer") or "" for answer in answers]
         if texts:

@@ -9,8 +9,8 @@ import weakref
 def scratch_database(owner: object) -> sqlite3.Connection:
     """Open a database that is closed, and so deleted, when `owner` is garbage-collected.
 
-    Not left to SQLite: from Python 3.13 on an unclosed connection is a ResourceWarning, an error where users'
-    tests make warnings errors.  Threads must take turns.
+    Closed explicitly: from Python 3.13 on an unclosed connection is a ResourceWarning, an error where users'
+    tests make warnings errors. Not for concurrent use by threads.
     """
     database = sqlite3.connect("", check_same_thread=False)
     weakref.finalize(owner, database.close)

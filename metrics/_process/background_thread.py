@@ -1,4 +1,4 @@
-"""A thread that does one blocking job after the other, for callers that must not wait, such as event loops.
+"""A thread that does one blocking job after another, for callers that must not wait, such as event loops.
 
 It is a daemon, started with the first job and again after `finish`: a job that hangs delays no exit.
 """
@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 
 class BackgroundThread:
-    """Does one job after the other on a thread of its own, which starts with the first.
+    """Does one job after another on a separate thread, which starts with the first job.
 
     Args:
         name: The thread's name.
@@ -23,7 +23,7 @@ class BackgroundThread:
         self._thread: threading.Thread | None = None
 
     def do(self, job: Callable[[], None]) -> None:
-        """Have `job` done; here and now if no thread can be had any more."""
+        """Queue `job`; do it on the caller's thread if no thread can be started."""
         if self._thread is None or not self._thread.is_alive():
             thread = threading.Thread(
                 target=_work, args=(self._jobs,), name=self._name, daemon=True
@@ -48,4 +48,4 @@ class BackgroundThread:
 def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     while (job := jobs.get()) is not None:
         job()
-        del job  # it refers to its owner, which may be freed otherwise
+        del job  # it refers to its owner, which could not be freed otherwise

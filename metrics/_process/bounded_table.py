@@ -20,8 +20,8 @@ class BoundedTable(Generic[K, V]):
 
     Args:
         max_entries: The largest number of entries.
-        max_size: The largest size of all entries together, in the unit of the sizes that `put` is given.
-        keep_newest: Keep the newest value until the next one comes, even if it is too large.
+        max_size: The largest size of all entries together, in the unit of the sizes passed to `put`.
+        keep_newest: Keep the newest value until the next one is stored, even if it is too large.
 
     Attributes:
         size: The sizes of all entries.

@@ -1,4 +1,4 @@
-"""Explains failed TLS handshakes, and how to fix them; the error itself says "Operation not permitted".
+"""Explains failed TLS handshakes, and how to fix them, as the error only reads "Operation not permitted".
 
 Used for connections to brokers and Redis.  Failures are recognised by OpenSSL's numbers and names, which are
 stable; others keep OpenSSL's name.  The check of a broker's certificate cannot be switched off; that of a Redis
@@ -25,11 +25,11 @@ def tls_failure(
     Args:
         error: The error of connecting; its causes are examined, too.
         authority: The option for an authority's certificates, e.g. ``?cacertfile=FILE``.
-        own: The options for our own certificate and its key, e.g. ``?certfile=FILE&keyfile=FILE``.
-        other_name: The option for the name in the certificate; empty: there is none.
+        own: The options for the client's certificate and its key, e.g. ``?certfile=FILE&keyfile=FILE``.
+        other_name: The option for the name in the certificate; empty: no such option.
 
     Returns:
-        One sentence that quotes no address and no file; None: TLS is not what failed.
+        One sentence that quotes no address and no file; None: the failure has another cause.
     """
     for one in _chain(error):
         if isinstance(one, ssl.SSLCertVerificationError):

@@ -1,8 +1,8 @@
-"""Resets locks, imports and requests under way in forked processes.
+"""Resets locks, imports and requests in progress in forked processes.
 
-A thread of the parent may hold a lock at the moment of the fork; in the child that thread does not
-exist, and the lock would stay held for ever.  All of ragmeter registers here, and this module once
-with `os`.  References are weak, so a freed object leaves nothing behind.
+A thread of the parent may hold a lock at the moment of the fork; in the child that thread does not exist, and
+the lock would stay held for ever. All of ragmeter registers here, and this module once with `os`. References
+are weak, so freed objects are not kept alive.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 from weakref import ref
 
 PATIENCE_S = 0.25
-"""Seconds that a fork waits, at most, for what `pause` was given to come to the end of what it is at.
+"""Longest wait of a fork, in seconds, for the current steps of objects registered by `pause`. A child that
+inherits a lock in the middle of a step would hang on it."""
 
-A child that inherits a lock in the middle of something would hang on it."""
-
-# Number → an object, held weakly, and what is called with it. Changed without a lock, one step at a
+# Number → an object, held weakly, and the function to call with it. Changed without a lock, in atomic steps:
+# a garbage collection may do so on any thread.
 # time: a garbage collection may do so on any thread.
 _Table = dict[int, tuple[ref[Any], Callable[[Any], object]]]
 _locks: _Table = {}
@@ -32,9 +32,9 @@ _before: _Table = {}
 _in_parent: _Table = {}
 _in_child: _Table = {}
 _threads: set[int | None] = set()
-"""Of ragmeter's own, at the last fork: in the child they are not there to be asked."""
+"""ragmeter's threads at the last fork: they do not exist in the child."""
 _numbers = count()
-_free = methodcaller("_at_fork_reinit")  # what the standard library's own locks have for it
+_free = methodcaller("_at_fork_reinit")  # the hook of the standard library's locks
 
 
 def lock() -> threading.Lock:
@@ -54,8 +54,8 @@ def reentrant_lock() -> threading.RLock:
 def forget(method: Callable[[], object]) -> None:
     """Call a bound method in every forked child, to drop what belongs to the parent.
 
-    It is called as long as its object lives. The locks of this module are free by then; methods are
-    called in the order in which they came.
+    It is called as long as its object lives. The locks of this module are free by then; methods are called in
+    the order of registration.
     """
     _hold_method(_in_child, method)
 
@@ -77,8 +77,8 @@ class Gate:
         self._forking: set[int] = set()
 
     def before_fork(self, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until no other thread holds the lock, for `timeout_s` seconds at most, and take it."""
-        # Noted before: what an interrupt (Ctrl-C) raises here ends nothing but this call, and the fork goes on.
+        """Acquire the lock, waiting for at most `timeout_s` seconds."""
+        # Recorded first: an interrupt (Ctrl-C) here ends only this call, and the fork continues.
         self._forking.add(threading.get_ident())
         if not self.lock.acquire(timeout=timeout_s):
             self._forking.discard(threading.get_ident())
@@ -87,12 +87,12 @@ class Gate:
         """Release the lock, if this thread holds it for a fork."""
         if threading.get_ident() in self._forking:
             self._forking.discard(threading.get_ident())
-            with suppress(RuntimeError):  # interrupted before it had it
+            with suppress(RuntimeError):  # interrupted before it acquired the lock
                 self.lock.release()
 
 
 def registration_count() -> int:
-    """Return how many locks and methods are registered for forks."""
+    """Return the number of locks and methods registered for forks."""
     return len(_locks) + len(_before) + len(_in_parent) + len(_in_child)
 
 
@@ -107,7 +107,7 @@ def _hold(table: _Table, owner: Any, function: Callable[[Any], object]) -> None:
 
 def _call(table: _Table, *, last_first: bool = False) -> None:
     held = [(reference(), function) for reference, function in list(table.values())]
-    # A stack calls the last first; it calls all of them, even if one raises.
+    # A stack calls the last one first; it calls all of them, even if one raises.
     with ExitStack() as stack:
         for owner, function in held if last_first else reversed(held):
             if owner is not None:
@@ -120,9 +120,9 @@ def _note_threads() -> None:
 
 
 def _forget_imports() -> None:
-    """Reset imports that a thread of ragmeter's was in the middle of.
+    """Reset imports that a thread of ragmeter had not finished.
 
-    Python's lock of such a module stays held in the child, where whatever imports it would wait forever.
+    Python's lock of such a module stays held in the child, where any import of it would wait for ever.
     """
     locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     held = {name: getattr(found(), "owner", None) for name, found in list(locks.items())}

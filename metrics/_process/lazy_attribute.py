@@ -1,4 +1,4 @@
-"""An attribute that is computed when it is first asked for, without a lock.
+"""An attribute that is computed on first access, without a lock.
 
 The metrics' analyses of texts use it.  `functools.cached_property` does the same, but
 until Python 3.12 holds one lock per attribute for all objects while it computes: a process forked
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class lazy_attribute(Generic[T]):  # noqa: N801 -- reads as a decorator, like property
     """Turn a method into an attribute that is computed once per object.
 
-    Two threads that ask at the same moment may both compute it; the value must not depend on it.
+    Two threads at the same moment may both compute it; the value must be the same.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -25,6 +25,6 @@ class lazy_attribute(Generic[T]):  # noqa: N801 -- reads as a decorator, like pr
         self.__doc__ = compute.__doc__
 
     def __get__(self, instance: Any, owner: type | None = None) -> T:
-        # Not a data descriptor: next time the value is found in the object itself.
+        # Not a data descriptor: later accesses find the value in the object itself.
         value = instance.__dict__[self._name] = self._compute(instance)
         return value

@@ -1,4 +1,4 @@
-"""A package's public names, each imported when it is first asked for (PEP 562)."""
+"""A package's public names, each imported on first access (PEP 562)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lazy_exports(
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f".{homes.get(name, home)}", package), name)
-        setattr(sys.modules[package], name, value)  # from now on it is found without asking
+        setattr(sys.modules[package], name, value)  # later accesses find it without this function
         return value
 
     return get, lambda: sorted(names)

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ragmeter.redis")
 
 LONGEST_WAIT_S = 0.2
-"""For one answer, before Redis counts as away."""
+"""Seconds to wait for an answer before Redis counts as unreachable."""
 LEFT_ALONE_S = 1.0
-"""After a failure; then it is asked again."""
+"""Seconds of a pause after a failure."""
 _SAY_AGAIN_AFTER_S = 60.0
 _MOST_WAITING = 10_000
-"""Groups of commands that wait to be sent; more count as a Redis that is away."""
+"""Groups of commands that may wait to be sent; with more, Redis counts as unreachable."""
 _SCHEMES = ("redis", "rediss", "unix")
 _EXAMPLE = "'redis://localhost:6379/0', 'rediss://...' or 'unix:///run/redis.sock'"
 
 Answers: TypeAlias = list[Any] | None
-"""What Redis said to each command; None: it could not be asked, or one of them failed."""
+"""The answer to each command; None: Redis was not reachable, or a command failed."""
 
 
 class Script:
-    """A Lua script, sent by its digest once the server knows it.
+    """A Lua script, sent by its digest once the server has it.
 
     Args:
         text: The script.
@@ -61,14 +61,14 @@ class Script:
 
 
 Command: TypeAlias = tuple[Any, ...]
-"""Name and arguments; or a `Script`, how many of the arguments are keys, and the arguments."""
+"""Name and arguments; or a `Script`, the number of keys among the arguments, and the arguments."""
 
 
 def plain_url(url: str) -> str:
     """Return a Redis URL without possible secrets: user, password, query.
 
     Raises:
-        ConfigurationError: It is none; neither message nor cause quotes it.
+        ConfigurationError: The URL is invalid; neither message nor cause quotes it.
     """
     parts = _parts(url)
     place = parts.netloc.rpartition("@")[2]
@@ -76,7 +76,7 @@ def plain_url(url: str) -> str:
 
 
 def url_again(plain: str, variable: str) -> str:
-    """Return the URL that `plain` was made of, if an environment variable holds it; else `plain`."""
+    """Return the URL behind `plain`, if an environment variable has it; else `plain`."""
     url = os.environ.get(variable)
     if url:
         with suppress(ConfigurationError):
@@ -91,7 +91,7 @@ def _parts(url: str) -> SplitResult:
         raise ConfigurationError(f"the URL of a Redis ends its host before an @; {SIGNS}")
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises for an invalid number
         fits = parts.scheme in _SCHEMES and bool(
             parts.path if parts.scheme == "unix" else parts.hostname
         )
@@ -103,15 +103,15 @@ def _parts(url: str) -> SplitResult:
 
 
 class RedisLine:
-    """One Redis, for one purpose. Thread-safe, and of use in a forked child.
+    """One Redis, for one purpose. Thread-safe, and usable in a forked child.
 
     Args:
         url: ``redis://``, ``rediss://`` or ``unix://``.
-        purpose: What asks, for the log: "the judge's shared budget".
-        meanwhile: What happens while it is away, for the log.
+        purpose: The purpose, for the log: "the judge's shared budget".
+        meanwhile: The behaviour while it is unreachable, for the log.
 
     Raises:
-        ConfigurationError: The URL is none.
+        ConfigurationError: The URL is invalid.
         MissingDependencyError: The package ``redis`` is not installed.
     """
 
@@ -122,7 +122,7 @@ class RedisLine:
         self._meanwhile = meanwhile
         self._said_at = -math.inf
         self.trouble = ""
-        """What it could not be asked for, at the last failure; empty: it never failed."""
+        """The reason of the last failure; empty: none so far."""
         try:
             import redis  # noqa: F401, PLC0415 -- optional dependency, needed where a URL is given
         except ImportError:
@@ -145,7 +145,7 @@ class RedisLine:
         self._clerk = BackgroundThread("ragmeter-redis")
         self._waiting: deque[tuple[Sequence[Command], Future[Answers]]] = deque()
         self._away_until = -math.inf
-        self._parents = self.__dict__.pop("_client", None)  # kept: its end could close their socket
+        self._parents = self.__dict__.pop("_client", None)  # kept: else it could close theirs
 
     @cached_property
     def _client(self) -> Redis:
@@ -154,7 +154,7 @@ class RedisLine:
         from redis.exceptions import ConnectionError as CutError  # noqa: PLC0415 -- likewise
         from redis.retry import Retry  # noqa: PLC0415 -- likewise
 
-        # redis-py before 6 compares no name with a certificate unless asked to.
+        # redis-py before 6 does not check host names against certificates by default.
         query = urlsplit(self.url).query
         checked = self.address.startswith("rediss:") and not (
             "ssl_check_hostname=" in query or "ssl_cert_reqs=" in query
@@ -164,14 +164,14 @@ class RedisLine:
             **({"ssl_check_hostname": True} if checked else {}),
             socket_timeout=LONGEST_WAIT_S,
             socket_connect_timeout=LONGEST_WAIT_S,
-            # Once, at once: a connection that was idle may have been cut in between.
+            # One immediate retry: an idle connection may have been closed meanwhile.
             retry=Retry(NoBackoff(), 1, supported_errors=(CutError,)),
             protocol=2,
         )
 
     @property
     def is_away(self) -> bool:
-        """Whether it failed less than a second ago, and is not to be asked."""
+        """Whether it failed less than a second ago, and is not to be used."""
         return time.monotonic() < self._away_until
 
     def ask(self, commands: Sequence[Command]) -> Answers:
@@ -182,18 +182,18 @@ class RedisLine:
         try:
             return answer.result(LONGEST_WAIT_S)
         except (TimeoutError, WaitedTooLongError):
-            answer.cancel()  # not sent yet: it will not be
+            answer.cancel()  # not sent yet: it never will be
             self._note_failure("TimeoutError")
             return None
 
     async def asked(
         self, commands: Sequence[Command], unwanted: Callable[[Answers], None] | None = None
     ) -> Answers:
-        """Do as `ask`, without holding up the event loop.
+        """Do as `ask`, without blocking the event loop.
 
         Args:
             commands: The commands to send.
-            unwanted: Called on the thread with answers that come after the caller gave up.
+            unwanted: Called on the thread with answers that arrive after the caller gave up.
         """
         answer = self.send(commands)
         if answer is None:
@@ -212,7 +212,7 @@ class RedisLine:
             waits = False
         finally:
             if waits or not answer.done():
-                answer.cancel()  # not sent yet: it will not be
+                answer.cancel()  # not sent yet: it never will be
                 if unwanted is not None:
                     answer.add_done_callback(partial(_pass_on, unwanted))
         if not answer.done():
@@ -221,7 +221,7 @@ class RedisLine:
         return None if answer.cancelled() else answer.result()
 
     def send(self, commands: Sequence[Command]) -> Future[Answers] | None:
-        """Send commands together and wait for nothing; None: Redis is away."""
+        """Send commands together without waiting; None: Redis is unreachable."""
         if self.is_away or len(self._waiting) >= _MOST_WAITING:
             return None
         answer: Future[Answers] = Future()
@@ -290,13 +290,13 @@ class RedisLine:
                 for number, one in zip(unknown, again, strict=True):
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            # The last ones: an answer that its client does not understand, as of another kind of server.
+            # Last of all: an answer that the client does not understand, as from another kind of server.
             own = "?ssl_certfile=FILE&ssl_keyfile=FILE"
             tls = tls_failure(error, "?ssl_ca_certs=FILE", own=own)
             self._note_failure(tls or type(error).__name__)
             return None
         failures = [one for one in answers if isinstance(one, Exception)]
-        if failures:  # out of memory, a replica, not allowed: the next ones would fail alike
+        if failures:  # out of memory, a replica, not allowed: later commands would fail, too
             self._note_failure(type(failures[0]).__name__)
         return answers
 

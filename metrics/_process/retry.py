@@ -1,8 +1,8 @@
-"""How long to wait before another attempt: as long as the server asks, or with exponential backoff.
+"""The pause before another attempt: as the server requests, or by exponential backoff.
 
-The judge's endpoint and the exporters that post over HTTP use it.  It never sleeps: the caller
-waits in its own way, on an event loop or on a thread that may be woken.  The scoring process has
-its own pauses: it is paced by how long workers live, not by attempts.
+The judge's endpoint and the exporters that post over HTTP use it. It never sleeps: the caller waits, on an
+event loop or on a thread that may be woken. The scoring process has separate pauses, based on the lifetime of
+workers, not on attempts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 FIRST_PAUSE_S = 0.5
-"""The first pause is at most this long, each following one at most twice as long."""
+"""Longest first pause; each further one is at most twice as long."""
 _MOST_DOUBLINGS = 16
 
 _HEADERS = (("retry-after-ms", 0.001), ("retry-after", 1.0), ("llm_provider-retry-after", 1.0))
-"""Headers, and their unit in seconds; LiteLLM renames what it passes on."""
+"""Headers, and their unit in seconds; LiteLLM renames those that it forwards."""
 _RATE_LIMITS = ("requests", "tokens")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -29,13 +29,13 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 def asked_pause_s(
     status: int, headers: Mapping[str, str], body_delay: str | None = None, *, longest_s: float
 ) -> float | None:
-    """Return the seconds a server asks to wait; None: it does not say.
+    """Return the pause that a server requests, in seconds, or None.
 
     Args:
         status: The status of the reply.
         headers: Its headers; their case does not matter.
-        body_delay: The wait as the reply's body words it, e.g. ``3s``.
-        longest_s: A server that asks for more is asked again after this many seconds.
+        body_delay: The pause in the text of the reply's body, e.g. ``3s``.
+        longest_s: Cap of the pause, in seconds.
     """
     waits = [_seconds(headers.get(name), unit_s) for name, unit_s in _HEADERS]
     waits.append(_seconds(body_delay, 1.0))
@@ -70,14 +70,14 @@ def _seconds(value: str | None, unit_s: float) -> float | None:
 
 
 def pause_before(retry: int, asked_s: float | None, *, longest_s: float) -> float:
-    """Return the seconds to wait: as the server asks, or exponential backoff with full jitter.
+    """Return the seconds to wait: as the server requests, or exponential backoff with full jitter.
 
-    Full jitter draws from the whole of a range that doubles, so that clients that failed together do
-    not come back together (M. Brooker, "Exponential Backoff And Jitter", AWS, 2015).
+    Full jitter draws from the whole of a range that doubles, so that clients that failed together do not
+    retry together (M. Brooker, "Exponential Backoff And Jitter", AWS, 2015).
 
     Args:
-        retry: How many attempts after the first were made already.
-        asked_s: What the server asked for, or None.
+        retry: Number of attempts made after the first.
+        asked_s: The pause that the server requested, or None.
         longest_s: The range doubles up to this; what the server asked for is not cut.
     """
     if asked_s is not None:

@@ -1,6 +1,6 @@
-"""The judge: a language model that gives verdicts, and what makes asking it affordable.
+"""The judge: a language model that gives verdicts, with cache, batching and budget.
 
-Public names are imported when they are used: a program that never asks a judge loads none of it.
+Public names are imported on first use: a program without a judge loads none of them.
 """
 
 from typing import TYPE_CHECKING

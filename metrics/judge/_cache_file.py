@@ -23,25 +23,25 @@ from ragmeter.metrics.errors import ConfigurationError
 logger = logging.getLogger("ragmeter.judge")
 
 _WAIT_S = 0.2
-"""For another process that holds the file."""
+"""Seconds to wait for another process that holds the file."""
 _LEFT_ALONE_S = 30.0
-"""After a failure; reads and writes each for themselves."""
+"""Seconds of a pause after a failure, separately for reads and writes."""
 _SAY_AGAIN_AFTER_S = 60.0
-"""A file that cannot be used is reported at most this often, in seconds."""
+"""Least seconds between two reports of an unusable file."""
 _PRUNE_EVERY = 1000
 _KEYS_AT_ONCE = 500
 """Keys in one query: SQLite allows 999."""
 _PRIVATE = 0o600
 
 _of_the_parent: list[sqlite3.Connection] = []
-"""Connections found after a fork, kept so that nothing closes them: SQLite forbids it."""
+"""Connections inherited through a fork, kept alive so that nothing closes them: SQLite forbids it."""
 
 
 class AnswerFile:
     """Stores texts by key. Thread-safe.
 
     Args:
-        path: The file; made readable for its owner only.
+        path: The file, which is made readable for its owner only.
         max_rows: The largest number of rows; the oldest are deleted first.
 
     Raises:
@@ -74,7 +74,7 @@ class AnswerFile:
 
     @property
     def is_readable(self) -> bool:
-        """Whether to read it: there is no pause after a failure."""
+        """Whether to read it: no pause after a failure is in progress."""
         return time.monotonic() >= self._no_reads_until
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
@@ -102,12 +102,12 @@ class AnswerFile:
                 self._report(error)
 
     def leave_alone(self) -> None:
-        """Neither read nor write for a while, after a caller has waited too long."""
+        """Pause reads and writes, after a caller has waited too long."""
         self._no_reads_until = self._no_writes_until = time.monotonic() + _LEFT_ALONE_S
 
     def close(self) -> None:
         """Close the file. The next use opens it again."""
-        # A connection that came through a fork is the parent's: closing it here breaks it there.
+        # A connection inherited through a fork is the parent's: closing it here breaks it there.
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -123,7 +123,7 @@ class AnswerFile:
             marks = ",".join("?" * len(wanted))
             query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"  # noqa: S608 -- marks
             for key, text in connection.execute(query, wanted):
-                # Another program may have written it: text comes as bytes, anything else as itself.
+                # Another program may have written it: text is read as bytes, other types unchanged.
                 if isinstance(key, bytes) and isinstance(text, bytes):
                     with contextlib.suppress(UnicodeDecodeError):
                         yield key, text.decode()
@@ -139,7 +139,7 @@ class AnswerFile:
             )
 
     def _open(self) -> sqlite3.Connection:
-        # A connection must not be used on the other side of a fork, nor closed there.
+        # After a fork a connection must neither be used nor closed in the child.
         if self._connection is not None and self._owner == os.getpid():
             return self._connection
         self.close()
@@ -161,15 +161,15 @@ class AnswerFile:
         return connection
 
     def _make_private(self) -> None:
-        """Create the file if it is missing; make it and SQLite's files beside it readable for its owner only.
+        """Create the file if it is missing; make it and SQLite's other files readable for its owner only.
 
         Raises:
-            OSError: It is no file, or another user's and not private.
+            OSError: It is not a file, or another user's and not private.
         """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
         if os.name == "nt":
-            return  # modes say nothing there
+            return  # file modes have no effect there
         for name in (self.path, *(Path(f"{self.path}{ending}") for ending in ("-wal", "-shm"))):
             with contextlib.suppress(FileNotFoundError):
                 found = name.stat()
@@ -179,7 +179,7 @@ class AnswerFile:
                     name.chmod(_PRIVATE)
 
     def _report(self, error: Exception) -> None:
-        # Reads may succeed while writes fail, and the other way round.
+        # Reads may succeed while writes fail, and vice versa.
         now = time.monotonic()
         if now - self._said_at >= _SAY_AGAIN_AFTER_S:
             self._said_at = now

@@ -1,11 +1,11 @@
 """Learns which options an endpoint lacks, builds requests without them, and retries them later.
 
-Each option of a request has a ladder of levels, from what we would like to what every endpoint
-supports.  The endpoint asks for a plan before a call, writes the body by it, steps it down when it is
-refused, and reports the outcome.  An option that the server names is lacking at once; an option refused
-without its name is lacking once two calls in a row failed above and passed below, so that a hiccup teaches
-nothing.  Nothing is permanent, because servers are upgraded under running processes: after ten minutes,
-then after twice as long each time, one call goes out one level higher.  Nothing is sent here.
+Each option of a request has a ladder of levels, from the preferred one to one that every endpoint supports.
+The endpoint gets a plan before a call, writes the body accordingly, steps it down when it is refused, and
+reports the outcome. An option that the server names counts as missing at once; an option refused without its
+name counts as missing once two calls in a row failed above and passed below, so that a temporary failure has
+no effect. Nothing is permanent, because servers are upgraded under running processes: after ten minutes, then
+after twice as long each time, one call is sent one level higher. Nothing is sent here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LADDERS: Mapping[str, tuple[str, ...]] = {
 _FIRST_WAIT_S = 600.0
 _LONGEST_WAIT_S = 6 * 3600.0
 _LOWEST_TO_RETURN_TO = {"effort": 1}
-"""Effort is lowered because thinking starved the reply: no effort at all is nothing to go back to."""
+"""Effort is lowered because thinking left no tokens for the reply: omitting the effort is no fallback."""
 _ENOUGH = 2
-"""Calls in a row that failed above and passed below, before a silent refusal counts."""
+"""Consecutive calls that failed above and passed below, before a silent refusal counts."""
 
 _FIXED_BY = {
     "response_format": "format",
@@ -43,22 +43,22 @@ _FIXED_BY = {
     "max_tokens": "cap",
     "reasoning_effort": "effort",
 }
-"""Fields of the body, and the option that is decided by setting them in ``extra_body``."""
+"""Fields of the body, and the option that is fixed by setting them in ``extra_body``."""
 _UNKNOWN = "not tried"
 
 
 @dataclass(slots=True)
 class RequestPlan:
-    """The options of one call, and how they were chosen."""
+    """The options of one call, and the reasons for them."""
 
     levels: dict[str, int]
-    """By option."""
+    """Level by option."""
     begun: float
-    """When it was sent first; monotonic seconds."""
+    """Time of the first attempt; monotonic seconds."""
     trial: str | None = None
-    """The option that goes out one level above what was learned."""
+    """The option that is tried one level above the learned one."""
     guessed: dict[str, int] = field(default_factory=dict)
-    """Options stepped down on a guess, with the level that failed first."""
+    """Options stepped down by a guess, with the level that failed first."""
     steps: int = 0
     """Step-downs so far."""
 
@@ -69,19 +69,19 @@ class RequestPlan:
 
 @dataclass(frozen=True)
 class RequestForm:
-    """The parts that every request of one judge has."""
+    """The constant parts of every request of one judge."""
 
     model: str
     """The model's name (Azure: the deployment's)."""
     temperature: float | None
     """Sent unless None."""
     max_output_tokens: int | None
-    """Cap on what the judge may write; None: the endpoint's."""
+    """Cap on the reply's tokens; None: the endpoint's."""
     extra_body: Mapping[str, Any]
     """Merged last."""
 
     def sends(self, plan: RequestPlan, option: str) -> bool:
-        """Return whether a request of `plan` sends something that `option` controls."""
+        """Return whether a request of `plan` sends a field controlled by `option`."""
         if any(_FIXED_BY.get(name) == option for name in self.extra_body):
             return False
         if option == "temperature":
@@ -95,7 +95,7 @@ class RequestForm:
         return not plan.has("format", "text")
 
     def may_lower_effort(self, plan: RequestPlan) -> bool:
-        """Return whether the endpoint was not yet asked to think less."""
+        """Return whether the reasoning effort can still be lowered."""
         return "reasoning_effort" not in self.extra_body and plan.has("effort", "unset")
 
     def body(
@@ -131,7 +131,7 @@ class _Lack:
 
     status: int | None
     due: float
-    """When it is worth another trial; monotonic seconds."""
+    """When to try it again; monotonic seconds."""
     wait_s: float = _FIRST_WAIT_S
 
 
@@ -139,7 +139,7 @@ class _Lack:
 class _Suspicion:
     count: int
     since: float
-    """When the last call that counted had ended."""
+    """End of the last call that counted."""
 
 
 class Capabilities:
@@ -160,13 +160,13 @@ class Capabilities:
         self._on_trial = False
         self._passed: set[tuple[str, int]] = set()
         self.states_usage: bool | None = None
-        """Whether the endpoint counts tokens; None: not known yet."""
+        """Whether the endpoint reports token counts; None: unknown."""
         self.states_cached_tokens: bool | None = None
-        """Whether it says what it read from its own cache; None: not known yet."""
+        """Whether it reports tokens read from its cache; None: unknown."""
         fork.forget(self._end_trial)
 
     def level(self, option: str) -> str:
-        """Return the level at which `option` is sent now."""
+        """Return the current level of `option`."""
         return _LADDERS[option][self._levels[option]]
 
     def facts(self, form: RequestForm) -> dict[str, str]:
@@ -222,11 +222,11 @@ class Capabilities:
         return plan
 
     def begin(self, plan: RequestPlan) -> None:
-        """Note that `plan` is sent for the first time just now: it may have waited for a slot."""
+        """Record that `plan` is sent for the first time now: it may have waited for a slot."""
         plan.begun = self._clock()
 
     def refresh(self, plan: RequestPlan) -> bool:
-        """Take over what other calls learned while this one waited; return whether it is news."""
+        """Apply what other calls learned while this one waited; return whether anything changed."""
         before = dict(plan.levels)
         with self._lock:
             for option, level in self._levels.items():
@@ -240,10 +240,10 @@ class Capabilities:
         """Send `option` one level lower; return whether there was one.
 
         Args:
-            plan: What was sent.
-            option: What the endpoint may lack.
-            status: With which status it was refused.
-            certain: Whether the endpoint named it: then it is remembered.
+            plan: The plan of the refused call.
+            option: The option that the endpoint may lack.
+            status: The status of the refusal.
+            certain: Whether the endpoint named it: then it is stored.
         """
         level = plan.levels[option]
         if level + 1 >= len(_LADDERS[option]):
@@ -260,11 +260,11 @@ class Capabilities:
         return True
 
     def answered(self, plan: RequestPlan, status: int | None = None) -> None:
-        """Learn from a call that was answered as `plan` has it.
+        """Learn from a call that was answered according to `plan`.
 
         Args:
-            plan: What was sent.
-            status: With which status its guesses were refused, if any.
+            plan: The plan of the call.
+            status: The status with which its guesses were refused, if any.
         """
         now = self._clock()
         lowered: list[tuple[str, int]] = []
@@ -296,7 +296,7 @@ class Capabilities:
         self._lower(option, plan.levels[option], None)
 
     def end_trial(self, plan: RequestPlan, *, refused: bool) -> None:
-        """Go back to what was learned; a `refused` level is tried again after twice as long."""
+        """Return to the learned level; a `refused` level is tried again after twice the time."""
         option = plan.trial
         if option is None:
             return
@@ -311,7 +311,7 @@ class Capabilities:
                 lack.due = self._clock() + lack.wait_s
 
     def _end_trial(self) -> None:
-        # In a forked child: the request that tries something is the parent's.
+        # In a forked child: a trial in progress belongs to the parent.
         self._on_trial = False
 
     def _lower(self, option: str, level: int, status: int | None) -> None:

@@ -1,7 +1,7 @@
 """Reads a chat completion: the reply's text, or why there is none, and its token use.
 
-The endpoint calls it with the body of a successful status, which may still hold a gateway's error.  `replies`
-reads the text itself.
+The endpoint calls it with the body of a successful status, which may still contain a gateway's error.
+`replies` reads the text itself.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ _FINISHED = _NOT_FINISHED | {
     "eos", "eos_token", "eos_found", "eot", "end", "end_turn", "end_of_turn", "end_of_text", "endoftext",
     "complete", "completed", "finish", "finished", "done", "success", "normal",
 }  # fmt: skip
-"""Reasons why a reply ends of which it is known that the model had said all."""
+"""Reasons of a reply's end that are known to mean a complete reply."""
 _TEXT_PARTS = frozenset({"text", "output_text", None})
 _MOST_TOKENS = 100_000_000
-"""No reply takes more: a number beyond is none."""
+"""No reply has more tokens: a larger number is invalid."""
 _UNSTATED_STATUS = 502
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the endpoint wrote."""
+    """The reply of an endpoint."""
 
     text: str
-    """The reply; empty where there is none, even if the model wrote down what it thought."""
+    """The text of the reply; empty without one, even if there are thoughts."""
     input_tokens: int
     """Prompt tokens, of all posts."""
     output_tokens: int
     """Completion tokens, of all posts."""
     error_type: str | None = None
-    """Why the reply is no answer though the call went well, e.g. ``refusal``."""
+    """Why the reply is no answer although the call succeeded, e.g. ``refusal``."""
     cached_tokens: int = 0
     """Prompt tokens that the endpoint read from its own cache."""
     calls: int = 1
-    """Posts made for it."""
+    """Number of posts made for it."""
     stated_input: int | None = None
-    """Prompt tokens as the endpoint counts them; None: it does not say."""
+    """Prompt tokens by the endpoint's count; None: not reported."""
     states_cached: bool = False
-    """Whether the endpoint says what it read from its cache."""
+    """Whether the endpoint reports tokens read from its cache."""
 
 
 def read_completion(
     received: bytes, headers: Mapping[str, str], estimated_input: int
 ) -> Completion | FailedCall:
-    """Return the completion in `received`; anything else is an unusable reply, or the error it holds.
+    """Return the completion in `received`; anything else is an unusable reply, or the error in it.
 
     Args:
         received: The body.
         headers: The reply's headers; their case does not matter.
-        estimated_input: Prompt tokens, where the endpoint does not count them.
+        estimated_input: Estimated prompt tokens, if the endpoint reports none.
     """
     try:
         reply = json.loads(received)
@@ -124,7 +124,7 @@ def _content(content: Any) -> tuple[str, bool]:
 
 
 def _misplaced_reply(message: Mapping[str, Any]) -> str:
-    """Return a reply in the field for thoughts: some servers put it there when a grammar forbids thoughts.
+    """Return a reply in the field for thoughts, where some servers put it if a grammar forbids thoughts.
 
     It is one object and nothing else; thoughts may begin with a draft of one.
     """
@@ -179,7 +179,7 @@ def _with_usage(usage: Any, text: str, error_type: str | None, estimated_input: 
         written = estimate_tokens(text)
     thought = _count(_inside(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
     if thought and _count(usage.get("total_tokens")) == given + written + thought:
-        written += thought  # they stand beside the others, not among them
+        written += thought  # they are beside the others, not among them
     cached = _count(_inside(usage, "prompt_tokens_details").get("cached_tokens"))
     return Completion(
         text,

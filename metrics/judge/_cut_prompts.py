@@ -1,7 +1,7 @@
 """Detects an endpoint that silently cuts prompts off, by the prompt tokens it reports.
 
-A server may drop what does not fit into its context window and answer about the rest: a verdict
-about texts the model never saw.  The endpoint checks each reply.
+A server may drop text beyond its context window and answer about the rest: a verdict about texts the model
+never saw. The endpoint checks each reply.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import logging
 logger = logging.getLogger("ragmeter.judge")
 
 _SMALLEST_WINDOW = 256
-"""No context window is smaller: a server that reports less does not count."""
+"""Least context window in tokens: a smaller reported number does not count."""
 _FAR_BELOW = 4
-"""No tokenizer needs so many times fewer tokens than we estimate."""
+"""Largest ratio of estimated to actual tokens of any tokenizer."""
 _DIFFERENT = 1.2
-"""Prompts whose estimates are so far apart do not have the same number of tokens by chance."""
+"""Least ratio of two prompts' estimates for an equal number of tokens to be no coincidence."""
 
 
 class CutPrompts:
-    """Compares the tokens sent with the tokens that the endpoint read.
+    """Compares the sent tokens with the tokens that the endpoint read.
 
     Args:
         name: The judge's model and host, for the log.
@@ -36,8 +36,8 @@ class CutPrompts:
         """Return whether a prompt was cut off.
 
         Args:
-            estimated: Its tokens as we estimate them.
-            stated: Its tokens as the endpoint counts them; None: it does not.
+            estimated: Its estimated tokens.
+            stated: Its tokens by the endpoint's count; None: not reported.
         """
         if stated is None or stated < _SMALLEST_WINDOW:
             return False
@@ -53,7 +53,7 @@ class CutPrompts:
         return cut
 
     def _is_the_window(self, estimated: int, stated: int) -> bool:
-        """Return whether prompts of different length are read as this many tokens, and none as more."""
+        """Return whether prompts of different lengths had this token count, and none had a higher one."""
         if stated > self._ceiling:
             self._ceiling = stated
             self._shortest = self._longest = estimated

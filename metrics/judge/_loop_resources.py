@@ -1,6 +1,6 @@
-"""A judge's state per event loop: connections, slots and items being asked about.
+"""A judge's state per event loop: connections, slots and pending items.
 
-`OpenAIJudge` has one for each loop; `Batching` and `Endpoint` use that of the loop they run on.
+`OpenAIJudge` has one for each loop; `Batching` and `Endpoint` use the one of the loop they run on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ragmeter.metrics._connection.wires import Caller, Wires
 from .protocol import Answer, JudgeError
 
 Flight = asyncio.Future[Answer | JudgeError | None]
-"""An item that is being asked about: other asks about it wait for its answer. None: it was cancelled."""
+"""A pending item: other asks about it wait for its answer. None: it was cancelled."""
 
 
 class LoopResources(Wires):
@@ -20,10 +20,10 @@ class LoopResources(Wires):
 
     Args:
         caller: Makes clients.
-        concurrency: Calls on the wire at once.
+        concurrency: Most concurrent calls on the wire.
 
     Attributes:
-        flights: Items being asked about, by their keys in the cache.
+        flights: Pending items, by their keys in the cache.
         waiting_room: Held by the one call that watches a used-up budget for room; the others queue.
     """
 

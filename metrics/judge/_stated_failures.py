@@ -1,4 +1,4 @@
-"""Detects JSON objects that state a failure, whatever else they hold.
+"""Detects JSON objects that state a failure, whatever else they contain.
 
 `_completions` checks a body, its choice and its message, `replies` the judge's text: gateways and models put
 verdicts beside errors, and verdicts of a failed call do not count.
@@ -30,7 +30,7 @@ def has_failed(word: Any) -> bool:
 
 
 def is_failure(reply: Mapping[str, Any]) -> bool:
-    """Return whether `reply` holds an error, no success, or a status of failure."""
+    """Return whether `reply` contains an error, no success, or a status of failure."""
     for name, value in reply.items():
         word = name.casefold()
         if word.startswith("error") or word == "exception":

@@ -1,8 +1,8 @@
 """Answer an `Ask` with as few calls as possible.
 
-`OpenAIJudge` calls it, and it calls the cache, the endpoint and the reader of replies.  It reads the cache,
-joins items that another ask is already asking about, sends the rest in one call, aligns the reply with the
-ids, and asks again for ids without a usable answer.  It knows no HTTP.
+`OpenAIJudge` calls it, and it calls the cache, the endpoint and the reader of replies. It reads the cache,
+joins items that are pending in another ask, sends the rest in one call, aligns the reply with the ids, and
+asks again for ids without a usable answer. It knows no HTTP.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ _UNANSWERED = Answer(known=False)
 _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be taken from")
 
 _MOST_ITEMS = 100
-"""Items of one call; with more, judges skip some, and replies run into their limit."""
+"""Most items of one call; with more, judges skip some, and replies reach their limit."""
 _WOULD_BE_THE_SAME = frozenset({"refusal", "prompt_cut", "reply_cut_off"})
-"""Failures that would repeat if the same request were sent again."""
+"""Failures that would occur again if the same request were sent again."""
 _MOST_HALVINGS = 2
-"""How often the ids of a reply that was cut off are divided."""
+"""How often the ids of a cut-off reply are halved."""
 
 
 @dataclass(slots=True)
 class _OpenAsk:
-    """One ask, while it is being answered."""
+    """One unanswered ask."""
 
     ask: Ask
     here: LoopResources
     usage: Usage = field(default_factory=Usage)
     not_taken: dict[str, Answer] = field(default_factory=dict)
-    """Answers by id that should be quotations and do not stand in their text."""
+    """Answers by id that should be quotations but are not in their text."""
     halving: Halving = field(default_factory=halving)
     """Of its request."""
     was_cut_off: bool = False
     """Whether a reply was."""
     fitting: int = _MOST_ITEMS
-    """Ids of a call whose reply was not cut off, after one that was."""
+    """Size of a successful call after a cut-off reply, in ids."""
 
 
 class Batching:
-    """Asks once, and remembers. Safe on one event loop per `LoopResources`.
+    """Asks for each item once, and caches the answers. Safe on one event loop per `LoopResources`.
 
     Args:
         identity: Identifies model and endpoint in the cache's keys.
-        endpoint: Where messages are sent.
-        cache: Answers known before; None: nothing is remembered (but concurrent asks still share).
+        endpoint: Receives the messages.
+        cache: Known answers; None: nothing is stored (but concurrent asks still share).
         secret: Key of the delimiters around untrusted texts.
     """
 
@@ -133,7 +133,7 @@ class Batching:
         own: dict[str, Flight],
         cache: JudgeCache | None,
     ) -> Iterator[dict[str, Answer]]:
-        """Give the asks that joined `own` its outcome; keep the answers found in the cache."""
+        """Pass the outcome of `own` to the asks that joined it; keep the answers found in the cache."""
         found: dict[str, Answer] = {}
         failure: JudgeError | None = None
         try:
@@ -144,7 +144,7 @@ class Batching:
         finally:
             for item_id, flight in own.items():
                 del asking.here.flights[keys[item_id]]
-                # Neither an answer nor a failure: cancelled, and the asks that joined ask themselves.
+                # Neither an answer nor a failure: it was cancelled, and the asks that joined ask again.
                 answer = found.get(item_id)
                 if answer is not None and answer.known and cache is not None:
                     cache.remember(keys[item_id], answer)
@@ -154,8 +154,8 @@ class Batching:
     async def _part(self, asking: _OpenAsk, ids: list[str], halvings: int) -> dict[str, Answer]:
         """Ask about `ids` in one call, and once more about those without a usable answer.
 
-        A reply that was cut off would be cut off again: its ids are asked in halves instead. What the
-        judge refuses to judge it is not asked again.
+        A cut-off reply would be cut off again: its ids are asked in halves instead. Refused items are not
+        asked again.
         """
         if len(ids) > _MOST_ITEMS:
             return await self._parts(asking, _even_parts(ids, _MOST_ITEMS), halvings)
@@ -203,10 +203,9 @@ class Batching:
         return answers
 
     async def _halves(self, asking: _OpenAsk, ids: list[str], halvings: int) -> dict[str, Answer]:
-        """Ask about half of `ids`, and then about the others in parts of the size that fitted.
+        """Ask about half of `ids`, and then about the others in parts of the size that succeeded.
 
-        One after the other, so that a model of which every reply is cut off is asked a few times only for
-        each request.
+        Sequentially, so that a model whose every reply is cut off is asked only a few times per request.
         """
         half = -(-len(ids) // 2)
         answers: dict[str, Answer] = {}
@@ -226,10 +225,10 @@ class Batching:
     def _read(
         self, asking: _OpenAsk, open_ids: frozenset[str], text: str, written: SentAsk
     ) -> dict[str, Answer]:
-        """Return the usable answers in `text`; note those that were not taken from their source.
+        """Return the usable answers in `text`; record those that were not taken from their source.
 
         Raises:
-            UnusableReplyError: There are none, or they answer something else.
+            UnusableReplyError: It has no answers, or answers to something else.
         """
         groups = asking.ask.groups_for(open_ids)
         shown = f"{_texts_of(asking.ask)}\n{written.task}"
@@ -248,7 +247,7 @@ class Batching:
     async def _parts(
         self, asking: _OpenAsk, parts: list[list[str]], halvings: int
     ) -> dict[str, Answer]:
-        """Ask about all `parts` at once; one that fails leaves only its own ids unanswered."""
+        """Ask about all `parts` concurrently; a failing one leaves only its own ids unanswered."""
         answers: dict[str, Answer] = {}
         failures: list[JudgeError] = []
 
@@ -279,7 +278,7 @@ class Batching:
 
 
 def _texts_of(ask: Ask) -> str:
-    """Return the untrusted texts that the judge gets to read."""
+    """Return the untrusted texts that the judge reads."""
     texts = (
         text
         for passage in ask.passages
@@ -289,7 +288,7 @@ def _texts_of(ask: Ask) -> str:
 
 
 def _even_parts(ids: list[str], most: int) -> list[list[str]]:
-    """Divide `ids`, in order, into as few parts of at most `most` as will do, of even size."""
+    """Divide `ids`, in order, into the least number of parts of at most `most`, of even size."""
     count = -(-len(ids) // most)
     ends = [len(ids) * number // count for number in range(count + 1)]
     return [ids[start:end] for start, end in pairwise(ends)]
@@ -298,7 +297,7 @@ def _even_parts(ids: list[str], most: int) -> list[list[str]]:
 def _is_taken(answer: Answer, group: Group, item: Item) -> bool:
     """Return whether `answer` is taken from the item's source, or is empty.
 
-    Of several copies one that stands there is enough: the metric checks each of them.
+    Of several copies one in the source is enough: the metric checks each of them.
     """
     source, value = item.source, answer.value
     if source is None or not value or isinstance(value, bool):

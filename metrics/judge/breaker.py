@@ -1,7 +1,7 @@
-"""A circuit breaker: stop asking a judge that keeps failing, and probe it now and then.
+"""A circuit breaker: do not call a judge that keeps failing, and probe it from time to time.
 
-The endpoint asks it before each call and reports the outcome.  It knows failure classes,
-not HTTP; it never sleeps and holds its lock only for arithmetic.
+The endpoint consults it before each call and reports the outcome. It knows failure classes, not HTTP; it
+never sleeps and holds its lock only for arithmetic.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class CircuitBreaker:
 
     Args:
         name: The judge's model and host, for the log.
-        threshold: Failures in a row that open it.
+        threshold: Consecutive failures that open it.
         pause_s: Seconds until the first probe; doubled after each probe that fails, up to
             ten minutes.
         clock: Monotonic seconds.
-        whose: What it protects, for messages.
+        whose: The protected component, for messages.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class CircuitBreaker:
             logger.warning("the %s answers again", self._name)
 
     def record_failure(self, error_type: str, message: str, *, fatal: bool = False) -> None:
-        """Record a call that failed for good; `fatal` opens the circuit at once."""
+        """Record a call that finally failed; `fatal` opens the circuit at once."""
         with self._lock:
             self._failures += 1
             was_open = self._open_until is not None
             if was_open and not self._probing:
-                return  # a call that set out before the circuit opened
+                return  # a call that began before the circuit opened
             if not (fatal or was_open or self._failures >= self._threshold):
                 return
             if was_open:

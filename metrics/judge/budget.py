@@ -1,7 +1,7 @@
-"""How much may be asked of a judge: calls and tokens per minute, and money.
+"""The budget of a judge: calls and tokens per minute, and money.
 
-The endpoint reserves before each call and settles afterwards.  Windows slide: no sixty seconds
-hold more than was allowed.  It limits and counts; it asks nothing.
+The endpoint reserves before each call and books the actual use afterwards. Windows slide: no sixty seconds
+exceed the limits. It limits and counts; it calls nothing.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ __all__ = ["JudgeBudget", "Reservation"]
 
 _WINDOW_S = 60.0
 _POLL_S = 0.02
-"""Until calls in flight may have been settled."""
+"""Seconds until open calls may have been settled."""
 _FAR = 16.0
-"""How many times its estimate a call may take, for all that is known."""
+"""Assumed largest ratio of a call's use to its estimate."""
 _ROUNDED = 1.0 + 1e-9
-"""Sums of money that differ by less are the same."""
+"""Largest ratio of two sums of money that count as equal."""
 _RATIOS = 64
-"""Settled calls that are remembered for what they took, against their estimates."""
+"""Number of settled calls whose ratio of use to estimate is stored."""
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A call that was allowed: when, and the tokens it took or is expected to take."""
+    """An admitted call: its time, and its actual or expected tokens."""
 
     at: float
     """Monotonic seconds."""
     tokens: int
     """Prompt and completion tokens."""
     cost: float = 0.0
-    """What it cost, or is expected to cost, in the currency of the prices."""
+    """Its actual or expected cost, in the currency of the prices."""
     counted: bool = True
-    """Whether it still lies within the window."""
+    """Whether it is still within the window."""
     settled: bool = False
-    """Whether it is known what it took."""
+    """Whether its actual use is known."""
     estimated_tokens: int = 0
-    """Tokens it was expected to take."""
+    """Its expected tokens."""
     estimated_cost: float = 0.0
-    """What its estimated tokens cost."""
+    """The cost of its estimated tokens."""
     held_cost: float = 0.0
-    """What was held for it until it was settled."""
+    """The cost reserved for it until it is settled."""
 
 
 _ARGUMENTS = (
@@ -61,23 +61,23 @@ _ARGUMENTS = (
 
 
 class JudgeBudget:
-    """Limits what a judge may cost. Thread-safe; several judges may share one.
+    """Limits the cost of a judge. Thread-safe; several judges may share one.
 
     Args:
         calls_per_minute: Calls in any sixty seconds; None: no limit.
-        tokens_per_minute: Prompt and completion tokens in any sixty seconds; None: no limit. A
-            call is let through by an estimate and booked with what it really took.
+        tokens_per_minute: Prompt and completion tokens in any sixty seconds; None: no limit. A call is
+            admitted by an estimate and booked with its actual use.
         cost_per_minute: Money in any sixty seconds, in the currency of the prices; None: no limit.
             Estimated and booked like tokens.
-        max_cost: Stop for good once this much was spent, in the currency of the prices. Calls in
-            flight count at their estimate, and near the limit calls go out one by one: it is exceeded
-            at most by what one call takes above its estimate.
+        max_cost: Stop for good once this much was spent, in the currency of the prices. Open calls count at
+            their estimate, and near the limit calls are sent one by one: it is exceeded at most by one call's
+            use above its estimate.
         input_price: Price of a million prompt tokens.
         output_price: Price of a million completion tokens.
-        cached_input_price: Price of a million prompt tokens that the endpoint read from its own
-            cache; None: as the others.
-        when_exhausted: ``"skip"`` gives the score the status ``skipped`` with the error type
-            ``budget``, as live traffic wants; ``"wait"`` waits for room, as offline runs want.
+        cached_input_price: Price of a million prompt tokens that the endpoint read from its cache; None: as
+            the others.
+        when_exhausted: ``"skip"`` gives the score the status ``skipped`` with the error type ``budget``, for
+            live traffic; ``"wait"`` waits for room, for offline runs.
         clock: Monotonic seconds; tests pass their own.
 
     Raises:
@@ -149,17 +149,17 @@ class JudgeBudget:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The arguments it was made with, less the clock."""
+        """Its constructor arguments, without the clock."""
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
     @property
     def prices_known(self) -> bool:
-        """Whether it says what calls cost."""
+        """Whether the cost of calls is known."""
         return self.input_price is not None or self.output_price is not None
 
     @property
     def counts(self) -> bool:
-        """Whether there is anything to limit or to add up."""
+        """Whether there is anything to limit or to sum up."""
         return any(value for name, value in self.limits.items() if name != "when_exhausted")
 
     def __repr__(self) -> str:
@@ -168,46 +168,46 @@ class JudgeBudget:
 
     @property
     def part(self) -> float:
-        """Which part of the limits falls to this process, 0.0 to 1.0: all, unless others share them."""
+        """The part of the limits for this process, 0.0 to 1.0: all, unless others share them."""
         return 1.0
 
     @property
     def granted_alone(self) -> int:
-        """Calls that were allowed without asking those who share the limits; 0 where none do."""
+        """Calls that this process granted itself, without the shared budget; 0 if it is not shared."""
         return 0
 
     def came(self) -> None:
-        """Note that a request came that may be judged. Who shares the limits learns its part from it."""
+        """Record the arrival of a request that may be judged, from which a shared budget derives its part."""
 
     @property
     def cost(self) -> float:
-        """What was spent so far, in the currency of the prices; 0.0 without prices."""
+        """The money spent so far, in the currency of the prices; 0.0 without prices."""
         return self._cost
 
     def report_cost(self, cost: float) -> None:
-        """Count money that another process spent with limits like these, as `Judge.report` counts its calls."""
+        """Count money that another process spent under these limits, as `Judge.report` counts its calls."""
         with self._lock:
             self._cost += cost
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
-        """Do as a patient `take`; a scoring process asks the meter's process for it."""
+        """Do as a patient `take`; in a scoring process, ask the meter's process for it."""
         return self.take(estimated_tokens, estimated_output, patient=True)
 
     def take(
         self, estimated_tokens: int, estimated_output: int = 0, *, patient: bool = False
     ) -> Reservation | float:
-        """Take room for one call, or return the seconds until it is worth trying again.
+        """Reserve room for one call, or return the seconds until another attempt is worthwhile.
 
-        Calls in flight count at their estimate until they are settled.
+        Open calls count at their estimate until they are settled.
 
         Args:
             estimated_tokens: Prompt tokens expected.
             estimated_output: Completion tokens expected.
-            patient: Wait for calls in flight while what they really take could leave no room.
+            patient: Wait for open calls while their actual use could leave no room.
 
         Raises:
-            JudgeError: There is no room (status ``skipped``, error type ``budget``), and it is
-                either not to be waited for, or there will never be any.
+            JudgeError: There is no room (status ``skipped``, error type ``budget``), and the budget does not
+                wait, or there will never be any.
         """
         tokens = estimated_tokens + estimated_output
         estimated_cost = self.price(estimated_tokens, estimated_output)
@@ -240,7 +240,7 @@ class JudgeBudget:
         return wait_s
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
-        """Wait until there seems to be room for a call, without taking it."""
+        """Wait until there seems to be room for a call, without reserving it."""
         tokens = estimated_tokens + estimated_output
         estimated_cost = self.price(estimated_tokens, estimated_output)
         while True:
@@ -249,11 +249,11 @@ class JudgeBudget:
                 if wait_s == 0 and not self._surely_fits(tokens, estimated_cost):
                     wait_s = _POLL_S
             if not wait_s or (self.when_exhausted == "skip" and wait_s != _POLL_S):
-                return  # there is room, or will not be in time, as `take` will say
+                return  # there is room, or not in time, which `take` will report
             await asyncio.sleep(wait_s)
 
     def _wait_s(self, tokens: int, cost: float) -> float | None:
-        """Return the seconds until it is worth trying: 0 when there is room, None: never."""
+        """Return the seconds until another attempt is worthwhile: 0 if there is room, None: never."""
         now = self._clock()
         while self._window and self._window[0].at <= now - _WINDOW_S:
             expired = self._window.popleft()
@@ -261,13 +261,13 @@ class JudgeBudget:
             self._window_tokens -= expired.tokens
             self._window_cost -= expired.cost
         if self.max_cost is not None:
-            first = not self._open and not self._cost_ratios  # it is not known what calls cost
+            first = not self._open and not self._cost_ratios  # the cost of calls is unknown
             if self._cost >= self.max_cost or (
                 self._cost + cost > self.max_cost * _ROUNDED and not first
             ):
                 return None
             if self._open and self._cost + self._open_cost + cost > self.max_cost * _ROUNDED:
-                return _POLL_S  # calls in flight may turn out cheaper
+                return _POLL_S  # open calls may turn out cheaper
         if self.tokens_per_minute is not None and tokens > self.tokens_per_minute:
             return None
         if self.cost_per_minute is not None and cost > self.cost_per_minute:
@@ -279,7 +279,7 @@ class JudgeBudget:
                 and self._window_tokens + tokens > self.tokens_per_minute
             )
             or (
-                # An empty window takes any call: rounding must not lock it for good.
+                # An empty window admits any call: rounding must not block it for good.
                 self.cost_per_minute is not None
                 and bool(self._window)
                 and self._window_cost + cost > self.cost_per_minute
@@ -288,9 +288,9 @@ class JudgeBudget:
         return max(0.001, self._window[0].at + _WINDOW_S - now) if full else 0.0
 
     def _surely_fits(self, tokens: int, cost: float) -> bool:
-        """Return whether a call fits even if those in flight, and itself, take what calls may take.
+        """Return whether a call fits even if it and all open calls reach their highest use.
 
-        An estimate may be wrong, and many in flight are wrong together; one alone may be.
+        An estimate may be wrong, and those of many open calls are wrong together; a single one may be.
         """
         if not self._open:
             return True
@@ -312,20 +312,20 @@ class JudgeBudget:
         )
 
     def _above(self) -> float:
-        """Return how many times its estimate a call may take beyond it, by those settled recently."""
+        """Return the largest excess of a call over its estimate, as a multiple of it, among recent calls."""
         return (max(1.0, *self._ratios) * 1.5 if self._ratios else _FAR) - 1.0
 
     def _calibration(self) -> float:
-        """Return the share of its estimated cost that a call takes at most, by those settled recently."""
+        """Return the largest ratio of a call's cost to its estimate, among recent calls."""
         return min(1.0, max(self._cost_ratios)) if self._cost_ratios else 1.0
 
     def price(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Return what these tokens cost, in the currency of the prices; 0.0 without prices.
+        """Return the cost of these tokens, in the currency of the prices; 0.0 without prices.
 
         Args:
             input_tokens: Prompt tokens, those read from the endpoint's cache among them.
             output_tokens: Completion tokens.
-            cached_tokens: Prompt tokens that the endpoint read from its own cache.
+            cached_tokens: Prompt tokens that the endpoint read from its cache.
         """
         full = self.input_price or 0.0
         cached = full if self.cached_input_price is None else self.cached_input_price
@@ -356,12 +356,12 @@ class JudgeBudget:
                 self._open_cost -= reservation.held_cost
                 self._open_estimates -= reservation.estimated_cost
                 if not self._open:
-                    self._open_cost = self._open_estimates = 0.0  # what rounding left
+                    self._open_cost = self._open_estimates = 0.0  # a rounding remainder
                 if tokens:
                     self._remember(reservation)
 
     def _remember(self, reservation: Reservation) -> None:
-        """Learn how far estimates may be wrong."""
+        """Store the ratio of a call's use to its estimate."""
         ratio = reservation.tokens / max(1, reservation.estimated_tokens)
         if reservation.estimated_cost:
             cost_ratio = reservation.cost / reservation.estimated_cost

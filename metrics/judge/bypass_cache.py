@@ -16,7 +16,7 @@ _bypassed: ContextVar[bool] = ContextVar("ragmeter_bypassing_cache", default=Fal
 
 @contextmanager
 def bypassing_cache() -> Iterator[None]:
-    """Make the judge neither look up nor store answers in this context."""
+    """Bypass the judge's cache in this context, for reading and writing."""
     token = _bypassed.set(True)
     try:
         yield

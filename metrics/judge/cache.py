@@ -28,20 +28,20 @@ from .protocol import Answer, AnswerValue
 __all__ = ["AnswerStore", "JudgeCache"]
 
 _OVERHEAD_BYTES = 250
-"""What one entry costs in memory beside its text: key, node and headers, rounded up."""
+"""Memory of one entry besides its text: key, node and headers, rounded up."""
 _LONGEST_WAIT_S = 1.0
-"""For the file, before it counts as a miss."""
+"""Seconds to wait for the file before a lookup counts as a miss."""
 _MOST_WAITING = 10_000
-"""Answers that wait to be written; more are kept in memory only."""
+"""Most answers that wait to be written; further ones are stored in memory only."""
 _CLOSING_S = 2.0
 
 
 class AnswerStore(Protocol):
-    """Persistent storage of answers: `AnswerFile`, or a Redis. Thread-safe; may wait for a moment."""
+    """Persistent storage of answers: `AnswerFile`, or a Redis. Thread-safe; may block briefly."""
 
     @property
     def is_readable(self) -> bool:
-        """Whether to read it: it did not fail a moment ago."""
+        """Whether to read it: it has not failed recently."""
         ...
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
@@ -53,7 +53,7 @@ class AnswerStore(Protocol):
         ...
 
     def leave_alone(self) -> None:
-        """Neither read nor write for a while, after a caller has waited too long."""
+        """Pause reads and writes, after a caller has waited too long."""
         ...
 
     def close(self) -> None:
@@ -62,13 +62,13 @@ class AnswerStore(Protocol):
 
 
 class JudgeCache:
-    """Remembers answers, least recently used out first. Thread-safe; judges may share one.
+    """Stores answers, and evicts the least recently used. Thread-safe; judges may share one.
 
     Args:
         max_bytes: Memory for the answers.
-        path: A SQLite file that outlives the process, made readable for its owner only; None:
-            memory only. It holds what the judge said, its reasons among it, in plain text.
-        max_rows: Rows kept in the file; the oldest go first.
+        path: A SQLite file that outlives the process, made readable for its owner only; None: memory only. It
+            contains the judge's output, including its reasons, in plain text.
+        max_rows: Most rows in the file; the oldest are deleted first.
 
     Raises:
         ConfigurationError: `max_bytes` is negative, the file's folder does not exist, or others may
@@ -93,7 +93,7 @@ class JudgeCache:
         self._lock = fork.lock()
         self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
         self._take_on()
-        fork.forget(self._take_on)  # the clerk and what waits for it are the parent's
+        fork.forget(self._take_on)  # the thread and its queue belong to the parent
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings: another process reads the file, not this memory."""
@@ -104,36 +104,36 @@ class JudgeCache:
         return f"JudgeCache(max_bytes={self.max_bytes}, path={path!r})"
 
     def __len__(self) -> int:
-        """Return how many answers are held in memory."""
+        """Return the number of answers in memory."""
         return len(self._entries)
 
     @property
     def size_bytes(self) -> int:
-        """Memory taken by the answers, estimated."""
+        """Estimated memory of the answers."""
         return self._entries.size
 
     def get(self, key: bytes) -> Answer | None:
-        """Return the answer kept under `key`, or None. May wait for the file for a moment."""
+        """Return the answer under `key`, or None. May wait for the file briefly."""
         known = self.recall(key)
         if known is None and self._file is not None:
             known = self._take_over(self._file.read([key])).get(key)
         return known
 
     def put(self, key: bytes, answer: Answer) -> None:
-        """Keep a known `answer` under `key`. May wait for the file for a moment."""
+        """Store an `answer` under `key`. May wait for the file briefly."""
         text = _encode(answer)
         self._keep(key, text)
         if self._file is not None:
             self._file.write([(key, text)])
 
     def recall(self, key: bytes) -> Answer | None:
-        """Return the answer that is held in memory under `key`, or None. Waits for nothing."""
+        """Return the answer in memory under `key`, or None. Never waits."""
         with self._lock:
             text = self._entries.get(key)
         return None if text is None else _decode(text)
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Bring what the file has under `keys` into memory, and return it; waits off the loop."""
+        """Load the answers under `keys` from the file into memory, and return them; waits off the loop."""
         file = self._file
         if file is None or not file.is_readable:
             return {}
@@ -151,12 +151,12 @@ class JudgeCache:
         self._clerk.do(look)
         done, _ = await asyncio.wait([found], timeout=_LONGEST_WAIT_S)
         if not done:
-            file.leave_alone()  # a disk that hangs: not even SQLite's own timeout came true
+            file.leave_alone()  # a disk that hangs: not even SQLite's timeout took effect
             return {}
         return self._take_over(found.result())
 
     def remember(self, key: bytes, answer: Answer) -> None:
-        """Keep a known `answer` under `key`; the file gets it in a moment. Waits for nothing."""
+        """Store an `answer` under `key`; it is written to the file shortly afterwards. Never waits."""
         text = _encode(answer)
         self._keep(key, text)
         file = self._file
@@ -219,12 +219,12 @@ def _cost(text: str) -> int:
 
 def _encode(answer: Answer) -> str:
     text = json.dumps([answer.value, answer.reason], ensure_ascii=False)
-    # A lone surrogate becomes its own JSON escape: SQLite takes UTF-8 only.
+    # A lone surrogate becomes its JSON escape: SQLite accepts only UTF-8.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _decode(text: str) -> Answer | None:
-    """Return the answer that a row holds; None for a row of another shape."""
+    """Return the answer in a row; None for a row of another shape."""
     try:
         row = json.loads(text)
     except (ValueError, RecursionError):

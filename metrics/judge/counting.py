@@ -1,7 +1,7 @@
 """Counts a judge's calls, and passes each to its observers.
 
-`CountingJudge` is the base class for custom judges and of `OpenAIJudge`.  Counts the calls of this process and
-those that a scoring process made for it.
+`CountingJudge` is the base class for custom judges and of `OpenAIJudge`. It counts the calls of this process
+and those that a scoring process made for it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class JudgeRecord:
         self.observers: list[JudgeObserver] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle nothing: another process counts for itself."""
+        """Pickle no counts: another process has separate ones."""
         return JudgeRecord, ()
 
     def report(self, call: JudgeCall) -> None:
-        """Count a call and tell the observers."""
+        """Count a call and notify the observers."""
         if not call.cached:
             with self._lock:
                 self._counts["calls"] += call.calls
@@ -56,7 +56,7 @@ class JudgeRecord:
             self._counts["cache_misses"] += misses
 
     def stats(self, cost: float) -> JudgeStats:
-        """Return all counts as of now."""
+        """Return all current counts."""
         with self._lock:
             return JudgeStats(**self._counts, errors=dict(self._errors), cost=cost)
 
@@ -64,20 +64,20 @@ class JudgeRecord:
 class CountingJudge(ABC):
     """A judge that counts its calls and notifies observers: subclasses add `model` and `ask`.
 
-    A subclass calls `report` once for each call it makes, with the tokens it took; a judge that makes
-    none, such as one that looks verdicts up, reports nothing.  Its ``__init__`` is its own.
+    A subclass calls `report` once for each call it makes, with the tokens used; a judge without calls, such
+    as one that looks verdicts up, reports nothing. Its ``__init__`` is free.
     """
 
     model: str
-    """The model that is asked."""
+    """The model's name."""
     budget: JudgeBudget | None = None
-    """What may be asked of it: requests are judged with the probability that it allows."""
+    """The limits of its use: requests are judged with the probability that they allow."""
     endpoint_kind: str = "custom"
-    """What kind of endpoint it is asked at: one of the words of ``ragmeter.evaluation.judge.endpoint``."""
+    """Kind of its endpoint: one of the words of ``ragmeter.evaluation.judge.endpoint``."""
     _record: JudgeRecord
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Give the judge its counters, whatever its ``__init__`` does."""
+        """Create the judge's counters, whatever its ``__init__`` does."""
         del args, kwargs
         judge = super().__new__(cls)
         object.__setattr__(judge, "_record", JudgeRecord())  # even if it is a frozen dataclass
@@ -88,7 +88,7 @@ class CountingJudge(ABC):
         """Answer every item of `ask`, once.
 
         Raises:
-            JudgeError: The judge could not be asked, or answered nothing usable.
+            JudgeError: The judge could not be asked, or had no usable answer.
         """
 
     @property
@@ -97,7 +97,7 @@ class CountingJudge(ABC):
         return self._record.stats(0.0 if self.budget is None else self.budget.cost)
 
     def subscribe(self, observer: JudgeObserver) -> None:
-        """Tell `observer` about every call from now on, on the thread or loop that made it."""
+        """Notify `observer` of every call from now on, on the thread or loop that made it."""
         self._record.observers.append(observer)
 
     def report(self, call: JudgeCall) -> None:
@@ -109,11 +109,11 @@ class CountingJudge(ABC):
         self._record.report_items(hits, misses)
 
     async def aclose(self) -> None:  # noqa: B027 -- a default, to be overridden where need be
-        """Release nothing: there are no connections."""
+        """Do nothing: there are no connections."""
 
 
 class _CountedJudge(CountingJudge):
-    """An object that has `model`, `ask`, `subscribe` and `aclose`, and the rest of the contract from here."""
+    """Adds the rest of a `Judge` to an object with `model`, `ask`, `subscribe` and `aclose`."""
 
     def __init__(self, asked: AsksOnly) -> None:
         self.asked = asked
@@ -127,7 +127,7 @@ class _CountedJudge(CountingJudge):
         return self.asked.model
 
     def subscribe(self, observer: JudgeObserver) -> None:
-        # Not before: a judge that stores its observers could not be pickled with us among them.
+        # Not earlier: a judge that stores its observers could not be pickled with this object among them.
         if not self._listening:
             self._listening = True
             self.asked.subscribe(self.report)
@@ -141,12 +141,12 @@ class _CountedJudge(CountingJudge):
 
 
 def as_judge(judge: object) -> Judge:
-    """Return `judge` with the whole contract of a `Judge`.
+    """Return `judge` as a complete `Judge`.
 
-    An object that has `model`, `ask`, `subscribe` and `aclose` only gets counters and reports around it.
+    An object that has only `model`, `ask`, `subscribe` and `aclose` is wrapped with counters and reports.
 
     Raises:
-        ConfigurationError: It lacks one of those four.
+        ConfigurationError: It lacks one of these four.
     """
     if not isinstance(judge, type):
         if isinstance(judge, Judge):

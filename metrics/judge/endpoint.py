@@ -1,9 +1,9 @@
-"""One OpenAI-compatible endpoint: send messages, get text, or a `JudgeError` that says why not.
+"""One OpenAI-compatible endpoint: send messages, get text, or a `JudgeError` with the reason.
 
-`Batching` calls it.  It retries what may pass, gives up at once what will not, steps options down
-where the endpoint lacks them and looks for them again later, and keeps the endpoint's own words out
-of errors and logs: they may repeat a key or a text.  A call holds one of the loop's slots while it is
-on the wire, never while it is built, read, or waits.
+`Batching` calls it. It retries temporary failures, gives up at once on others, steps down options that the
+endpoint lacks and tries them again later, and keeps the endpoint's messages out of errors and logs: they may
+repeat a key or a text. A call holds one of the loop's slots while it is on the wire, never while it is built,
+read, or waits.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from .protocol import JudgeCall, JudgeError, Usage
 __all__ = ["ChatEndpoint"]
 
 _MOST_REPLY_BYTES = 4 * 2**20
-"""A longer reply is not read."""
+"""Longest reply to read."""
 _LONGEST_PAUSE_S = 20.0
-"""Between two attempts, unless the endpoint asks for more."""
+"""Longest pause between two attempts, unless the endpoint asks for more."""
 _MOST_STEPS = 6
-"""Step-downs of one call."""
+"""Most step-downs of one call."""
 _FIRST_OUTPUT = 100
-"""Completion tokens expected of a call until some were seen."""
+"""Expected completion tokens of a call before any were observed."""
 _MEMORY = 0.1
 """Weight of the newest reply in the usual length."""
 _ALIVE = frozenset({"bad_request", "request_too_large", "unusable_reply"})
-"""Failures of one request: the next one may pass."""
+"""Failures specific to one request: the next one may pass."""
 
 
 @dataclass(slots=True)
 class _EndpointCall:
-    """One call, all its attempts."""
+    """One call with all its attempts."""
 
     messages: list[dict[str, str]]
     schema: dict[str, Any]
@@ -55,34 +55,34 @@ class _EndpointCall:
     """Prompt tokens, estimated."""
     plan: RequestPlan
     spent_s: float = 0.0
-    """Seconds on the wire and in pauses; waiting for a slot or for the budget is not the call's."""
+    """Seconds on the wire and in pauses; waiting for a slot or for the budget does not count."""
     admitted: bool = False
-    """The breaker let it through and waits for its outcome."""
+    """Whether the breaker admitted it and waits for its outcome."""
     reservation: Reservation | None = None
     posts: int = 0
     """Posts so far."""
     retries: int = 0
-    """Attempts that failed and were followed by a pause; step-downs are none."""
+    """Attempts that failed and were followed by a pause, without step-downs."""
     usage: Usage = field(default_factory=Usage)
-    """What the posts took."""
+    """The use of the posts."""
     cached_tokens: int = 0
     starved: Completion | None = None
-    """The reply that thinking left no room for."""
+    """The reply that had no room because of thinking."""
     refused_with: int | None = None
-    """The status with which an option was refused last."""
+    """The status of the last refused option."""
 
 
 class ChatEndpoint:
     """Sends chat completions. Safe on several event loops.
 
     Args:
-        form: The parts that every request has.
-        timeout_s: Seconds for one call, all its retries included.
+        form: The constant parts of every request.
+        timeout_s: Seconds for one call, including all retries.
         max_retries: Attempts after the first.
         budget: Limits; None: no limits.
-        breaker: Keeps calls away from an endpoint that is down.
-        learned: What the endpoint was found to lack.
-        cut_prompts: Notices prompts that the endpoint cut off.
+        breaker: Refuses calls to an endpoint that is down.
+        learned: The known capabilities of the endpoint.
+        cut_prompts: Detects prompts that the endpoint cut off.
         record: Counts each call and notifies the observers.
     """
 
@@ -110,7 +110,7 @@ class ChatEndpoint:
         self._not_before = 0.0
         self._answered = False
         self.last_words = ""
-        """What was said of the last failed call, as of `FailedCall.words`."""
+        """Message of the last failed call, see `FailedCall.words`."""
 
     async def complete(
         self,
@@ -119,7 +119,7 @@ class ChatEndpoint:
         messages: list[dict[str, str]],
         schema: dict[str, Any],
     ) -> Completion:
-        """Send `messages` and return the reply; retries and steps options down as need be.
+        """Send `messages` and return the reply; retry and step options down as necessary.
 
         Raises:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
@@ -137,7 +137,7 @@ class ChatEndpoint:
                     await asyncio.sleep(following)
                     call.spent_s += following
             outcome = self._conclude(following, call)
-        except JudgeError as error:  # no room, or no circuit
+        except JudgeError as error:  # no room, or open circuit
             outcome = error
         finally:
             if call.admitted:
@@ -152,12 +152,12 @@ class ChatEndpoint:
         return outcome
 
     async def _attempt(self, here: LoopResources, call: _EndpointCall) -> Completion | FailedCall:
-        """Wait for a slot, and for leave to use it; post, give the slot back, and read the reply.
+        """Acquire a slot and permission, post, release the slot, and read the reply.
 
         Raises:
-            JudgeError: The circuit is open, or the budget used up.
+            JudgeError: The circuit is open, or the budget exhausted.
         """
-        outcome: Completion | FailedCall | None = None  # cancelled: it is unknown what it took
+        outcome: Completion | FailedCall | None = None  # cancelled: its use is unknown
         body = self._form.body(call.plan, call.messages, call.schema)
         try:
             while True:
@@ -197,7 +197,7 @@ class ChatEndpoint:
 
     @contextmanager
     def _timed_post(self, call: _EndpointCall) -> Iterator[float]:
-        """Count a post and its seconds; give those that are left for it."""
+        """Count a post and its duration; it has the call's remaining time."""
         call.posts += 1
         started = time.monotonic()
         try:
@@ -208,7 +208,7 @@ class ChatEndpoint:
             call.spent_s += time.monotonic() - started
 
     async def _wait(self, here: LoopResources, call: _EndpointCall, pause_s: float) -> None:
-        """Wait as long as the endpoint asked all calls to, or until the budget seems to have room.
+        """Wait for the pause that the endpoint requested of all calls, or until the budget seems to have room.
 
         Raises:
             FailedCall: The timeout would pass, or has passed.
@@ -225,7 +225,7 @@ class ChatEndpoint:
                 raise self._too_late()
         elif self._budget is not None:
             call.admitted = False
-            self._breaker.record_abandonment()  # until then the circuit may open
+            self._breaker.record_abandonment()  # the circuit may open meanwhile
             async with here.waiting_room:
                 await self._budget.until_room(call.tokens, int(self._usual_output))
 
@@ -257,7 +257,7 @@ class ChatEndpoint:
     def _next_step(
         self, outcome: Completion | FailedCall, call: _EndpointCall
     ) -> Completion | FailedCall | float:
-        """Return the seconds after which to try again, or with what the call ends."""
+        """Return the seconds until the next attempt, or the final result of the call."""
         if isinstance(outcome, Completion):
             if self._thinks_less(outcome, call):
                 return 0.0
@@ -268,7 +268,7 @@ class ChatEndpoint:
             return outcome
         if self._steps_down(outcome, call):
             if call.starved is not None and call.plan.has("effort", "omitted"):
-                return call.starved  # the same request would be starved again
+                return call.starved  # the same request would leave no room again
             return 0.0
         self._learned.end_trial(call.plan, refused=False)
         if outcome.error_type == "unusable_reply":
@@ -285,7 +285,7 @@ class ChatEndpoint:
     def _conclude(
         self, outcome: Completion | FailedCall, call: _EndpointCall
     ) -> Completion | JudgeError:
-        """Inform the breaker; return the reply with the use of all posts, or the error to raise."""
+        """Report to the breaker; return the reply with the use of all posts, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False
             self._answered = True
@@ -298,13 +298,13 @@ class ChatEndpoint:
                 calls=call.posts,
             )
         self.last_words = outcome.words
-        # A refusal is about that text, and without a post nothing is known of the endpoint.
+        # A refusal concerns only that text, and without a post nothing is known of the endpoint.
         if outcome.error_type != "refusal" and not outcome.held_back:
             call.admitted = False
             if outcome.error_type in _ALIVE:
                 self._breaker.record_success()
             else:
-                # Where calls were answered, the key is good: a 403 is about this text, or passes.
+                # If calls were answered, the key is valid: a 403 concerns this text, or is temporary.
                 passes = outcome.error_type == "permission" and self._answered
                 self._breaker.record_failure(
                     outcome.error_type, outcome.detail, fatal=outcome.fatal and not passes
@@ -343,14 +343,14 @@ class ChatEndpoint:
         if plan.trial is not None:
             learned.end_trial(plan, refused=True)
             return True
-        # None of our options is named. Try the one changed last first, then the rarest.
+        # No option is named. Try the one changed last first, then the rarest.
         for option in ("effort", "format") if call.starved is not None else ("format",):
             if self._form.sends(plan, option):
                 return learned.step_down(plan, option, failure.status, certain=False)
         return False
 
     def _thinks_less(self, outcome: Completion, call: _EndpointCall) -> bool:
-        """Ask for less thinking where that left no room for the reply; return whether that is new."""
+        """Lower the reasoning effort if it left no room for the reply; return whether that changed it."""
         starved = outcome.error_type == "reply_cut_off" and not outcome.text.strip()
         if not starved or not self._form.may_lower_effort(call.plan):
             return False
@@ -374,5 +374,5 @@ class ChatEndpoint:
         cap = self._form.max_output_tokens
         named = self._form.sends(plan, "cap") and plan.has("cap", "max_completion_tokens")
         if cap is not None and named and outcome.output_tokens > cap:
-            # The name is unknown there, and ignored: no cap at all.
+            # The name is unknown there, and ignored: without effect.
             self._learned.step_down(plan, "cap", None, certain=True)

@@ -1,7 +1,7 @@
-"""Limits how often one request asks in halves after replies that were cut off.
+"""Limits how often one request asks in halves after cut-off replies.
 
-A model that repeats itself without end is always cut off, and each metric of a request asks it.  The caller
-that judges a request opens `one_request`; `Batching` reads `halving`.
+Replies of a model that repeats itself without end are always cut off, and each metric of a request asks it.
+The caller that judges a request opens `one_request`; `Batching` reads `halving`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextvars import ContextVar
 __all__ = ["Halving", "halving", "one_request"]
 
 _MOST_CUT_OFF = 3
-"""Replies to halves that may be cut off before no more of them is asked."""
+"""Most cut-off replies to halves until no more halves are asked."""
 
 
 class Halving:
-    """The halves of one request."""
+    """The state of one request's halves."""
 
     def __init__(self) -> None:
         self.cut_off = 0
-        """Replies to halves that were cut off."""
+        """Cut-off replies to halves."""
         self.turn = asyncio.Lock()
         """Serialises divided asks, so that each knows the cut-off replies before it."""
 
@@ -46,5 +46,5 @@ def one_request() -> Iterator[None]:
 
 
 def halving() -> Halving:
-    """Return that of the request; of its own, where none was opened."""
+    """Return the state of the current request, or a new one if none was opened."""
     return _request.get() or Halving()

@@ -1,8 +1,8 @@
 """`OpenAIJudge`: any OpenAI-compatible endpoint as a judge.
 
-Users build it and hand it to a meter or to ``evaluate``; metrics see the `Judge` contract only.  It
-checks its arguments, wires cache, batching, endpoint, budget and breaker together, and keeps what
-belongs to an event loop apart per loop.  It never shows its key.
+Users build it and pass it to a meter or to ``evaluate``; metrics use only the `Judge` protocol. It checks its
+arguments, connects cache, batching, endpoint, budget and breaker, and has separate resources for each event
+loop. It never shows its key.
 """
 
 from __future__ import annotations
@@ -142,18 +142,18 @@ class OpenAIJudge(CountingJudge):
         return f"OpenAIJudge(model={self.model!r}, host={self.host!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without key, headers, secrets in the address, and what was learned."""
+        """Pickle the settings without key, headers, secrets in the address, and learned facts."""
         settings = {**self._settings, "base_url": self._caller.stored_url}
         return made_again, (OpenAIJudge, settings)
 
     @property
     def host(self) -> str:
-        """Host of the endpoint; nothing else of its address, which may hold a secret."""
+        """Host of the endpoint; nothing else of its address, which may contain a secret."""
         return self._caller.host
 
     @property
     def address(self) -> str:
-        """Address of the endpoint, without what may be secret in it."""
+        """Address of the endpoint, without possible secrets."""
         return self._caller.stored_url or "https://api.openai.com/v1"
 
     @property
@@ -163,22 +163,22 @@ class OpenAIJudge(CountingJudge):
 
     @property
     def structured_output(self) -> str:
-        """How replies are asked for: ``json_schema``, ``json_object`` or ``text``."""
+        """Current format of replies: ``json_schema``, ``json_object`` or ``text``."""
         return self._learned.level("format")
 
     @property
     def learned(self) -> dict[str, str]:
         """The learned facts about the endpoint: the options it supports, and the facts it reports.
 
-        The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``,
-        ``system role``, ``usage`` and ``cached_tokens``; ``not tried`` where that is not known yet.
+        The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``, ``system role``,
+        ``usage`` and ``cached_tokens``; ``not tried`` if that is not known yet.
         """
         return self._learned.facts(self._form)
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of this judge: those that may be pickled, and those that must not be.
 
-        For a worker process of our own, which makes the same judge of both.
+        For ragmeter's worker process, which builds the same judge from both.
         """
         return self._settings, self._caller.secrets
 
@@ -186,7 +186,7 @@ class OpenAIJudge(CountingJudge):
         """Answer every item of `ask`: from the cache, with another ask's call, or with one call.
 
         Raises:
-            JudgeError: The endpoint failed (``error_type`` says how), or no reply could be used.
+            JudgeError: The endpoint failed (``error_type`` has the class), or no reply could be used.
         """
         reply = await self._batching.ask(ask, self._loops.here())
         hits = reply.usage.cache_hits
@@ -214,7 +214,7 @@ def _endpoint_kind(host: str, *, dated: bool) -> str:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        # Without a dot it is a name of this machine's own network.
+        # Without a dot it is a name in this machine's own network.
         return "local" if "." not in name or name.endswith(_LOCAL) else "compatible"
     return "local" if address.is_private or address.is_loopback else "compatible"
 

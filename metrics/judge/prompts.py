@@ -1,6 +1,6 @@
-"""Turn an `Ask` into chat messages and a JSON schema; untrusted texts stand between delimiters.
+"""Turn an `Ask` into chat messages and a JSON schema, with untrusted texts between delimiters.
 
-`Batching` calls it.  It decides what the judge gets to read; it sends nothing and reads no reply.
+`Batching` calls it. It decides what the judge reads; it sends nothing and reads no reply.
 
 Delimiter and ids are derived from the texts and a secret that is drawn at random when the judge is
 built: the authors of the texts cannot guess them, and they differ from request to request.  The
@@ -25,31 +25,31 @@ __all__ = ["SentAsk", "enclose", "marker_for", "schema_for", "write"]
 
 _NUMBERED = re.compile(r"([a-z]+)(\d+)")
 _MOST_WRITTEN_OUT = 12
-"""Ids named one by one; more are given as spans, which cost fewer tokens."""
+"""Most ids listed individually; more are written as ranges, which need fewer tokens."""
 _MARKER_LENGTH = 12
 """Decimal digits: models read three of them as one token."""
 _LETTERS = "bcdfghjkmpqvwxz"
-"""Those of a tag: no vowels, so that it is never a word, and none that is easily misread."""
+"""Letters of a tag: no vowels, so that it is never a word, and none that is easily misread."""
 _TAG_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SentAsk:
-    """An ask in the form in which it is sent."""
+    """An ask in its sent form."""
 
     messages: list[dict[str, str]]
     """System and user message."""
     tag: str
-    """Begins every id in them; no other ask has it, and no author of a text can know it."""
+    """The beginning of every id in them, unique to this ask and unknown to the authors of the texts."""
     task: str
-    """Our own words among them: rules, task and form."""
+    """The trusted text among them: rules, task and form."""
 
 
 def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> SentAsk:
     """Write the messages that ask for the answers to `open_ids`, and only those.
 
-    What differs least stands first, for the sake of prompt caches: the rules, then the delimiter,
-    the chunks, the rest of the texts, and at the end the task with its ids.
+    The most constant parts come first, for the sake of prompt caches: the rules, then the delimiter, the
+    chunks, the rest of the texts, and at the end the task with its ids.
     """
     prompt = load_prompt(ask.prompt_for(open_ids))
     shown = [
@@ -70,7 +70,7 @@ def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> SentAsk:
 
 
 def _id_ranges(ids: Sequence[str], tag: str) -> Iterable[str]:
-    """Name ids one by one where they are few, else as spans: ``c1-c3``, ``r1``."""
+    """List ids individually if they are few, else as ranges: ``c1-c3``, ``r1``."""
     if len(ids) <= _MOST_WRITTEN_OUT:
         return [tag + item_id for item_id in ids]
     runs: list[tuple[str, int, int]] = []
@@ -108,7 +108,7 @@ def _closed_object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _group_schema(group: Group) -> dict[str, Any]:
-    """Return the schema of one group. No union in it: some endpoints refuse or ignore those."""
+    """Return the schema of one group, without unions, which some endpoints refuse or ignore."""
     text: dict[str, Any] = {"type": "string"}
     texts = {"type": "array", "items": text}
     if group.compact:
@@ -133,7 +133,7 @@ def _group_schema(group: Group) -> dict[str, Any]:
 def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
     """Return a delimiter that occurs in no passage.
 
-    It depends on chunks and question alone where there are any, else on all texts.
+    It depends only on chunks and question if there are any, else on all texts.
     """
     common = [passage for passage in passages if _is_common(passage.title)] or passages
     texts = [_body(passage, "") for passage in passages]
@@ -148,7 +148,7 @@ def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
 
 
 def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collection[str]) -> str:
-    """Return the letters that begin every id of this ask: three, one of 3375 ways."""
+    """Return the three letters that begin every id of this ask: one of 3375 combinations."""
     texts = "\x00".join(f"{passage.title}\x00{_body(passage, '')}" for passage in passages)
     seed = _bytes("\x00".join([prompt, *ids, texts]))
     number = _pseudo_random(secret, seed)
@@ -164,7 +164,7 @@ def _pseudo_random(secret: bytes, seed: bytes) -> int:
 
 
 def _is_common(title: str) -> bool:
-    """Return whether the metrics of one request all show the text of that title."""
+    """Return whether all metrics of one request show the text of that title."""
     return title == "question" or title.startswith("chunk ")
 
 
@@ -181,14 +181,14 @@ def _words(passage: Passage) -> str:
 def _body(passage: Passage, tag: str) -> str:
     if not passage.lines:
         return _sendable(passage.text)
-    # One line per part: a text that brings its own line break and id cannot pose as a part.
+    # One line per part: a text with its own line break and id cannot imitate a part.
     return "\n".join(
         f"{tag}{part_id}: {' '.join(_sendable(text).split())}" for part_id, text in passage.lines
     )
 
 
 def _sendable(text: str) -> str:
-    """Replace lone surrogates, which no request body can carry."""
+    """Replace lone surrogates, which no request body can contain."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

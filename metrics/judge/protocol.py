@@ -1,8 +1,8 @@
 """The interface of a judge: its questions, its answers and its reports.
 
-Metrics and the meter depend on this contract alone, never on a client library.  A metric sends an
-`Ask` (texts, and numbered items to answer), the judge returns a `Reply` with one `Answer` per item.
-The meter subscribes to `JudgeCall` to export durations and tokens, and plans with the `budget`.
+Metrics and the meter depend only on this protocol, never on a client library. A metric sends an `Ask` (texts,
+and numbered items to answer), the judge returns a `Reply` with one `Answer` per item. The meter subscribes to
+`JudgeCall` to export durations and tokens, and plans with the `budget`.
 """
 
 from __future__ import annotations
@@ -44,35 +44,34 @@ AnswerValue = bool | str | tuple[str, ...] | tuple[tuple[str, str | None], ...] 
 """A bool for ``verdict``, a word for ``choice``, a text or None for ``text``, and so on."""
 
 Taken = Literal["copied", "reworded"]
-"""``copied``: the judge was to copy words of a text; of several answers one must be found there.
-``reworded``: it was to say what the text says; every answer must share most of its words with it.
-"""
+"""``copied``: the answer must be copied from a text; of several answers one must be found there.
+``reworded``: the answer must restate the text; every answer must share most of its words with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text the judge is to read. Untrusted: it is data, whatever it says."""
+    """A text for the judge to read. Untrusted: it is data, whatever it contains."""
 
     title: str
-    """What it is, e.g. ``question`` or ``chunk c1``. Ours, never the user's."""
+    """Its title, e.g. ``question`` or ``chunk c1``. Set by ragmeter, never by the user."""
     text: str = ""
     """The text; ignored when `lines` is given."""
     lines: tuple[tuple[str, str], ...] = ()
-    """Its parts with their ids, in order; the judge sees each on a line of its own."""
+    """Its parts with their ids, in order; the judge sees each on a separate line."""
     only_for: frozenset[str] | None = None
-    """Shown only while one of these items is still open; None: always shown."""
+    """Shown only while one of these items is open; None: always shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to answer: a chunk, a sentence, a claim, a question."""
+    """One thing to answer about: a chunk, a sentence, a claim, a question."""
 
     id: str
     """Unique within the ask, e.g. ``c1``."""
     depends_on: tuple[str, ...]
-    """Every text that can change the answer. Same texts, same prompt: asked once."""
+    """Every text that can change the answer. Items with equal texts and prompt are asked once."""
     source: str | None = None
-    """The text that the answer must be taken from, see `Group.taken`; None: it is not checked."""
+    """The text from which the answer must be taken, see `Group.taken`; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +87,18 @@ class Group:
     choices: tuple[str, ...] = ()
     """The words allowed when `kind` is ``choice``."""
     reasons: bool = True
-    """Ask for a short reason with each verdict or choice; in lists with each false one."""
+    """Ask for a short reason with each verdict or choice; in lists only with each false one."""
     compact: bool = False
-    """Verdicts come as two lists of ids, which costs fewer tokens; reasons with the false ones only."""
+    """Return verdicts as two lists of ids, which needs fewer tokens; reasons only with the false ones."""
     taken: Taken = "copied"
-    """How answers are taken from `Item.source`; one that is not is unknown, and never remembered."""
+    """How answers must be taken from `Item.source`; others are unknown, and never cached."""
     shared_with: str | None = None
-    """Name of the prompt whose asks put the same question: answers are shared with them, and the
-    groups of that prompt are asked along only while one of their items is open. What fails here
-    leaves its items unknown and the rest of the ask unharmed."""
+    """Name of the prompt whose asks have the same question: answers are shared with them, and the groups of
+    that prompt are asked together with this one only while one of their items is open. A failure here leaves
+    its items unknown and the rest of the ask unaffected."""
 
     def takes(self, value: AnswerValue) -> bool:
-        """Return whether `value` is one that an item of this group may have."""
+        """Return whether `value` is a valid answer for items of this group."""
         if self.kind == "verdict":
             return isinstance(value, bool)
         if self.kind == "choice":
@@ -115,15 +114,15 @@ class Ask:
     """One question to the judge about some numbered items."""
 
     metric: str
-    """Name of the metric that asks; calls and tokens are reported under it."""
+    """Name of the asking metric; calls and tokens are reported under it."""
     prompt: str
     """Name of the prompt file, see ``metrics/judged/prompts``."""
     passages: tuple[Passage, ...]
-    """What the judge is to read, in order."""
+    """The texts for the judge, in order."""
     groups: tuple[Group, ...]
-    """What it is to answer."""
+    """The groups of items to answer."""
     prompts_with_shared: Mapping[frozenset[str], str] = field(default_factory=dict)
-    """The prompt to use instead while groups with `shared_with` are asked along, by the names in it."""
+    """The prompt to use instead while groups with `shared_with` are included, by the names in it."""
 
     def prompt_for(self, open_ids: Collection[str]) -> str:
         """Return the prompt that asks about `open_ids`."""
@@ -139,7 +138,7 @@ class Ask:
         )
 
     def _shared(self, open_ids: Collection[str]) -> frozenset[str]:
-        """Return the other prompts whose questions are asked in the same call."""
+        """Return the other prompts whose questions are included in the same call."""
         return frozenset(
             group.shared_with
             for group in self.groups
@@ -152,7 +151,7 @@ class Answer:
     """The answer about one item."""
 
     known: bool
-    """False: the judge said null where that means "I cannot tell", or nothing usable."""
+    """False: the judge answered null where that means "I cannot tell", or nothing usable."""
     value: AnswerValue = None
     """The answer; see `AnswerKind`."""
     reason: str | None = None
@@ -160,22 +159,22 @@ class Answer:
 
     @property
     def verdict(self) -> bool | None:
-        """The answer where it is yes or no; None: unknown, or of another kind."""
+        """The answer if it is yes or no; None: unknown, or of another kind."""
         return self.value if isinstance(self.value, bool) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What asking cost."""
+    """The cost of asking."""
 
     calls: int = 0
-    """Calls made, as the wire saw them: attempts that failed and step-downs among them."""
+    """Calls on the wire, including failed attempts and step-downs."""
     input_tokens: int = 0
-    """Prompt tokens, as the endpoint counts them; estimated where it does not."""
+    """Prompt tokens by the endpoint's count, else estimated."""
     output_tokens: int = 0
     """Completion tokens, likewise."""
     cache_hits: int = 0
-    """Items answered without asking: known before, or just being asked about by another ask."""
+    """Items answered without a call: known before, or pending in another ask."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -188,21 +187,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answers to an `Ask`, one per item, and what they cost."""
+    """The answers to an `Ask`, one per item, and their cost."""
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    """Answers by item id; every id that was asked is there."""
+    """Answers by item id, for every requested id."""
     usage: Usage = field(default_factory=Usage)
-    """What this ask cost."""
+    """The cost of this ask."""
 
 
 class JudgeError(Exception):
-    """The judge could not be asked or did not answer usably. Judged metrics turn it into a status.
+    """A failed or unusable answer of the judge. Judged metrics turn it into a status.
 
     Attributes:
         error_type: Low-cardinality class of the failure, e.g. ``rate_limited``.
         status: The status of the scores that needed the answer.
-        usage: What the attempt cost.
+        usage: The cost of the attempt.
     """
 
     def __init__(
@@ -219,65 +218,65 @@ class JudgeError(Exception):
         self.usage = usage or Usage()
 
     def costing(self, usage: Usage) -> JudgeError:
-        """Return the same failure with `usage` as its cost; everyone who shares it pays once."""
+        """Return the same failure with `usage` as its cost, which is counted only once if it is shared."""
         return JudgeError(str(self), self.error_type, status=self.status, usage=usage)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeCall:
-    """One call to the judge's endpoint, all its attempts, as the meter exports it."""
+    """One call to the judge's endpoint with all its attempts, as the meter exports it."""
 
     metric: str
-    """Name of the metric that asked."""
+    """Name of the asking metric."""
     model: str
-    """The model that was asked."""
+    """The model's name."""
     duration_s: float
     """Wall time of the call in seconds, retries included."""
     input_tokens: int
-    """Prompt tokens, as the endpoint counts them; estimated where it does not."""
+    """Prompt tokens by the endpoint's count, else estimated."""
     output_tokens: int
     """Completion tokens, likewise."""
     error_type: str | None = None
     """Low-cardinality class of the failure, or None."""
     cached: bool = False
-    """True when no call was made because the answer was known."""
+    """True if no call was made because the answer was known."""
     cost: float | None = None
-    """What it cost, in the currency of the judge's prices; None: it has no prices."""
+    """Its cost, in the currency of the judge's prices; None: no prices."""
     calls: int = 1
-    """Posts it took: attempts that failed and step-downs among them."""
+    """Number of posts, including failed attempts and step-downs."""
     cached_tokens: int = 0
-    """Those of the prompt tokens that the endpoint read from its own cache."""
+    """The part of the prompt tokens that the endpoint read from its cache."""
 
 
 JudgeObserver = Callable[[JudgeCall], None]
-"""Gets every call; must not block and must not raise."""
+"""Receives every call; must not block and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeStats:
-    """What a judge did since it was built."""
+    """The counts of a judge since it was built."""
 
     calls: int = 0
-    """Calls made, as the wire saw them: attempts that failed and step-downs among them."""
+    """Calls on the wire, including failed attempts and step-downs."""
     input_tokens: int = 0
     """Prompt tokens."""
     output_tokens: int = 0
     """Completion tokens."""
     cached_tokens: int = 0
-    """Prompt tokens that the endpoint read from its own cache."""
+    """Prompt tokens that the endpoint read from its cache."""
     cache_hits: int = 0
-    """Items answered without asking."""
+    """Items answered without a call."""
     cache_misses: int = 0
-    """Items asked about."""
+    """Items in calls."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Calls that failed, by class."""
     cost: float = 0.0
-    """What was spent, if the budget knows prices."""
+    """Money spent, if the budget has prices."""
 
 
 @runtime_checkable
 class AsksOnly(Protocol):
-    """What a judge cannot do without; `RagMeter` adds the rest of `Judge` to an object with these members."""
+    """The least members of a judge; `RagMeter` adds the rest of `Judge` to such an object."""
 
     @property
     def model(self) -> str:
@@ -288,12 +287,12 @@ class AsksOnly(Protocol):
         """Answer every item of `ask`, once.
 
         Raises:
-            JudgeError: The judge could not be asked, or answered nothing usable.
+            JudgeError: The judge could not be asked, or had no usable answer.
         """
         ...
 
     def subscribe(self, observer: JudgeObserver) -> None:
-        """Tell `observer` about every call from now on."""
+        """Notify `observer` of every call from now on."""
         ...
 
     async def aclose(self) -> None:
@@ -307,18 +306,18 @@ class Judge(AsksOnly, Protocol):
 
     @property
     def budget(self) -> JudgeBudget | None:
-        """Limits of its use; None without limits. The meter plans with them how many requests it judges."""
+        """Limits of its use, or None. The meter derives from them how many requests it judges."""
         ...
 
     @property
     def stats(self) -> JudgeStats:
-        """What it did so far."""
+        """The counts so far."""
         ...
 
     def report(self, call: JudgeCall) -> None:
-        """Count a call and tell the observers: one of its own, or one that a scoring process made."""
+        """Count a call and notify the observers: one of this judge, or one of a scoring process."""
         ...
 
     def report_items(self, hits: int, misses: int) -> None:
-        """Count items answered without asking, and items asked about, likewise."""
+        """Count items answered without a call, and items in calls, likewise."""
         ...

@@ -1,4 +1,4 @@
-"""Reads the judge's reply: strictly aligned with the questions, or not at all.
+"""Reads the judge's reply: only if it is strictly aligned with the questions.
 
 `Batching` calls it.  A verdict is taken only from its place in a JSON
 object, under the id it was asked for: prose is never searched for digits or words like
@@ -23,16 +23,16 @@ from .protocol import Answer, AnswerValue, Group
 __all__ = ["READER", "UnusableReplyError", "after_thinking", "read_reply", "read_verdict"]
 
 READER = 4
-"""Version of the rules by which replies are read; answers remembered under another are not believed."""
+"""Version of the rules by which replies are read; cached answers under another one are not used."""
 
 _TRUE = frozenset({"true", "yes", "1", "да", "是"})
 _FALSE = frozenset({"false", "no", "0", "нет", "否"})
 
 _LONGEST_REASON = 500
-"""Characters kept of a reason; twelve words were asked for."""
+"""Longest stored reason, in characters; twelve words were requested."""
 
 _EXAMPLE = re.compile(r"[a-z]+0+")
-"""Ids are numbered from 1, but for those of the prompts' examples."""
+"""Ids are numbered from 1, except for those of the prompts' examples."""
 _THOUGHTS = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
 _THINKING_ENDS = re.compile(
     rf"<\s*/\s*{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>|<\|(?:end_(?:of_)?|/)think(?:ing)?\|>"
@@ -45,22 +45,22 @@ _THINKING_BEGINS = re.compile(
     re.IGNORECASE,
 )
 _BEGINNING = re.compile(r"\{|\[\s*[\[{\"]")
-"""Of an object, or of a list of what a reply may be a list of."""
+"""End of an object, or of a list of allowed items."""
 _FENCE = re.compile("`{3,}|~{3,}")
 _ANNOUNCED = re.compile(r"(?:(?:^|\n|[^\w\s]|```\w*|~~~\w*)[ \t]*)\Z")
-"""What stands before an object that is not a part of a sentence: it might be about a verdict taken back."""
+"""Text before an object that is not part of a sentence, which could be about a retracted verdict."""
 _LAST_MARKS = re.compile(
     r"<\|(?:end_of_box|im_end|eot_id|eom_id|end|endoftext|end_of_text|return|end_response)\|>|</s>|<end_of_turn>|<eos>"
     r"|</(?:final_?)?(?:answer|output|json|result|response)\s*>",
     re.IGNORECASE,
 )
-"""What may end a reply, or close what it stands in."""
+"""Allowed end of a reply, or closing of its enclosure."""
 _COURTESY = re.compile(
     r"(?:i )?hope (?:this|that) helps|done"
     r"|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?",
     re.IGNORECASE,
 )
-"""What may be said after a reply: it takes nothing back. Other words may, and are never interpreted."""
+"""Allowed words after a reply, which retract nothing. Other words may, and are never interpreted."""
 _FULL_STOPS = frozenset(".。｡．")
 _AROUND = " \t\n\r\u00a0\u3000.。｡．"
 _AROUND += "\"'`“”„‟‘’‚«»‹›「」『』＂＇()[]{}<>（）［］｛｝【】〔〕〈〉《》"
@@ -68,19 +68,19 @@ _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 class UnusableReplyError(ValueError):
-    """The reply holds no JSON object of the requested form."""
+    """The reply has no JSON object of the requested form."""
 
 
 def read_reply(
     text: str, groups: Iterable[Group], shown: str = "", tag: str = ""
 ) -> dict[str, Answer]:
-    """Return the answers that `text` gives, by item id; items without a usable answer are left out.
+    """Return the answers in `text`, by item id; items without a usable answer are left out.
 
-    A group that answers an id that was not asked for is not aligned with the question and counts as
-    not answered at all; so does one item answered twice in different ways. An object that stands
-    in what the judge was `shown` is a quotation, not an answer: the author of that text would
-    be the judge. An id without this ask's `tag` comes from another request or from a guess, and
-    one that ends with the number 0 from the prompt's example: such a reply answers nothing.
+    A group that answers an unrequested id is not aligned with the question and counts as not answered; so
+    does one item answered twice in different ways. An object that occurs in what the judge was `shown` is a
+    quotation, not an answer: the author of that text would be the judge. An id without this ask's `tag` comes
+    from another request or from a guess, and one that ends with the number 0 from the prompt's example: such
+    a reply answers nothing.
 
     Raises:
         UnusableReplyError: There is no single JSON object (or it has none of the groups), or it is
@@ -112,9 +112,9 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
 
 
 def _only_value(text: str) -> tuple[str, Any]:
-    """Return the one JSON value of a reply, as written and as read."""
+    """Return the one JSON value of a reply, as text and parsed."""
     try:
-        # A mark of thoughts inside a string is none.
+        # A thought mark inside a string does not count.
         return text, _read_json(text, 0, whole=True)[0]
     except (ValueError, RecursionError):
         text = after_thinking(text)
@@ -139,7 +139,7 @@ def _only_value(text: str) -> tuple[str, Any]:
 
 
 def _open_fences(text: str, end: int) -> list[str]:
-    """Return the fences that stand open at a place, the last one first."""
+    """Return the code fences that are open at a position, the last one first."""
     opened: list[str] = []
     for fence in _FENCE.findall(text, 0, end):
         if fence in opened:
@@ -221,7 +221,7 @@ def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:
 
 
 def _is_copied(entry: dict[str, Any]) -> bool:
-    """Return whether an entry's reason is still the form's dots, so that it was only copied."""
+    """Return whether an entry's reason is still the dots of the template, so that it was only copied."""
     reason = entry.get("reason")
     return isinstance(reason, str) and reason.strip() in ("...", "…")
 
@@ -242,7 +242,7 @@ def _read_reason(entry: dict[str, Any]) -> str | None:
 
 
 def says_something(text: str) -> bool:
-    """Return whether `text` has a letter or a digit: dots and dashes alone say nothing."""
+    """Return whether `text` has a letter or a digit, as dots and dashes alone are no content."""
     return any(map(str.isalnum, text))
 
 
@@ -260,13 +260,13 @@ def _read_value(entry: dict[str, Any], group: Group) -> tuple[bool, AnswerValue]
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             return False, None
         read = tuple(stripped for text in texts if says_something(stripped := text.strip()))
-        # A list of nothing but dots is no list, an empty one is.
+        # A list with nothing but dots is invalid, an empty one is valid.
         return bool(read) or not texts, read
     return _read_pairs(entry.get("pairs"))
 
 
 def _read_text(answer: Any) -> tuple[bool, str | None]:
-    """Return whether `answer` is one, and its text; empty and null mean that there is none to give."""
+    """Return whether `answer` is a text, and the text; empty and null mean that there is none."""
     if answer is None:
         return True, None
     if not isinstance(answer, str):
@@ -291,7 +291,7 @@ def _read_pairs(pairs: Any) -> tuple[bool, AnswerValue]:
 
 
 def _plain(word: str) -> str:
-    """Return a word in small letters, without quotes, brackets, full stops and blanks around it."""
+    """Return a word in lower case, without surrounding quotes, brackets, full stops and blanks."""
     bare = word.strip(_AROUND)
     before = word[: word.find(bare)]
     if bare[:1].isdigit() and not _FULL_STOPS.isdisjoint(before):

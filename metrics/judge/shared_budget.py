@@ -1,8 +1,8 @@
-"""One judge's budget for many processes, kept in Redis by the server's clock.
+"""One judge's budget for many processes, stored in Redis by the server's clock.
 
-Each call is one question to Redis, which decides about calls, tokens and money at once; what a call
-really took follows when it is known.  Where Redis is away, each process grants itself a stated share
-of the limits, so that neither all judging ends nor the bill is multiplied by the number of processes.
+Each call makes one request to Redis, which decides about calls, tokens and money at once; the actual use
+follows when it is known. While Redis is unreachable, each process grants itself a configured share of the
+limits, so that neither all judging ends nor the bill is multiplied by the number of processes.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .protocol import JudgeError
 __all__ = ["SHARED_URL", "SharedBudget", "settings_key"]
 
 SHARED_URL = "RAGMETER_JUDGE_SHARED_URL"
-"""The variable from which an unpickled budget or cache takes the password of its URL."""
+"""The variable with the URL, including the password, for an unpickled budget or cache."""
 
 _SCRIPT = Script(Path(__file__).with_suffix(".lua").read_text(encoding="utf-8"))
 _REMEMBERED_S = 61.0
-"""For which a process keeps its own books, in case Redis forgets."""
+"""Seconds for which a process keeps its own record, in case Redis loses it."""
 _MOST_FAR = 16.0
-"""How many times its estimate a call may take, against `max_cost`."""
+"""Assumed largest ratio of a call's use to its estimate, for `max_cost`."""
 _CAME = 3
-"""Place of the number of requests in the books."""
+"""Index of the number of requests in the record."""
 _POLL_MS = 20
-"""Until calls in flight may have been settled, as the script says it."""
+"""Seconds until open calls may have been settled, as in the script."""
 _CLOSING_S = 0.5
 _SETTINGS_SHARED_EVERY_S = 3600.0
 _SETTINGS_KEPT_S = 86_400
@@ -56,33 +56,32 @@ def settings_key(name: str) -> str:
 
 
 class _Booking(Reservation):
-    """A call that Redis allowed: `at` is the second of its clock."""
+    """A call that Redis admitted: `at` is the second of its clock."""
 
     window: str = ""
-    """In which window it is booked."""
+    """The window in which it is booked."""
 
 
 class SharedBudget(JudgeBudget):
-    """Limits what a judge may cost all processes that name the same budget in the same Redis.
+    """Limits the cost of a judge over all processes with the same budget name in the same Redis.
 
-    Limits hold for any sixty seconds of the Redis server's clock, over all processes. Calls are let
-    through by an estimate and booked with what they took, as in a `JudgeBudget`. A process that ends
-    with calls in flight leaves their estimates, which are forgotten after a minute. If Redis is emptied,
-    the processes that still run bring their own last minute, and nothing is granted for two seconds.
+    Limits apply to any sixty seconds of the Redis server's clock, over all processes. Calls are admitted by
+    an estimate and booked with their actual use, as in a `JudgeBudget`. A process that ends with open calls
+    leaves their estimates, which expire after a minute. If Redis is emptied, the running processes restore
+    their own last minute, and nothing is granted for two seconds.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``. Its keys are few and small; use a database that
-            evicts nothing.
+        url: ``redis://``, ``rediss://`` or ``unix://``. It has few and small keys; use a database that evicts
+            nothing.
         calls_per_minute: As in `JudgeBudget`, for all processes together.
         tokens_per_minute: Likewise.
-        name: Processes that give the same name share one budget: letters, digits, ``.``, ``-``, ``_``
-            and ``:``.
-        share: Share of each limit that a process may grant itself, per minute, while Redis is away, 0.0
-            to 1.0: one divided by the number of processes; 0.0: nothing is granted.
+        name: Processes with the same name share one budget: letters, digits, ``.``, ``-``, ``_`` and ``:``.
+        share: Share of each limit that a process may grant itself, per minute, while Redis is unreachable,
+            0.0 to 1.0: one divided by the number of processes; 0.0: nothing is granted.
         cost_per_minute: As in `JudgeBudget`, for all processes together.
-        max_cost: Likewise, and for good: what was spent under `name` stays in Redis. While Redis is
-            away, nothing is granted where this is set. Processes that run remember the sum: for a new
-            one give another name.
+        max_cost: Likewise, and permanent: the sum spent under `name` stays in Redis. While Redis is
+            unreachable, nothing is granted if this is set. Running processes remember the sum: use another
+            name to start again.
         input_price: As in `JudgeBudget`.
         output_price: Likewise.
         cached_input_price: Likewise.
@@ -134,7 +133,7 @@ class SharedBudget(JudgeBudget):
             else f"this process takes {share:g} of the limits"
         )
         self._line = RedisLine(url, "the judge's shared budget", meanwhile)
-        tag = f"ragmeter:{{judge-budget:{name}}}"  # in braces: a cluster keeps both in one place
+        tag = f"ragmeter:{{judge-budget:{name}}}"  # in braces, for one node of a cluster
         self._keys = (f"{tag}:window", f"{tag}:spent")
         self._limited = any(
             limit is not None
@@ -145,7 +144,7 @@ class SharedBudget(JudgeBudget):
         fork.forget(self._begin)
 
     def _begin(self) -> None:
-        """Start with empty books: those of another process are its own."""
+        """Start with an empty record: those of other processes are separate."""
         self._alone = self._own_share()
         self._granted_alone = 0
         self._books: deque[_Page] = deque()
@@ -157,7 +156,7 @@ class SharedBudget(JudgeBudget):
         self._settings_shared_at = -math.inf
 
     def _own_share(self) -> JudgeBudget | None:
-        """Return the budget of this process while Redis is away; None: nothing."""
+        """Return this process's budget while Redis is unreachable; None: nothing."""
         if self.max_cost is not None or not self._limited:
             return None
         limits = {
@@ -170,7 +169,7 @@ class SharedBudget(JudgeBudget):
         return JudgeBudget(**{**self.limits, **limits})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without the secrets of the URL, which the environment holds."""
+        """Pickle the settings without the secrets of the URL, which are in the environment."""
         settings = {**self.limits, "name": self.name, "share": self.share}
         return partial(_made_again, self._line.address, settings), ()
 
@@ -182,7 +181,7 @@ class SharedBudget(JudgeBudget):
 
     @property
     def settings(self) -> str:
-        """Limits, prices and share as JSON; all that share the budget should have the same."""
+        """Limits, prices and share as JSON, which should be equal in all processes with this budget."""
         return json.dumps({**self.limits, "share": self.share}, sort_keys=True)
 
     def _share_settings(self) -> None:
@@ -200,9 +199,9 @@ class SharedBudget(JudgeBudget):
 
     @property
     def part(self) -> float:
-        """The part of the limits that this process gets: its part of the incoming requests.
+        """The part of the limits for this process: its share of the incoming requests.
 
-        While Redis is away, and as long as it has not been asked: `share`.
+        While Redis is unreachable, and before the first request to it: `share`.
         """
         if not self._limited:
             return 1.0
@@ -210,16 +209,16 @@ class SharedBudget(JudgeBudget):
 
     @property
     def granted_alone(self) -> int:
-        """Calls that this process granted itself while Redis was away."""
+        """Calls that this process granted itself while Redis was unreachable."""
         return self._granted_alone
 
     def came(self) -> None:
-        """Note that a request came that may be judged."""
+        """Record the arrival of a request that may be judged."""
         with self._lock:
             self._came += 1
 
     async def obtain(self, estimated_tokens: int, estimated_output: int) -> Reservation | float:
-        """Do as a patient `take`, without holding up the event loop."""
+        """Do as a patient `take`, without blocking the event loop."""
         if not self._limited:
             return super().take(estimated_tokens, estimated_output, patient=True)
         wanted = self._room_request(estimated_tokens, estimated_output, patient=True)
@@ -229,7 +228,7 @@ class SharedBudget(JudgeBudget):
     def take(
         self, estimated_tokens: int, estimated_output: int = 0, *, patient: bool = False
     ) -> Reservation | float:
-        """Do as `JudgeBudget.take`. Waits for Redis for 0.2 s at most, and not for a second after it failed."""
+        """Do as `JudgeBudget.take`. Waits at most 0.2 s for Redis, and not in the second after a failure."""
         if not self._limited:
             return super().take(estimated_tokens, estimated_output, patient=patient)
         wanted = self._room_request(estimated_tokens, estimated_output, patient=patient)
@@ -272,7 +271,7 @@ class SharedBudget(JudgeBudget):
                 if tokens:
                     self._remember(reservation)
         if booked:
-            self._line.send([booked])  # away: it stays booked as it was estimated
+            self._line.send([booked])  # unreachable: it remains booked at its estimate
         elif self._alone is not None:
             self._alone.settle(reservation, input_tokens, output_tokens, cached_tokens)
 
@@ -307,16 +306,16 @@ class SharedBudget(JudgeBudget):
         return _RoomRequest(command, estimated_tokens, estimated_output, cost, held, came, patient)
 
     def _outcome(self, wanted: _RoomRequest, answers: Answers) -> Reservation | float:
-        """Return the room that Redis granted, or this process from its own share.
+        """Return the room granted by Redis, or by this process from its own share.
 
         Raises:
-            JudgeError: There is none.
+            JudgeError: There is no room.
         """
         try:
             answer: list[Any] = answers[0] if answers else []
             wait_ms, second, name, total, came = answer
             window, spent = str(name.decode()), int(total)
-        except (TypeError, ValueError, AttributeError):  # away, or another program's keys
+        except (TypeError, ValueError, AttributeError):  # unreachable, or another program's keys
             return self._taken_alone(wanted)
         self._share_settings()
         with self._lock:
@@ -345,7 +344,7 @@ class SharedBudget(JudgeBudget):
         return self._wait
 
     def _give_back(self, wanted: _RoomRequest, answers: Answers) -> None:
-        """Return room that was granted after the caller's time was up."""
+        """Return room that was granted after the caller's timeout."""
         if answers is not None:
             with suppress(JudgeError):
                 room = self._outcome(wanted, answers)
@@ -353,7 +352,8 @@ class SharedBudget(JudgeBudget):
                     self.settle(room, 0, 0)
 
     def _taken_alone(self, wanted: _RoomRequest) -> Reservation | float:
-        # Requests that came meanwhile are never reported: an outage's worth of them at once would look
+        # Requests that arrived meanwhile are never reported: all those of an outage at once would look like a
+        # flood.
         # like a flood.
         alone = self._alone
         if alone is None:
@@ -368,7 +368,7 @@ class SharedBudget(JudgeBudget):
         return room
 
     def _note(self, *numbers: int) -> None:
-        """Keep this process's own books: calls, tokens, billionths, requests."""
+        """Update this process's own record: calls, tokens, billionths, requests."""
         self._forget_old()
         now = time.monotonic()
         if not self._books or self._books[-1].at + 1.0 < now:

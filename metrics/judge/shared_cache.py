@@ -1,7 +1,7 @@
 """A judge's cache that many processes share: in memory first, and in Redis behind it.
 
-Keys are digests; values hold the judge's answers with its reasons, and so content of requests: such a Redis
-needs a password and TLS, as a broker does.  A failing Redis is a cache that misses, for a second.
+Keys are digests; values are the judge's answers with its reasons, and so content of requests: such a Redis
+needs a password and TLS, as a broker does. A failing Redis is a cache that misses, for a second.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _CLOSING_S = 2.0
 
 
 class SharedCache(JudgeCache):
-    """Remembers answers for all processes that name the same Redis. Thread-safe; judges may share one.
+    """Stores answers for all processes that use the same Redis. Thread-safe; judges may share one.
 
-    What one process was answered the others find, if they ask the same model at the same endpoint with
-    the same prompt about the same texts. What another program keeps there is not read.
+    Processes share answers if they ask the same model at the same endpoint with the same prompt about the
+    same texts. Values of other programs are not read.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``. It receives the judge's answers and reasons in
-            plain text. A database that evicts (``maxmemory-policy allkeys-lru``) should be another one
-            than the `SharedBudget`'s.
+        url: ``redis://``, ``rediss://`` or ``unix://``. It receives the judge's answers and reasons in plain
+            text. If it evicts (``maxmemory-policy allkeys-lru``), use another database than for the
+            `SharedBudget`.
         max_bytes: Memory for the answers in this process.
-        ttl_s: Seconds for which Redis keeps an answer.
+        ttl_s: Lifetime of an answer in Redis, in seconds.
 
     Raises:
-        ConfigurationError: The URL is none, or a number is out of range.
+        ConfigurationError: The URL is invalid, or a number is out of range.
         MissingDependencyError: The package ``redis`` is not installed.
     """
 
@@ -53,7 +53,7 @@ class SharedCache(JudgeCache):
         self._file = self._answers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings without the secrets of the URL, which the environment holds."""
+        """Pickle the settings without the secrets of the URL, which are in the environment."""
         settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
         return partial(_made_again, self._answers.line.address, settings), ()
 
@@ -63,14 +63,14 @@ class SharedCache(JudgeCache):
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of this cache: those that may be pickled, and those that must not be.
 
-        For a worker process of our own, which makes the same cache of both.
+        For ragmeter's worker process, which builds the same cache from both.
         """
         settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
         return settings, {"url": self._answers.line.url}
 
 
 class _SharedAnswers:
-    """Stores texts by key in Redis, as an `AnswerFile` does in a file."""
+    """Stores texts by key in Redis, like an `AnswerFile` in a file."""
 
     def __init__(self, url: str, ttl_s: int) -> None:
         self.line = RedisLine(url, "the judge's shared cache", "answers are kept in memory")
@@ -78,12 +78,12 @@ class _SharedAnswers:
 
     @property
     def is_readable(self) -> bool:
-        """Whether it is worth reading: it did not fail a moment ago."""
+        """Whether to read it: it has not failed recently."""
         return not self.line.is_away
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """Return the texts under `keys`; those that are not there, or cannot be read, are left out."""
-        # One by one, in one round trip: the keys of a cluster lie in different places.
+        """Return the texts under `keys`; missing and unreadable ones are left out."""
+        # Separately, in one round trip: the keys of a cluster are on different nodes.
         found = self.line.ask([("GET", _PREFIX + key) for key in keys])
         texts: dict[bytes, str] = {}
         for key, kept in zip(keys, found or (), strict=False):
@@ -93,7 +93,7 @@ class _SharedAnswers:
         return texts
 
     def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
-        """Keep texts under their keys, if that can be done."""
+        """Store texts by key, if possible."""
         self.line.ask(
             [("SET", _PREFIX + key, text.encode(), "EX", self._ttl_s) for key, text in rows]
         )
