@@ -1,9 +1,9 @@
-"""Where passages stand in texts that a model was sent: whole, cut at an end, or in parts. Knows only strings.
+"""The places of passages in texts sent to a model: whole, cut at an end, or in parts. Strings only.
 
-Passages and prompts are compared by their letters and digits (`letters`).  Whole passages claim their places
-first, the longest before the others, so that a chunk which is a part of another one is seen only where it
-stands on its own; then beginnings and ends, then what else is left of a passage, by runs of words.
-Time is linear in the letters of all: nothing is compared pairwise.
+Passages and prompts are compared by their letters and digits (`letters`). Whole passages claim their places
+first, the longest before the others, so that a chunk which is a part of another one is found only outside
+that one; then beginnings and ends, then the rest of a passage, by runs of words. Time is linear in the
+letters of all: nothing is compared pairwise.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ MIN_ALONE = 12
 only beside another text that was found. A Chinese or Japanese character counts as three letters."""
 
 MIN_FREE = 20
-"""A text of fewer letters must begin and end where words do."""
+"""A text of fewer letters must begin and end at word boundaries."""
 
 MIN_CUT = 32
-"""How much of a text's beginning or end must be there when the text was cut."""
+"""Share of a text's beginning or end that must be present when the text was cut."""
 
 MIN_MIDDLE = 60
-"""How much of its middle: two chunks of one article share up to this much by chance."""
+"""The same for its middle: two chunks of one article share up to this much by chance."""
 
 WHOLE = 0.93
-"""Share of a text's letters that stand in order from which it counts as shown whole, with changes."""
+"""Share of a text's letters, in order, from which it counts as shown whole, with changes."""
 
 NEIGHBOURHOOD = 80
-"""How many letters may stand between a short text and the one it is found beside: a line of metadata."""
+"""Letters allowed between a short text and the one it is found beside: a line of metadata."""
 
 
 class Shown(NamedTuple):
     """A passage, or a part of one, as a prompt shows it."""
 
     passage: int
-    """Which of the passages."""
+    """The index of the passage."""
     place: int
-    """Where it begins, in letters of all texts together: what comes first has the smaller one."""
+    """Its beginning, in letters of all texts together; smaller for earlier texts."""
     call: int
-    """Which call's texts show it."""
+    """The index of the call whose texts show it."""
     text: str | None
-    """What of it stands there, as the passage writes it, parts joined by an ellipsis; None: all of it."""
+    """The part shown, in the passage's own writing, pieces joined by an ellipsis; None: all of it."""
 
 
 def align(
@@ -61,14 +61,14 @@ def align(
     *,
     parts: bool = True,
 ) -> list[Shown]:
-    """Return which passages stand in the texts that calls were sent, in the texts' order.
+    """Return the passages that occur in the texts sent to calls, in the texts' order.
 
     Args:
         passages: Retrieved texts in retrieval order, duplicates included. Of equal ones, as many are
             returned as the texts show, the first ones first.
         calls: The texts of each call.
-        question: What the user asked: a passage that is a part of it is not seen there.
-        parts: Whether to look for parts of passages that are neither beginning nor end, too.
+        question: The user's question: a passage that is a part of it is not found there.
+        parts: Whether to look also for parts of passages that are neither beginning nor end.
     """
     groups = _grouped(passages)
     page = Page(calls, len(groups))
@@ -119,14 +119,14 @@ class Place(NamedTuple):
     length: int
     group: _Group
     runs: tuple[tuple[int, int], ...] = ()
-    """Which of the text's letters stand there, from and to; empty: all."""
+    """Ranges of the text's letters that occur there, from and to; empty: all."""
 
 
 _MARKS = re.compile(r"[^\w\s]+")
 
 
 def _text_of(passage: str, place: Place) -> str | None:
-    """Return the part of a passage that stands at a place, as the passage writes it; None: all of it."""
+    """Return the part of a passage shown at a place, in the passage's own writing; None: all of it."""
     runs = place.runs
     if sum(end - start for start, end in runs) >= WHOLE * len(place.group.letters):
         return None
@@ -142,7 +142,7 @@ def _text_of(passage: str, place: Place) -> str | None:
 
 
 def stands_for_itself(text: str, weight: int | None = None) -> bool:
-    """Return whether a text is long enough to be recognised where nothing else is found."""
+    """Return whether a text is long enough to be recognised without a found neighbour."""
     weight = weight_of(letters_of(text)) if weight is None else weight
     return weight >= MIN_ALONE and (weight >= 2 * MIN_ALONE or len(words_of(text)) >= 2)
 
@@ -156,13 +156,13 @@ class _Group:
         self.letters = letters
         self.weight = weight_of(letters)
         self.is_common = self.weight < 2 * MIN_ALONE and not stands_for_itself(text, self.weight)
-        """Whether the text is too short to be recognised by itself."""
+        """Whether the text is too short to be recognised without a neighbour."""
         self.indices: list[int] = []
         self.shown_whole = False
 
 
 def _counted(found: Sequence[Place], page: Page) -> list[Place]:
-    """Return the places that count, in order: no more of a text than were retrieved, the last ones.
+    """Return the places that count, in order: at most as many per text as were retrieved, the last ones.
 
     A call that shows several texts which another one shows as well shows them again (a draft and its
     revision). Calls that show one text each add up.
@@ -203,7 +203,7 @@ def _grouped(passages: Sequence[str]) -> list[_Group]:
 
 
 def _cut(missing: Sequence[_Group], page: Page) -> list[Place]:
-    """Find texts that were cut; where several begin alike, the one that agrees longest stands there."""
+    """Find texts that were cut; where several have the same beginning, the one that agrees longest counts."""
     found: list[Place] = []
     for find_all in (_beginnings, _ends):
         seen = {one.group.letters for one in found}
@@ -245,7 +245,7 @@ def _ends(group: _Group, page: Page) -> Iterator[Place]:
 
 
 class _Run(NamedTuple):
-    """Words in a row of a passage that stand in the texts: where in its letters, and where in theirs."""
+    """Consecutive words of a passage that occur in the texts: their places in its letters and in the texts'."""
 
     weight: int
     group: _Group
@@ -257,7 +257,7 @@ class _Run(NamedTuple):
 def _with_parts(
     missing: Sequence[_Group], cut: Sequence[Place], page: Page, passages: Sequence[str]
 ) -> list[Place]:
-    """Add ends of passages whose beginning stands there, and runs of words of those that nothing shows yet."""
+    """Add ends of passages whose beginning was found, and runs of words of passages not yet found."""
     found: list[Place] = []
     for one in cut:
         until = one.runs[0][1]
@@ -287,7 +287,7 @@ def _with_parts(
 
 
 def _runs(group: _Group, own: Sequence[str], page: Page) -> Iterator[_Run]:
-    """Yield the longest runs of a passage's words that weigh enough: at its ends less than in its middle."""
+    """Yield the longest sufficiently long runs of a passage's words: at its ends shorter ones suffice."""
     words, begins = page.words()
     hits = [page.grams().get(gram) for gram in grams_of(own)]
     if not any(hit is not None for hit in hits):
@@ -320,7 +320,7 @@ def _head(letters: str) -> str:
 
 
 def _agreement(one: str, other: str) -> int:
-    """Return with how many letters two texts begin alike."""
+    """Return the number of equal letters at the beginning of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -332,7 +332,7 @@ def _agreement(one: str, other: str) -> int:
 
 
 def _beside(groups: Sequence[_Group], page: Page, shown: Sequence[tuple[int, int]]) -> list[Place]:
-    """Find texts too short to be recognised by themselves: between others, or next to one."""
+    """Find texts too short to be recognised alone: between other found texts, or next to one."""
     spans = sorted((start, start + length) for start, length in shown)
     found: list[Place] = []
     for group in groups:
@@ -349,7 +349,7 @@ def _beside(groups: Sequence[_Group], page: Page, shown: Sequence[tuple[int, int
 
 
 def _distance(start: int, end: int, spans: Sequence[tuple[int, int]], page: Page) -> int:
-    """Return how many letters part a place from the nearest found text; 0 between two of them."""
+    """Return the number of letters between a place and the nearest found text; 0 between two of them."""
     place = bisect_right(spans, (start, end))
     gaps: list[int] = []
     if place and not page.divides(spans[place - 1][1], start):
@@ -364,7 +364,7 @@ def _chosen(
     passages: Sequence[str],
     calls: Sequence[Sequence[str]],
 ) -> Iterator[tuple[int, Place]]:
-    """Yield a candidate's index with each place: those that stand there to the letter before the others."""
+    """Yield a candidate's index with each place: verbatim matches before the others."""
     waiting: dict[str, Iterator[int]] = {}
     prompts: list[str] | None = None
     for one in found:
@@ -382,9 +382,9 @@ def _chosen(
 def _exact_first(
     indices: Sequence[int], passages: Sequence[str], prompts: Sequence[str]
 ) -> list[int]:
-    """Order texts that differ in signs only (``-5``, ``5``) by whether a prompt has those signs.
+    """Order texts that differ in punctuation only (``-5``, ``5``) by whether a prompt contains it.
 
-    Longer ones first: "5" stands in "-5", too.
+    Longer ones first, because "5" is also a part of "-5".
     """
     plain = {index: collapsed(passages[index]) for index in indices}
     exact = {index for index in indices if any(plain[index] in text for text in prompts)}

@@ -1,10 +1,10 @@
-"""Which string of an output of unknown shape is the answer: one rule for every framework.
+"""The answer in an output of unknown shape, as one of its strings: one rule for every framework.
 
-A chain, graph or workflow may give out anything: a dictionary of its author's own, a dataclass, a list of
-messages.  `strings_in` notes the strings in it, on the request's own path; `choose_answer` decides on
-the worker, by what the request's model calls said (`heard`).  The answer is what the user got: a string
-of the output or none, never the ``repr`` of an object, and never what a model said last only because
-it was last (a moderation's verdict, follow-up questions, a grade).
+A chain, graph or workflow may return anything: a custom dictionary, a dataclass, a list of messages.
+`strings_in` collects the strings in it, on the request's own path; `choose_answer` decides on the worker, by
+the replies of the request's model calls (`heard`). The answer is the text that the user received: a string of
+the output or none, never the ``repr`` of an object, and never the last reply only because it was last (a
+moderation's verdict, follow-up questions, a grade).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ __all__ = [
 
 
 ANSWER_NAMES = FIELD_NAMES["answer"]
-"""Names of fields that say what they hold; a string under one of them needs no further proof."""
+"""Names of fields that state their content; a string under one of them needs no further proof."""
 
 USUAL_NAMES = frozenset(FIELD_NAMES["often_answer"])
-"""Names under which an answer often stands, and other things, too: they break ties."""
+"""Names under which an answer, or something else, is often stored: they break ties."""
 
 SELDOM_NAMES = frozenset(FIELD_NAMES["seldom_answer"])
-"""Names under which an answer stands only if it stands nowhere else."""
+"""Names of an answer only if no other field has it."""
 
 OTHER_NAMES = frozenset(FIELD_NAMES["never_answer"])
-"""Names of fields that say that they hold something else: nothing below them is the answer."""
+"""Names of fields with other content: nothing below them is the answer."""
 
 MAX_SAID = 100
-"""Model calls of a request that are compared: the last ones."""
+"""Number of a request's model calls that are compared: the last ones."""
 MAX_PARSED = 200_000
-"""Characters of what a model said that are parsed as JSON."""
+"""Characters of a reply that are parsed as JSON."""
 
 LONG_CHARACTERS = 20
 LONG_WORDS = 3
@@ -56,13 +56,13 @@ LONG_IDEOGRAPHS = 10
 
 
 class Said(NamedTuple):
-    """What one model call of the request said."""
+    """The reply of one model call of the request."""
 
     text: str
     saw_contexts: bool = False
-    """A retrieved context stood in its prompt: it is more likely the one that answered."""
+    """Whether its prompt showed a retrieved context: it is then more likely the one that answered."""
     merges: bool = False
-    """What several such calls said stood in its prompt: they are its drafts."""
+    """Whether its prompt showed several such replies: they are its drafts."""
 
 
 def choose_answer(
@@ -165,10 +165,10 @@ def choose_answer(
 
 
 def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
-    """Return which texts of model calls an answer stems from, as `choose_answer` sees it.
+    """Return the indices of the replies from which an answer stems, by the rules of `choose_answer`.
 
-    Indices of `said`: of the last one that said just that, or that it was cut out of; else of all that it
-    contains or shares its words with.
+    Indices of `said`: of the last reply equal to it, or from which it was cut out; else of all replies that
+    it contains or shares its words with.
     """
     if said and said[-1] == answer and _bare(answer):
         return [len(said) - 1]
@@ -187,12 +187,12 @@ def texts_that_said(answer: str, said: Sequence[str]) -> list[int]:
 
 
 def is_pasted(answer: str, texts: Collection[str]) -> bool:
-    """Return whether an answer is just the retrieved texts, put together without a model."""
+    """Return whether an answer is only the retrieved texts, joined without a model."""
     return bool(texts) and all(text in answer for text in texts)
 
 
 def is_label(text: str) -> bool:
-    """Return whether a text is one word without a digit, as verdicts are: ``SAFE``, ``TERMINATE``."""
+    """Return whether a text is one word without a digit, like a verdict: ``SAFE``, ``TERMINATE``."""
     return (
         bool(text)
         and len(text.split()) == 1
@@ -224,16 +224,16 @@ _OPENS = frozenset("\n:：>—")
 _CLOSES = frozenset("\n<")
 
 MAX_PLACES = 20
-"""At most so many occurrences of a short text in a reply are checked."""
+"""Occurrences of a short text in a reply that are checked at most."""
 
 
 def _bare(text: str) -> str:
-    """Return a text without what parsers and templates take away or add around it."""
+    """Return a text without the wrapping that parsers remove and templates add."""
     return " ".join(text.split()).strip(_TRIMMED)
 
 
 class _Candidate:
-    """A string of the output that may be the answer."""
+    """A string of the output, possibly the answer."""
 
     def __init__(self, item: OutputString) -> None:
         self.item = item
@@ -277,7 +277,7 @@ def only_asks(text: str) -> bool:
 
 
 class _Hit(NamedTuple):
-    """A string of the output that stems from what a call said, and how closely."""
+    """A string of the output that stems from a call's reply, and the closeness of the match."""
 
     candidate: _Candidate
     call: _Call
@@ -330,7 +330,7 @@ def _is_cut_out(text: str, call: _Call) -> bool:
 def _is_aside(hit: _Hit, contexts: Sequence[str]) -> bool:
     """Return whether a conversation's last message is a verdict of one word, or follow-up questions.
 
-    A word that stands in what was retrieved, as it is written there, is an answer: ``Paris``.
+    A word that occurs in retrieved texts, in the same spelling, is an answer: ``Paris``.
     """
     word = hit.candidate.bare
     return hit.candidate.item.closes and (hit.call.only_asks or _is_verdict(word, contexts))
@@ -345,7 +345,7 @@ def _is_seldom(hit: _Hit) -> bool:
 
 
 def _stands_alone(word: str, text: str) -> bool:
-    """Return whether `word` stands in `text` and is not part of a longer one."""
+    """Return whether `word` occurs in `text` as a whole word."""
     start = text.find(word)
     while start >= 0:
         end = start + len(word)
@@ -356,7 +356,7 @@ def _stands_alone(word: str, text: str) -> bool:
 
 
 def _reads_like_answer(hit: _Hit) -> bool:
-    """Return whether a message before such a one reads like the answer."""
+    """Return whether the message before a verdict or follow-up question reads like the answer."""
     return (
         hit.candidate.item.is_message
         and hit.call.saw_contexts
@@ -367,7 +367,7 @@ def _reads_like_answer(hit: _Hit) -> bool:
 
 
 def _rank(hit: _Hit) -> tuple[Any, ...]:
-    """Return how likely a string that was said is the answer, as something to compare."""
+    """Return the sort key of a string by its likelihood of being the answer."""
     candidate, call, closeness = hit
     return (
         call.saw_contexts,
@@ -381,7 +381,7 @@ def _rank(hit: _Hit) -> tuple[Any, ...]:
 
 
 def _text_of(hit: _Hit, hits: Sequence[_Hit], candidates: Sequence[_Candidate]) -> str:
-    """Return the answer: the application's string; without the contexts that it pastes below it."""
+    """Return the answer: the application's string without the contexts appended to it."""
     if hit.closeness == _PASTES:
         return hit.call.spoken
     if hit.candidate.is_named:
@@ -402,7 +402,7 @@ def _is_in(text: str, whole: str) -> bool:
 
 
 def _listed(hit: _Hit, hits: Sequence[_Hit]) -> list[_Candidate]:
-    """Return what one call said in one list: steps, or sentences with a source each; else the string alone."""
+    """Return a call's texts in one list (steps, or sentences with a source each), else the string alone."""
     item = hit.candidate.item
     if item.is_message or "" not in item.path:
         return [hit.candidate]
@@ -427,22 +427,22 @@ def _whole(item: OutputString, candidates: Sequence[_Candidate]) -> str:
 
 
 def _pastes(text: str, contexts: Sequence[str]) -> bool:
-    """Return whether a text contains a retrieved one whole, or is a part of one."""
+    """Return whether a text contains a whole retrieved text, or is a part of one."""
     return any(text in context or context in text for context in contexts)
 
 
 MAX_SEARCHED = 50_000_000
-"""Characters of prompts in which earlier calls' words are looked for, each prompt once per call."""
+"""Characters of prompts in which earlier replies are looked for, each prompt once per call."""
 
 
 def heard(calls: Iterable[Step], contexts: Sequence[str]) -> list[Said]:
-    """Return what calls said, whether they had seen contexts, and whether they put drafts together.
+    """Return the replies of calls, with whether they had seen contexts and whether they joined drafts.
 
-    The call that reduces what others said of one document each was sent no document, yet it saw them all
-    through their words.
+    A call that combines the replies of others about one document each received no document, yet saw them all
+    through these replies.
 
     Args:
-        calls: The request's calls of models, in order; the last `MAX_SAID` that said anything count.
+        calls: The request's calls of models, in order; the last `MAX_SAID` with a reply count.
         contexts: Texts that were retrieved.
     """
     said: list[Said] = []

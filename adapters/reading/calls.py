@@ -1,4 +1,4 @@
-"""Which call answered, and on whose replies it rests: graders, rewriters and critics are none of these."""
+"""The call that answered, and the replies it rests on; graders, rewriters and critics are excluded."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_CALLS = 100
-"""Calls of a request that are read: the last ones."""
+"""Calls of a request that are read at most: the last ones."""
 
 _LEAST_BRIEF = 6
 _MOST_BRIEF = 200
-"""Letters of a brief reply at least, and its characters at most: it counts only where it stands on its own."""
+"""Minimum letters of a brief reply, and its maximum characters: it counts only where it is set apart."""
 
 _LEAST_REPLY = 4
-"""Letters of an answer at least, where nothing else says that it is one."""
+"""Minimum letters of an answer that nothing else identifies."""
 
 UNFINISHED = Unknown("unfinished")
-"""What a call was about to say that failed or has not ended: it may be the answer."""
+"""Placeholder for the reply of a call that failed or has not ended: it may be the answer."""
 
 UNHEARD = Unknown("streamed")
-"""What a call said to a reader of its stream."""
+"""Placeholder for the reply of a call to a reader of its stream."""
 
 
 def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tuple[Step, ...] | None:
@@ -38,12 +38,12 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
 
     Args:
         calls: The request's calls, in start order.
-        answer: What was answered; without one the last call decides that says more than a label.
-        after_ns: When the last retrieval ended: such a call began later.
+        answer: The answer; without one the last call decides whose reply is more than a label.
+        after_ns: The end of the last retrieval: such a call began later.
 
     Returns:
-        Empty: the answering call was not seen, or what it was sent. None: what some calls said is not
-        known, so it may be any of these.
+        Empty: the answering call, or its input, was not seen. None: some replies are not known, so it may be
+        any of these.
     """
     speakers = speakers_of(calls, answer)
     if speakers and not _may_quote(speakers, calls, answer or ""):
@@ -60,7 +60,7 @@ def authors_of(calls: Sequence[Step], answer: str | None, after_ns: int) -> tupl
 
 
 def _may_quote(speakers: Sequence[Step], calls: Iterable[Step], answer: str) -> bool:
-    """Return whether a later call, which was not heard, may have said the answer and quoted these."""
+    """Return whether a later call with an unknown reply may have given the answer, quoting these calls."""
     began = speakers[-1].started_ns
     if not [call for call in calls if call.said == UNHEARD and call.started_ns > began]:
         return False
@@ -71,8 +71,8 @@ def _may_quote(speakers: Sequence[Step], calls: Iterable[Step], answer: str) -> 
 def last_call(calls: Sequence[Step], speakers: Sequence[Step], after_ns: int) -> Step | None:
     """Return the call whose words the answer ends with, else the last one if it may have answered.
 
-    One that graded, or that began before the last retrieval ended, did not: then a model answered that is not
-    seen, and this is None.
+    One that graded, or that began before the last retrieval ended, did not: then an unseen model answered,
+    and the result is None.
     """
     if speakers:
         return speakers[-1]
@@ -89,12 +89,12 @@ def is_grade(words: str) -> bool:
 def last_reply(
     calls: Sequence[Step], passages: Iterable[str | None] = (), question: str | None = None
 ) -> str | None:
-    """Return the last reply that may be the answer: graders say a word, and others write about it later.
+    """Return the last reply that may be the answer; replies of graders and replies about replies are skipped.
 
     Args:
         calls: The request's calls of models, by their end.
         passages: Retrieved texts, where they are known; else prompts show them by their layout.
-        question: What was asked.
+        question: The question.
     """
     speaking = [_Reply(call, passages, question) for call in calls if call.words.strip()]
     for place in range(len(speaking) - 1, -1, -1):
@@ -110,20 +110,20 @@ _REVISES = re.compile(
     r"simplify|format|convert|adapt|merge|combine|expand)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Instructions of a call whose reply takes the place of the one that it was sent."""
+"""Instructions of a call whose reply replaces the one in its prompt."""
 _CHECKS = re.compile(
     r"\b(?:check|verif|evaluat|assess|judge|rate|grad|ground|support|faithful|hallucinat|compare|review|"
     r"critici)\w*\b",
     re.IGNORECASE,
 )
 _INSTRUCTION = 200
-"""So many characters of a message's beginning and end are read for either."""
+"""Characters that are read of a message's beginning and of its end, for either."""
 _LABEL = 30
 """Letters of the words between a question and its answer, where a conversation is quoted."""
 
 
 class _Reply:
-    """What a call said, with what it was sent as letters, each made once."""
+    """The reply of a call, with its prompt as letters, each computed once."""
 
     def __init__(self, call: Step, passages: Iterable[str | None], question: str | None) -> None:
         self.call = call
@@ -144,7 +144,7 @@ class _Reply:
 
     @cached_property
     def _evidence(self) -> frozenset[str]:
-        """The passages that its prompt shows."""
+        """The passages shown in its prompt."""
         known = frozenset(letters_of(text) for text in self._passages if text)
         if known:
             return frozenset(one for one in known if any(one in text for text in self._prompts))
@@ -153,10 +153,11 @@ class _Reply:
         return frozenset(letters_of(item.text or "") for item in found)
 
     def is_about(self, other: _Reply) -> bool:
-        """Return whether it is about an earlier reply: a check of it, a title, a note, questions that follow.
+        """Return whether it is about an earlier reply: a check, a title, a note, follow-up questions.
 
-        It quotes that one, rests on no passage that the other did not see, and says other words, repeats it as
-        part of a conversation, or was asked to check it; or it was written beside it and saw no passage.
+        It quotes the other reply, rests on no passage that the other did not see, and has other words,
+        repeats it as part of a conversation, or was asked to check it; or it was written beside it and saw no
+        passage.
         """
         if not is_long(other.call.words) or other._letters == self._letters:
             return False
@@ -189,18 +190,18 @@ class _Reply:
 
 
 def refusal_before(calls: Sequence[Step], speakers: Sequence[Step]) -> str | None:
-    """Return the words by which the call that answered refused, perhaps none; None: it did not."""
+    """Return the refusal of the call that answered, possibly empty; None if it did not refuse."""
     found = speakers or calls[-1:]
     return found[-1].refusal if found else None
 
 
 def response_id_of(speakers: Sequence[Step], answer: str | None) -> str | None:
-    """Return what the provider calls the completion that is the answer; None: unknown, or there are several."""
+    """Return the provider's id of the completion that is the answer; None if unknown or several."""
     return speakers[0].response_id if answer and len(speakers) == 1 else None
 
 
 def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
-    """Return the calls whose words are the answer: one, or all whose parts it was joined from."""
+    """Return the calls whose replies are the answer: one, or all whose parts were joined."""
     answering: list[Step] = []
     speaking: list[Step] = []
     said: list[str] = []
@@ -216,7 +217,7 @@ def speakers_of(calls: Sequence[Step], answer: str | None) -> list[Step]:
 
 
 def _telling(author: Step, calls: Iterable[Step]) -> Step:
-    """Return the call, or the one with the same words around or within it that recorded its prompt."""
+    """Return the call, or one with the same reply around or within it that recorded its prompt."""
     if author.sent:
         return author
     words = author.words.strip()
@@ -227,10 +228,10 @@ def _telling(author: Step, calls: Iterable[Step]) -> Step:
 def drafts_for(
     together: Sequence[Step], calls: Iterable[Step], others: Collection[str]
 ) -> list[Step]:
-    """Return earlier calls whose replies may stand in the prompts of calls that answer together.
+    """Return earlier calls whose replies may occur in the prompts of calls that answer together.
 
-    Not those whose words are a query or a document, nor those that were sent nothing which these calls
-    were not sent: steps of an agent are sent one conversation, ever longer.
+    Excluded are calls whose reply is a query or a document, and calls whose whole input these calls were
+    sent, too: steps of an agent are sent one growing conversation.
 
     Args:
         together: The later calls: one, or those of a group.
@@ -251,7 +252,7 @@ def drafts_for(
 
 
 def _is_brief(words: str) -> bool:
-    """Return whether a reply that is not long may be looked for where it stands on its own; labels never."""
+    """Return whether a short reply may be looked for where it is set apart; labels never."""
     plain = words.strip()
     return (
         not is_label(plain)
@@ -261,9 +262,9 @@ def _is_brief(words: str) -> bool:
 
 
 def brief_replies_in(texts: Iterable[str], drafts: Sequence[Step]) -> list[tuple[int, Step]]:
-    """Return where brief replies stand behind a colon or alone on a line, in letters of all texts, and whose.
+    """Return the places of brief replies, behind a colon or alone on a line, in all letters, and their calls.
 
-    Of equal ones, the first call's stands first.
+    Of equal ones, the first call's comes first.
     """
     waiting: dict[str, list[Step]] = {}
     for draft in drafts:

@@ -1,4 +1,4 @@
-"""Which retrieved documents the answering call saw, in its prompt or through the replies that stand there."""
+"""The retrieved documents that the answering call saw, in its prompt or through replies quoted in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["shown_documents"]
 
 _MAX_LEVELS = 8
-"""Levels of replies in prompts of replies that are followed."""
+"""Levels that are followed of replies in prompts of replies."""
 
 
 class _Document(Protocol):
@@ -40,15 +40,16 @@ class _Stretch(NamedTuple):
     """Retrieved text in a prompt that the answer rests on."""
 
     passage: int
-    """Which of the retrieved texts."""
+    """The index of the retrieved text."""
     text: str | None
-    """What of it, or of its metadata, stands there; None: all of it."""
+    """The part of it, or of its metadata, that is shown; None: all of it."""
 
 
 def _metadata_texts(documents: Iterable[_Document]) -> list[list[str]]:
-    """Return the texts in each document's metadata that may stand in a prompt in its place.
+    """Return the texts in each document's metadata that may replace it in a prompt.
 
-    A sentence's window, or the answer to a question that was found: sentences that no other document shares.
+    The window of a sentence, or the answer to a question that was found: sentences that no other document
+    shares.
     """
     found = [
         [
@@ -84,14 +85,14 @@ def shown_documents(
 
     Args:
         calls: The request's calls of models, in start order.
-        documents: What was retrieved, in retrieval order, duplicates included.
-        answer: What was answered.
-        question: What the user asked.
-        queries: What was searched for: rewritten questions are no replies.
-        after_ns: When the last retrieval ended.
-        by_tool: Whether a tool ran in the request: what tools gave back is often left out of recorded prompts.
-        are_whole: Whether prompts hold all that was sent: spans often leave parts of it out.
-        this_turn: Whether what stands in earlier turns only does not count.
+        documents: The retrieved documents in retrieval order, duplicates included.
+        answer: The answer.
+        question: The user's question.
+        queries: The search queries: rewritten questions are no replies.
+        after_ns: The end of the last retrieval.
+        by_tool: Whether a tool ran in the request: results of tools are often missing from recorded prompts.
+        are_whole: Whether prompts are complete: spans often omit parts.
+        this_turn: Whether documents that only earlier turns show are ignored.
 
     Returns:
         Empty: the answering call saw none of them, and that is known. None: the prompts do not decide it.
@@ -110,7 +111,7 @@ def shown_documents(
     found = [one for author in authors or () for one in reader.read(author, 0)]
     if (
         not found and streamed
-    ):  # the last call that shows any: graders come before it, verdicts show none
+    ):  # the last call that shows any: graders precede it, verdicts show none
         found = next(filter(None, (reader.read(call, 0) for call in reversed(calls))), [])
     if reader.is_too_large:
         return None
@@ -133,7 +134,7 @@ def shown_documents(
 
 
 class _Reader:
-    """Follows replies from prompt to prompt; each call is read once, and each passage counts once."""
+    """Follows replies from prompt to prompt; reads each call once and counts each passage once."""
 
     def __init__(
         self,
@@ -162,10 +163,10 @@ class _Reader:
         self._found_reply = False
         self._size = 0
         self.is_too_large = False
-        """Whether there is more to read than is read: then nothing is known."""
+        """Whether the prompts exceed the limits: then nothing is known."""
 
     def read(self, call: Step, level: int) -> list[_Stretch]:
-        """Return what a call saw: its prompt, and the prompts of replies that stand in it."""
+        """Return the passages a call saw: in its prompt, and in the prompts of replies quoted there."""
         if call.id in self._read:
             return []
         together = [one for one in self._calls if one is call or (call.group == one.group != "")]
@@ -174,7 +175,7 @@ class _Reader:
         if level > _MAX_LEVELS or self._size > MAX_PROMPTS:
             self.is_too_large = True
             return []
-        # A turn goes on through the calls of a request, whatever the role under which their texts stand.
+        # A turn continues through the calls of a request, whatever the role of their texts.
         new = {text for text, since in self._since.items() if since < call.started_ns}
         prompts = [one.prompt(new) for one in together]
         history = [text for prompt in prompts for text in prompt.history]
@@ -188,7 +189,7 @@ class _Reader:
         texts = [text for _, text in left] + [draft.words for draft in long]
         sent = [history, *(prompt.texts for prompt in prompts)]
         hits = align(texts, sent, self._question)
-        # What stands in earlier turns only counts where this turn shows nothing.
+        # Texts of earlier turns count only where this turn shows nothing.
         is_now = any(hit.call for hit in hits if hit.passage < len(left))
         stretches: list[tuple[int, _Stretch | Step]] = []
         shown: dict[int, list[Shown]] = {}
@@ -205,7 +206,7 @@ class _Reader:
                 hit = max(places, key=lambda one: len(one.text or texts[one.passage]))
             is_own = texts[hit.passage] is self._passages[owner]
             text = hit.text if is_own else hit.text or texts[hit.passage]
-            # What is too long for one call of a group goes on in the next one.
+            # Text that is too long for one call of a group continues in the next one.
             text = None if is_own and len(together) > 1 else text
             stretches.append((hit.place, _Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
@@ -219,10 +220,10 @@ class _Reader:
         return found
 
     def absence_is_known(self, authors: Collection[Step], *, are_whole: bool) -> bool:
-        """Return whether these prompts, which show nothing, are known to be whole.
+        """Return whether these prompts, which show nothing, are known to be complete.
 
-        They are where something else explains them: a reply stands there, or another call recorded alike
-        shows what was retrieved.
+        They are if something else explains them: they quote a reply, or another call recorded in the same way
+        shows retrieved texts.
         """
         if not all(map(stands_for_itself, self._passages)):
             return False

@@ -1,12 +1,11 @@
-"""What an object of any class holds: fields, items, strings; read without running any of its code.
+"""The content of an object of any class: fields, items, strings; read without running any of its code.
 
-Applications give out dictionaries, dataclasses, pydantic objects, named tuples and objects of
-classes of their own.  `fields_of` and `items_of` read what they store and nothing else: no
-property, no ``__getattr__``, no ``__iter__`` of theirs is called, so that looking at an output
-cannot load, compute, raise or change anything.  `strings_in` notes the strings in an output of any shape,
-which an answer can be chosen from: bounded in depth and number; it knows messages, documents and
-nodes by their shape, whatever the framework.  Called on a request's own path; what is handed out
-is the application's: references, no copies.
+Applications return dictionaries, dataclasses, pydantic objects, named tuples and objects of custom classes.
+`fields_of` and `items_of` read only their stored values: no property, ``__getattr__`` or ``__iter__`` is
+called, so that reading an output cannot load, compute, raise or change anything. `strings_in` collects the
+strings in an output of any shape, from which an answer can be chosen: bounded in depth and number; it
+recognises messages, documents and nodes by their shape, whatever the framework. Called on a request's own
+path; returns references to the application's objects, no copies.
 """
 
 from __future__ import annotations
@@ -47,10 +46,11 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
         Path(__file__).with_name("field_names.json").read_text(encoding="utf-8")
     ).items()
 }
-"""What frameworks and applications call the fields that hold something, the most telling first."""
+"""Usual names of fields with content in frameworks and applications, the most specific first."""
 
 MAX_ITEMS = 200
-"""Fields of an object, and entries of a sequence, that are read; of a longer sequence both ends."""
+"""Maximum number of an object's fields, and of a sequence's entries, that are read; of a longer one both
+ends."""
 
 _mro_of = type.__dict__["__mro__"].__get__
 _members_of = type.__dict__["__dict__"].__get__
@@ -73,12 +73,11 @@ _OPAQUE = (
     float,
     complex,
 )
-"""What holds nothing that is worth looking for."""
+"""Types without content of interest."""
 
 
 Reader = str | Callable[[Any], Any]
-"""Where the application says that something stands: a key of what a request was given, or gave out, or a
-function of it."""
+"""The application's pointer to a value: a key of a request's input or output, or a function of it."""
 
 
 def check_readers(**readers: object) -> None:
@@ -95,7 +94,7 @@ def check_readers(**readers: object) -> None:
 
 
 def text_of_string(value: Any) -> str | None:
-    """Return a string, one of a subclass as a plain one; None for everything else."""
+    """Return a string, an instance of a subclass as a plain one; None for everything else."""
     cls = type(value)
     # `issubclass` of the real type: `isinstance` would ask the object for its `__class__`.
     return str.__str__(value) if issubclass(cls, str) else None
@@ -126,7 +125,7 @@ def _both_ends(length: int, part: Callable[[slice], Iterable[Any]]) -> list[Any]
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return what an object stores by name, in order; None when it stores nothing by name.
+    """Return the named values that an object stores, in order; None if it stores none.
 
     A dictionary's entries under strings, a named tuple's, dataclass's or pydantic object's fields, an object's
     attributes. Names that begin with an underscore are left out.
@@ -153,14 +152,14 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def stored(value: object, name: str) -> Any:
-    """Return what an object stores under one name, private ones too; None: nothing."""
+    """Return the value that an object stores under one name, private ones too; None if absent."""
     return stored_under(value, (name,)).get(name)
 
 
 def stored_under(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return what an object stores under `names`, in their order, without those of nothing or None.
+    """Return the values that an object stores under `names`, in their order, without absent ones and None.
 
-    The object is read once, however many names are asked for.
+    The object is read once, whatever the number of names.
     """
     cls = type(value)
     if value is None or issubclass(cls, _OPAQUE):
@@ -204,16 +203,16 @@ def _stored(value: object, store: Any) -> dict[str, Any]:
 
 
 class _Layout(NamedTuple):
-    """Where instances of a class keep things."""
+    """The places where instances of a class store values."""
 
     slots: Mapping[str, Any]
     """Members with slots, by name."""
     fields: tuple[tuple[str, Any], ...]
     """The same, without private ones."""
     public: tuple[Any, ...]
-    """What reads their dictionaries of fields; one that a class computes is code of its own."""
+    """Readers of their dictionaries of fields, except computed ones, which would run code."""
     private: tuple[Any, ...]
-    """The same, of private fields too."""
+    """The same, private fields included."""
 
 
 @lru_cache(maxsize=1_000)
@@ -232,7 +231,7 @@ def _layout(cls: type) -> _Layout:
 
 
 def _static(cls: type, name: str) -> Any:
-    """Return what the first class of the method resolution order defines under `name`, or None."""
+    """Return the value that the first class of the method resolution order defines for `name`, or None."""
     for base in _mro_of(cls):
         members = _members_of(base)
         if name in members:
@@ -243,7 +242,7 @@ def _static(cls: type, name: str) -> Any:
 MAX_DEPTH = 6
 MAX_STRINGS = 200
 MAX_VISITED = 2_000
-"""Levels, strings and objects of an output that are read, the shallow ones first."""
+"""Maximum levels, strings and objects of an output that are read, the shallow ones first."""
 
 ROLES: Mapping[str, str] = {
     "human": "user", "HumanMessage": "user", "HumanMessageChunk": "user", "user": "user",
@@ -251,27 +250,27 @@ ROLES: Mapping[str, str] = {
     "model": "assistant", "chatbot": "assistant", "system": "system", "SystemMessage": "system",
     "developer": "system", "tool": "tool", "ToolMessage": "tool", "function": "tool",
 }  # fmt: skip
-"""Roles of messages by what frameworks call them."""
+"""Roles of messages by their names in frameworks."""
 _MESSAGES = frozenset((*ROLES, "remove", "placeholder"))
 
 
 class OutputString(NamedTuple):
-    """One string of an output, and where it stands."""
+    """One string of an output, and its place."""
 
     text: str
-    """The application's own string."""
+    """The application's string itself."""
     path: tuple[str, ...] = ()
-    """Names of the fields that lead to it, in small letters."""
+    """Names of the fields that lead to it, in lower case."""
     siblings: int = 0
-    """Which list it stands in, from 1; 0: none."""
+    """The number of the list that contains it, from 1; 0: none."""
     is_message: bool = False
-    """It is a message of the model's."""
+    """Whether it is a message of the model's."""
     closes: bool = False
-    """It is such a message, and ends a conversation or stands alone."""
+    """Whether it is such a message and ends a conversation or is the only one."""
 
 
 class _Place(NamedTuple):
-    """A value that waits to be read."""
+    """A value still to be read."""
 
     value: object
     path: tuple[str, ...]
@@ -280,12 +279,12 @@ class _Place(NamedTuple):
 
 
 def strings_in(payload: object) -> tuple[OutputString, ...]:
-    """Return the strings in an output, as they stand; a few levels deep, shallow ones first.
+    """Return the strings in an output, unchanged; a few levels deep, shallow ones first.
 
-    Looks into dictionaries, lists, tuples, named tuples, dataclasses, pydantic and other objects by
-    what they store (`fields_of`: no code of theirs runs), passes over messages of anyone but the
-    model (or an agent that speaks as a named user), over messages that only call tools, and over
-    documents and nodes. Bounded in depth and number; never raises, never changes anything.
+    Looks into dictionaries, lists, tuples, named tuples, dataclasses, pydantic and other objects by their
+    stored values (`fields_of`: none of their code runs), skips messages of anyone but the model (or an agent
+    that speaks as a named user), messages that only call tools, documents and nodes. Bounded in depth and
+    number; never raises, never changes anything.
     """
     found: list[OutputString] = []
     waiting: deque[_Place] = deque([_Place(payload, (), 0, is_last=True)])
@@ -329,23 +328,23 @@ _NOTHING = frozenset({type(None), bool, int, float})
 
 
 class Spoken(NamedTuple):
-    """What a message says."""
+    """The role and text of a message."""
 
     role: str
     """``user``, ``assistant``, ``system`` or ``tool``."""
     text: str
     is_models: bool
-    """The model says it, or an agent that speaks as a named user, and it calls no tools."""
+    """Whether it is from the model, or an agent that speaks as a named user, and calls no tools."""
 
 
 def message_of(value: object) -> Spoken | None:
-    """Return who says what in a message, however it is written: a pair, a mapping, an object; else None."""
+    """Return role and text of a message in any notation: a pair, a mapping, an object; else None."""
     items = items_of(value)
     return _message_in(fields_of(value) or {}) if items is None else _message_of_pair(items)
 
 
 def asked_last(value: object) -> str | None:
-    """Return what the user says in a message, or in the last one of theirs in a conversation."""
+    """Return the user's text in a message, or in the user's last message of a conversation."""
     message = message_of(value)
     said = [message] if message is not None else map(message_of, items_of(value) or ())
     asked = [one.text for one in said if one is not None and one.role == "user"]
@@ -373,7 +372,7 @@ def _message_in(fields: Mapping[str, Any]) -> Spoken | None:
 
 
 def content_text(content: object) -> str:
-    """Return the text of a message's content: a string, or what its blocks of text say."""
+    """Return the text of a message's content: a string, or the text of its blocks."""
     text = text_of_string(content)
     if text is not None:
         return text

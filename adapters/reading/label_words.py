@@ -1,4 +1,4 @@
-"""Words by which prompts in many languages name what they hold, as alternatives of a regular expression."""
+"""Words, in many languages, by which prompts label their parts, as alternatives of a regular expression."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ANSWER, HISTORY, INSTRUCTION, RULES = map(
     _WORDS.__getitem__, ("answer", "history", "instruction", "rules")
 )
 SOURCE, CONTENT = _WORDS["source"], _WORDS["content"]
-"""Names of lines above a passage, and of its own."""
+"""Names of lines above a passage, and of the passage."""
 PASSAGE = _WORDS["passage"]
 PASSAGES = _WORDS["passages"]
-"""Of which more than the name may stand in a label."""
+"""Words whose label may contain more than the name."""
 CONTEXT = _WORDS["context"]
 CONTEXT_PLURAL = re.sub(
     r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", CONTEXT
 )
-"""Of which one may stand before a passage of its own: ``Source: a.md``."""
+"""Words that may label a single passage: ``Source: a.md``."""
 CONTEXT_INFLECTED = f"(?:{CONTEXT}|{_WORDS['context_inflected']})"
 CONTEXT_CJK = _WORDS["context_cjk"]
-"""A label that need not stand alone on its line."""
+"""A label that may share its line with text."""
 WIDE, LEADING = _WORDS["wide"], _WORDS["leading"]
 """Names of a context only beside a question's, and words of the sentence that leads to it."""
 OTHER = "|".join((HISTORY, RULES, INSTRUCTION, ANSWER, _WORDS["other"]))
-"""Names of what is no context."""
+"""Names of anything but a context."""
 QUESTION = _WORDS["question"]
 QUESTION_LABEL = (
     r"(?:(?:the|my|user(?:['’]?s)?|current|original|actual)[ _])*"

@@ -1,4 +1,4 @@
-"""Passages in the layout of a text: what stands between separators, elements, headings or names.
+"""Passages in the layout of a text: the parts between separators, elements, headings or names.
 
 Shape only: no framework, no convention and no tool is known here.
 """
@@ -35,7 +35,7 @@ class Passages(NamedTuple):
 
     documents: tuple[Document, ...]
     is_divided: bool
-    """Whether a separator stands between them; else their number is not known."""
+    """Whether separators divide them; else their number is not known."""
 
 
 ELEMENT = re.compile(
@@ -84,7 +84,7 @@ _SOURCE_LINE = re.compile(
     rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)[ \t]*[:：][ \t]*(?P<label>[^\n]{{1,120}})\n",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line that says no more than where a passage is from."""
+"""A line with only the source of a passage."""
 _BOLD = re.compile(
     r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE
 )
@@ -116,11 +116,11 @@ _NOTHING = re.compile(
 
 
 def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
-    """Yield the passages that a text holds: between separators, elements, rules, headings or blank lines.
+    """Yield the passages in a text: between separators, elements, rules, headings or blank lines.
 
     Args:
-        text: Without any passage if it says in one short line that nothing was found.
-        separator: Regular expression of what stands between two passages.
+        text: The text; one short line stating that nothing was found has no passages.
+        separator: Regular expression of the text between two passages.
     """
     if separator is not None:
         yield from map(_labelled, filter(str.strip, _split(re.compile(separator), text)))
@@ -161,7 +161,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
-    """Return the label with which each of several lines begins, as ``Memory: ``; None: none does."""
+    """Return the label with which each of several lines begins, as ``Memory: ``, or None."""
     first = _FIELD_NAME.match(text)
     if first is None:
         return None
@@ -172,19 +172,19 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
 
 
 def is_closed(text: str) -> bool:
-    """Return whether elements end: of those that do not, each would be looked for to the end."""
+    """Return whether elements are closed: for each unclosed one the text would be searched to the end."""
     return 0 < text.count("<") <= 4 * text.count("</") + 8
 
 
 def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
-    """Return the lines by which two passages or more begin; none: a text stands before the first."""
+    """Return the lines with which passages begin, two or more, or one file name; none after other text."""
     heads = list(rule.finditer(text))
     leads = len(heads) > 1 and _is_lead(text[: heads[0].start()])
     return heads if leads or (heads and rule is _FILE_LINE and heads[0].start() == 0) else []
 
 
 def _is_lead(text: str) -> bool:
-    """Return whether a text says that passages follow, as "Found 2 results:", or nothing."""
+    """Return whether a text is empty or announces passages, as "Found 2 results:"."""
     plain = text.strip()
     return not plain or (
         len(plain) < 100
@@ -193,7 +193,7 @@ def _is_lead(text: str) -> bool:
 
 
 def _id_of(label: str) -> str | None:
-    """Return what a label names; None: it counts or scores, as "Document 1 | score: .8", and names nothing."""
+    """Return the name in a label; None for a count or score, as "Document 1 | score: .8"."""
     for part in re.split(r" ?[|·] ?", label.strip(" \t[]【】")):
         name = _LABEL_NAME.sub("", part, count=1).strip()
         if name and not _ORDINAL.fullmatch(name) and not _SCORED.fullmatch(name):
@@ -202,7 +202,7 @@ def _id_of(label: str) -> str | None:
 
 
 def _titles_in(text: str) -> list[re.Match[str]]:
-    """Return the headings that each name what follows, of one level from the first line on."""
+    """Return the headings that each name a part, all of one level from the first line on."""
     titles = list(_TITLE.finditer(text))
     are_names = (
         len({title[1] for title in titles}) == 1 < len(titles)
@@ -213,7 +213,7 @@ def _titles_in(text: str) -> list[re.Match[str]]:
 
 
 def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield what stands between the matches; groups in the user's expression do not count."""
+    """Yield the text between the matches; groups in the user's expression are ignored."""
     start = 0
     for match in rule.finditer(text):
         if match.end() > match.start():
@@ -223,7 +223,7 @@ def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _is_nothing(text: str) -> bool:
-    """Return whether a tool says in one short line that it found nothing."""
+    """Return whether a text is a tool's one short line that nothing was found."""
     return len(text) <= 100 and _NOTHING.fullmatch(text) is not None
 
 
@@ -240,17 +240,17 @@ _META = re.compile(
     r"[ \t]*[:=][^\n]{0,200}(?:\n|\Z))+",
     re.IGNORECASE,
 )
-"""Lines of metadata above a passage."""
+"""Maximum lines of metadata above a passage."""
 LEAST = 20
-"""Letters of a passage at least."""
+"""Minimum letters of a passage."""
 
 
 def divided(body: str, count: int | None = None) -> Passages:
-    """Return the passages of a text that holds nothing else.
+    """Return the passages of a text that contains nothing else.
 
     Args:
         body: The text.
-        count: How many passages there are, where that is known: it decides what divides them.
+        count: The number of passages, if known: it decides by which layout they are divided.
     """
     value = parsed(body)
     listed = longest_texts(value)
@@ -277,7 +277,7 @@ def divided(body: str, count: int | None = None) -> Passages:
 
 
 def parsed(text: str) -> object:
-    """Return the object or list that a text is in JSON, in lines of it, or in Python; None: it is another."""
+    """Return the object or list in a text of JSON, JSON lines or Python literals; None for any other text."""
     lines = text.split("\n") if text[:1] + text[-1:] == "{}" else []
     if len(lines) > 1 and all(line[:1] + line[-1:] == "{}" for line in lines):
         text = f"[{','.join(lines)}]"
@@ -291,7 +291,7 @@ def parsed(text: str) -> object:
 
 
 _MAX_LITERAL = 1_000_000
-"""How many characters of a list, as Python writes it, are read."""
+"""Maximum characters of a Python list that are read."""
 _LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
 
 

@@ -1,4 +1,4 @@
-"""Texts as their letters and digits: what a template does to a text falls away.
+"""Texts as their letters and digits, free of the changes that templates make.
 
 Whitespace, signs and capitals are left out; escapes of JSON, Python, HTML and XML are read first, however
 often they were escaped.
@@ -24,7 +24,7 @@ _WORDS = re.compile(r"[^\W_]+")
 _ALONE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 )
-"""Scripts without spaces between words: each character is one."""
+"""Scripts without spaces between words: each character is one word."""
 _TOKENS = re.compile(f"[^\\W_{_ALONE}]+|(?=[^\\W_])[{_ALONE}]")
 IDEOGRAPHS = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _LINE_BREAKS = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -36,10 +36,10 @@ _ENTITIES = re.compile(r"&(?:amp;)*(#?\w{1,31};)")
 _SMALL = bytes(range(256)).lower()
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 _MOST_SIGNS = 32
-"""Different signs, beside ASCII's, that are taken out of a text one by one."""
+"""Maximum number of non-ASCII signs that are removed from a text one by one."""
 
 _SLICE = 50_000
-"""So many characters are read in one go."""
+"""Characters that are read at once."""
 
 
 def collapsed(text: str) -> str:
@@ -48,26 +48,26 @@ def collapsed(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in small letters."""
+    """Return the runs of letters and digits of a text, in lower case."""
     return [word for part in _parts(text) for word in _WORDS.findall(_unescaped(part).casefold())]
 
 
 def tokens_in(text: str) -> list[str]:
-    """Return the words of a text, in small letters; where a script has no spaces, each character."""
+    """Return the words of a text, in lower case; in scripts without spaces, each character."""
     return [
         token for part in _parts(text) for token in _TOKENS.findall(_unescaped(part).casefold())
     ]
 
 
 def places_of_words(text: str) -> tuple[str, list[tuple[int, int]], list[int]]:
-    """Return a text, without its escapes, with where each word begins and ends, and its number of letters."""
+    """Return a text without escapes, the begin and end of each word, and the words' numbers of letters."""
     plain = _unescaped(text)
     spans = [token.span() for token in _TOKENS.finditer(plain)]
     return plain, spans, [len(_letters(plain[start:end])) for start, end in spans]
 
 
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text, in small letters: its words without what parts them."""
+    """Return the letters and digits of a text in lower case: its words without separators."""
     if len(text) > _SLICE:
         return "".join([_letters(_unescaped(part)) for part in _parts(text)])
     return _letters(_unescaped(text) if "\\" in text or "&" in text or "<" in text else text)
@@ -128,5 +128,5 @@ def _entity(entity: re.Match[str]) -> str:
 
 
 def weight_of(letters: str) -> int:
-    """Return how many letters a text is worth: a Chinese or Japanese character counts as three."""
+    """Return the length of a text in letters; a Chinese or Japanese character counts as three."""
     return len(letters) + (0 if letters.isascii() else 2 * len(IDEOGRAPHS.findall(letters)))

@@ -1,4 +1,4 @@
-"""Documents that appear only in a prompt: in its layout, or as results of this turn's tools."""
+"""Documents found only in a prompt: by its layout, or as results of this turn's tools."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def contexts_in_prompts(
     known: Sequence[Document] = (),
     filled: str | None = None,
 ) -> Passages | None:
-    """Return the documents in the prompt of the call that answered; None: it has no place for any.
+    """Return the documents in the answering call's prompt; None if it has no place for any.
 
     Args:
         calls: The request's calls of models, in start order.
-        answer: What was answered.
-        question: What was asked.
-        known: The retrieved documents, of which ids are known and texts are not.
-        filled: What a template was given as the context, where that is known.
+        answer: The answer.
+        question: The question.
+        known: The retrieved documents, with ids but without texts.
+        filled: The context passed to a template, if known.
     """
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
@@ -78,7 +78,7 @@ def contexts_in_prompts(
 
 
 class PromptTemplates:
-    """What stands in every prompt of an application, whatever is asked: its template, and no document."""
+    """The texts in every prompt of an application, whatever the question: its template, no documents."""
 
     def __init__(self) -> None:
         self._constant: dict[str, tuple[frozenset[int], frozenset[str]]] = {}
@@ -91,14 +91,14 @@ class PromptTemplates:
         question: str | None,
         filled: str | None = None,
     ) -> Passages | None:
-        """Return what `contexts_in_prompts` does of a request in which nothing retrieved, without the template.
+        """Return `contexts_in_prompts` of a request without retrievals, without the texts of the template.
 
         Args:
             name: The application's, or its workflow's.
             calls: The request's calls of models, in start order.
-            answer: What was answered.
-            question: What was asked: a passage is the template's once three questions had it beside them.
-            filled: What a template was given as the context, where that is known.
+            answer: The answer.
+            question: The question: a passage belongs to the template once it was seen beside three questions.
+            filled: The context passed to a template, if known.
         """
         shown = contexts_in_prompts(calls, answer, question, filled=filled)
         if shown is None or question is None or not shown.is_divided:
@@ -124,12 +124,12 @@ class PromptTemplates:
 def carried_in(
     calls: Sequence[Step], answer: str | None, contexts: Iterable[str]
 ) -> tuple[RetrievedContext, ...]:
-    """Return what was retrieved in earlier turns and sent again to the calls that answered.
+    """Return the texts retrieved in earlier turns and sent again to the calls that answered.
 
     Args:
         calls: The request's calls of models, in start order.
-        answer: What was answered.
-        contexts: Texts of this turn's documents: they are none of these.
+        answer: The answer.
+        contexts: Texts of this turn's documents, which are excluded.
     """
     found: dict[str, Document] = {}
     for author in authors_of(calls, answer, 0) or ():
@@ -149,9 +149,9 @@ def carried_in(
 
 
 def asked_in(calls: Iterable[Step], texts: Iterable[str | None] = ()) -> str | None:
-    """Return the question in the first prompt that shows one; a text that holds a retrieved one is no question.
+    """Return the question in the first prompt that shows one; a text that contains a retrieved one is none.
 
-    Where that is an instruction with a later call's question behind its colon, it is that question.
+    If that is an instruction with a later call's question behind its colon, return that question.
     """
     letters = [letters for text in texts if text and len(letters := letters_of(text)) > 20]
     questions = (asked for call in calls if (asked := question_in_prompt(call.sent)) is not None)

@@ -1,4 +1,4 @@
-"""Where a prompt has its context and its question, by its layout alone."""
+"""The places of context and question in a prompt, by its layout alone."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _LABEL_LINE = re.compile(
     r"(?:】|\]|%|[=*-]{2,40})[ \t]*\n",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line that names the context and says no more."""
+"""A line with only a name of the context."""
 _NO_TASK = r"(?![^\n]{0,200}\b(?:extract|classify|translate)\b)"
-"""A text that follows is what such a task is done with."""
+"""Excludes the tasks whose object is the text that follows."""
 _LEADING = re.compile(
     r"^(?!(?:user|chat|conversation|session|previous)\b[^\n]{0,20}[:：])"
     + _NO_TASK
@@ -76,7 +76,7 @@ _LEADING = re.compile(
     r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A sentence that leads to it."""
+"""A sentence that introduces it."""
 _PARAGRAPH = re.compile(
     r"\A(?:[^\n]{0,80}\n)?" + _NO_TASK + r"[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
@@ -93,7 +93,7 @@ _HEADS = tuple(
         r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
     )
 )
-"""How two passages or more begin; all but the first only where the prompt itself names a question."""
+"""Beginnings of two passages or more; all but the first only where the prompt names a question."""
 _WIDE_LABEL = re.compile(
     rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
     rf"[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
@@ -106,12 +106,12 @@ _ANY_LABEL = re.compile(
     r"(?!\s*(?:[-*•]|\(?\d{1,3}[.)])[ \t])",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A label that may name any kind of text, where one for the question follows."""
+"""A label of any kind of text, followed by one for the question."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
 _MOST_NAMING = 60
-"""Characters before a list in which a word for a context stands."""
+"""Characters before a list that are searched for a word for a context."""
 _LONG_FENCE = 10
-"""Signs of a fence that is no rule between passages."""
+"""Characters of a fence that is no rule between passages."""
 _ASKING_LABEL = re.compile(
     r"^(?:[^\n:：]{0,40} ?[:：])?[^\n:：.!?？。]{0,80}?(?<![a-zа-я])(?:"
     + QUESTION
@@ -119,7 +119,7 @@ _ASKING_LABEL = re.compile(
     r"(?:[:：][ \t*]*\n?|[\]】=*#-]+[ \t]*\n|】)\s*(?P<asked>[^\s*•<\d-][^\n]{0,300}?)[ \t.]*(?=\n|\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A label that has such a word among others, and one line."""
+"""A label with such a word among others, and one line."""
 _QUOTED_QUESTION = re.compile(
     rf"(?:{QUESTION})(?: about)?[ :：]*(?:[「『“«\"](?P<asked>[^\n「」『』“”«»\"]{{2,300}})[」』”»\"]"
     r"|'(?P<quoted>[^\n]{2,300}?)'(?!\w))|['「『\"](?P<subject>[^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)",
@@ -131,7 +131,7 @@ _TURN = re.compile(
     r"(?:(?<=[?？])\s*|\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*))\Z",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The last turn of a dialogue that the model goes on with."""
+"""The last turn of a dialogue that the model continues."""
 _ASKED = re.compile(
     rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%\[]*{QUESTION_LABEL}[ \t*>\]#%]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
     r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
@@ -155,7 +155,7 @@ _CLOSING = re.compile(
     r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What ends it."""
+"""Its end."""
 _CAPITALS = re.compile(
     r"\n[ \t]*\n[ \t]*(?:[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)|"
     r"[A-ZА-ЯЁ]{2,20}(?: [A-ZА-ЯЁ]{2,20})+[:：] [^\n]*\s*\Z)"
@@ -175,18 +175,18 @@ _MOST_ASKED = 2_000
 _QUESTION_MARKS = ("?", "？")
 _ASKS_FIRST = re.compile(r"\s*[^\n?？]{1,300}[?？](?:[ \t]*\n|[ \t]+(?=\S))")
 _MOST_ALONE = 300
-"""Characters of a question that follows passages without a word before it."""
+"""Maximum characters of a question that follows passages without an introduction."""
 
 
 def place_in(
     messages: Iterable[Message], question: str | None = None, count: int | None = None
 ) -> Passages | None:
-    """Return the passages where a prompt has its context; None: it has no place for any.
+    """Return the passages at the context's place in a prompt; None if it has no such place.
 
     Args:
-        messages: What a model was sent.
-        question: What was asked: it is no passage.
-        count: How many passages there are, where that is known: it decides what divides them.
+        messages: The messages sent to a model.
+        question: The question, which is no passage.
+        count: The number of passages, if known: it decides by which layout they are divided.
     """
     places: dict[str, list[Passages]] = {}
     instructions: list[str] = []
@@ -206,7 +206,7 @@ def place_in(
     best = max(alike, key=_size)
     found = tuple(item for place in alike for item in place.documents)
     is_whole = len(alike) > 1 and count in (None, len(found))
-    # Messages of one role may lead to a passage each.
+    # Each message of one role may introduce a passage.
     return Passages(found, is_divided=True) if is_whole and not best.is_divided else best
 
 
@@ -266,13 +266,13 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         and line.endswith(_QUESTION_MARKS)
         and not above.endswith(_QUESTION_MARKS)
     ):
-        beside = line  # instructions stand above it
+        beside = line  # instructions precede it
     quoted = _QUOTED_ALONE.search(beside)
     return _short(beside if quoted is None else quoted[1])
 
 
 def _labelled_question(text: str) -> str | None:
-    """Return the line behind the last label that speaks of a question: it asks, or ends the prompt."""
+    """Return the line behind the last label of a question, if it asks or ends the prompt."""
     last = None
     for match in _ASKING_LABEL.finditer(text):
         asked = match["asked"].strip(' \t"“”«»')
@@ -301,7 +301,7 @@ def _last_question(body: str) -> str:
 
 
 def _fields_of(text: str) -> Mapping[str, object]:
-    """Return the fields of a prompt that is one JSON object; none: it is another text."""
+    """Return the fields of a prompt that is one JSON object; none for any other text."""
     fields = parsed(text.strip())
     return fields if isinstance(fields, dict) else {}
 
@@ -311,7 +311,7 @@ def _is_asking(name: str) -> bool:
 
 
 def _field_place(fields: Mapping[str, object]) -> Passages | None:
-    """Return the passages under a field that is named as a context; of an object its longest text."""
+    """Return the passages under a field with a context's name; of an object its longest text."""
     for name, value in fields.items():
         if _FIELD.fullmatch(name.replace("_", " ")) and (pieces := longest_texts(value)):
             return Passages(pieces, is_divided=isinstance(value, list))
@@ -319,7 +319,7 @@ def _field_place(fields: Mapping[str, object]) -> Passages | None:
 
 
 def _list_in(text: str) -> tuple[int, int, int] | None:
-    """Return where a list of texts stands, as Python writes it, behind a word for a context."""
+    """Return the place of a Python list of texts behind a word for a context."""
     start = min((at for mark in "'\"" if (at := text.find("[" + mark)) >= 0), default=-1)
     end = max(text.rfind(mark + "]") for mark in "'\"") + 2
     if not 0 <= start < end - 2 or not _NAMED.search(text, max(start - _MOST_NAMING, 0), start):
@@ -333,21 +333,21 @@ def _short(text: str) -> str | None:
 
 
 def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
-    """Return where the line that leads to the context begins, and where the context does and ends.
+    """Return the begin of the line that introduces the context, and the context's begin and end.
 
     Args:
         text: A message.
-        is_asked: Whether a question stands outside of it.
+        is_asked: Whether a question is outside of it.
     """
     closed = is_closed(text)
     elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
     wrapped = (
         max(_WRAPPED.finditer(text), key=lambda one: len(one[2]), default=None) if closed else None
     )
-    # Of several that are called alike, each is a passage.
+    # Of several with the same name, each is a passage.
     alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
     if wrapped is not None and alike < 2:
-        # Instructions may name the element, opened and closed, before it comes.
+        # Instructions may name the element, opened and closed, before it occurs.
         opening = f"<{wrapped[1].lower()}>"
         named, again, _ = wrapped[2].lower().rpartition(opening)
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
@@ -356,11 +356,11 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
     for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH):
         head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
-            # Examples that come first have a context, a question and an answer each.
+            # Each example before it has a context, a question and an answer.
             same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
             between = text[head.end() : same[-1].start()]
             head = same[-1] if _ASKED.search(between) is not None else head
-            # Of labels with next to nothing behind them, the last one counts.
+            # Of labels with almost no text behind them, the last one counts.
             for later in rule.finditer(text, head.end()):
                 if weight_of(letters_of(text[head.end() : later.start()])) < LEAST:
                     head = later
@@ -407,7 +407,7 @@ def _context_of(text: str, question: str) -> str | None:
         fences = list(_FENCE.finditer(inner))
         same = [fence for fence in fences if fence[0].strip() == opening[0].strip()]
         closing = next(iter(same or fences[-1:]), None)
-        # Else each stands before a passage.
+        # Else each precedes a passage.
         is_pair = len(same) == 1 and len(opening[0].strip()) >= _LONG_FENCE
         if closing is not None and (is_pair or len(_until_closing(inner[closing.end() :])) < LEAST):
             return inner[: closing.start()].strip()

@@ -1,4 +1,4 @@
-"""All texts of all calls as one page of letters and digits: what stands where, and what of it is claimed."""
+"""All texts of all calls as one page of letters and digits: places of texts, and claims on them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ MOST_PLACES = 64
 """Places of one text that are compared where texts are cut; no prompt repeats a chunk as often."""
 
 WORDS_IN_A_ROW = 4
-"""So many words of a passage are looked for among a prompt's to find where a part of it begins."""
+"""Consecutive words of a passage that are looked for in a prompt to find the begin of a part."""
 
 _BETWEEN = "\0"
 _GRAM = 16
-"""Every so many letters of all texts, so many in a row are noted, once, with where they stand."""
+"""Length and distance of the letter runs of all texts whose places are indexed, once."""
 _FEW = 4
-"""Where a text's beginning stands in more places, its middle and its end are asked, too."""
+"""Places of a text's beginning above which its middle and its end are looked up, too."""
 SMALL = 1_000_000
-"""So many letters, over all texts that are looked for, are read as fast as noted."""
+"""Letters, times texts looked for, up to which reading is as fast as an index."""
 _MOST_READ = 10_000_000
-"""So many letters are read for texts that repeat themselves; beyond them their last places count."""
+"""Letters that are read for repetitive texts; beyond them their last places count."""
 
 
 class Page:
@@ -54,11 +54,11 @@ class Page:
         self._rough: set[tuple[str, ...]] | None = None
 
     def call_at(self, place: int) -> int:
-        """Return which call's text stands at a place."""
+        """Return the index of the call whose text contains a place."""
         return bisect_right(self._calls, place) - 1
 
     def places(self, letters: str, *, whole_words: bool = False) -> list[int]:
-        """Return where a text stands, ascending, outside all that is claimed, without overlaps."""
+        """Return the places of a text, ascending, outside all claims, without overlaps."""
         found = self._unclaimed(letters)
         if not whole_words:
             return found
@@ -80,14 +80,15 @@ class Page:
             claimed = self._claimed.rfind(1, place, place + length)
             if claimed < 0:
                 found.append(place)
-            # What begins before the end of what is claimed overlaps it as well.
+            # A place that begins before the end of a claim overlaps it as well.
             place = self.letters.find(letters, place + length if claimed < 0 else claimed + 1)
         return found
 
     def _noted(self, letters: str) -> list[int] | None:
-        """Return the last places of a text by what is noted of the page, which is not read for each text.
+        """Return the last places of a text by an index of the page, which avoids a search per text.
 
-        None: it repeats itself, as a table's rows do, so that too much is noted; then the page is read.
+        None: it is repetitive, as a table's rows are, and has too many indexed places; then the page is
+        searched.
         """
         page = self.letters
         if not self._last:
@@ -101,7 +102,7 @@ class Page:
         fewest: list[int] | None = None
         repeats = False
         room = len(letters) - 2 * _GRAM
-        for begin in (0, room // 2, room):  # many texts may begin, or end, alike
+        for begin in (0, room // 2, room):  # many texts may have the same beginning or end
             found: list[int] = []
             grams = [letters[offset : offset + _GRAM] for offset in range(begin, begin + _GRAM)]
             for offset, gram in enumerate(grams, begin):
@@ -130,53 +131,53 @@ class Page:
         )
 
     def word_end_before(self, place: int, least: int) -> int:
-        """Return the last end of a word up to `place`, but no less than `least`."""
+        """Return the last end of a word up to `place`, but at least `least`."""
         while place > least and not self._partswords_of(place):
             place -= 1
         return place
 
     def word_start_after(self, place: int, most: int) -> int:
-        """Return the first beginning of a word from `place` on, but no more than `most`."""
+        """Return the first beginning of a word from `place` on, but at most `most`."""
         while place < most and not self._partswords_of(place):
             place += 1
         return place
 
     def claim(self, places: Sequence[int], length: int) -> None:
-        """Take places, which overlap no claim, out of what can be found."""
+        """Exclude places, which overlap no claim, from further searches."""
         for place in places:
             self._claimed[place : place + length] = b"\1" * length
 
     def is_free(self, start: int, end: int) -> bool:
-        """Return whether nothing between two places is claimed."""
+        """Return whether there is no claim between two places."""
         return self._claimed.find(1, start, end) < 0
 
     def free_until(self, start: int, most: int) -> int:
-        """Return how far what is unclaimed reaches from `start`, within `most` letters."""
+        """Return the end of the unclaimed part from `start` on, within `most` letters."""
         end = min(start + most, len(self.letters))
         claimed = self._claimed.find(1, start, end)
         return end if claimed < 0 else claimed
 
     def free_from(self, end: int, most: int) -> int:
-        """Return where what is unclaimed before `end` begins, within `most` letters."""
+        """Return the begin of the unclaimed part before `end`, within `most` letters."""
         start = max(end - most, 0)
         return max(self._claimed.rfind(1, start, end) + 1, start)
 
     def words(self) -> tuple[list[str], list[int]]:
-        """Return the words of all texts, a bar between texts, and where each begins in the letters."""
+        """Return the words of all texts, separated by text, and the begin of each in the letters."""
         if self._words is None:
             words = [word for text in self._texts for word in (*tokens_in(text), _BETWEEN)]
             self._words = words, [0, *accumulate(map(len, words))]
         return self._words
 
     def grams(self) -> dict[tuple[str, ...], int]:
-        """Return where words in a row stand among the words, the last place of each."""
+        """Return the last place of each run of words among the words."""
         if self._grams is None:
             words = self.words()[0]
             self._grams = dict(zip(grams_of(words), range(len(words)), strict=False))
         return self._grams
 
     def may_show(self, passage: str) -> bool:
-        """Return whether three words in a row may stand here: by a split in C, which spares most the rest."""
+        """Return whether three consecutive words may occur here: a split in C that rejects most passages."""
         if IDEOGRAPHS.search(passage):
             return True
         if self._rough is None:
@@ -186,7 +187,7 @@ class Page:
         return not self._rough.isdisjoint(_threes(passage))
 
     def divides(self, start: int, end: int) -> bool:
-        """Return whether `start` and `end` stand in different texts."""
+        """Return whether `start` and `end` are in different texts."""
         return self.letters.find(_BETWEEN, start, end) >= 0
 
 

@@ -1,7 +1,7 @@
-"""Which retrieved texts stand in the prompts that were sent to the model, as templates changed them.
+"""The retrieved texts in the prompts that were sent to the model, as templates changed them.
 
-Adapters note the prompts of a request's model calls by reference and ask here, on the worker. A
-prompt is compared and then forgotten. No framework is known here: texts in, indices out.
+Adapters record the prompts of a request's model calls by reference and call this module on the worker. A
+prompt is dropped after its comparison. Knows no framework: texts in, indices out.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Prompt(NamedTuple):
     """What one model call was sent."""
 
     texts: Sequence[str]
-    """Instructions, the user's message and what came after it: where retrieved texts stand."""
+    """Instructions, the user's message and what followed it: the usual places of retrieved texts."""
     history: Sequence[str] = ()
     """Earlier turns and the model's own replies: searched only if `texts` shows nothing."""
 
 
 Sent = tuple[tuple[str, tuple[str, ...]], ...]
-"""Role and texts of each message that a model call was sent, by reference."""
+"""Role and texts of each message sent to a model, by reference."""
 
 
 def new_bytes(sent: Sent, known: set[int]) -> int:
-    """Return the bytes of texts that are not among the `known` ones yet, by identity; note them there.
+    """Return the bytes of texts whose identity is not in `known` yet, and add these to it.
 
     An agent's calls are sent the whole conversation again each time: its texts are held once.
     """
@@ -88,14 +88,14 @@ def _texts(content: object, depth: int) -> Iterator[str]:
 def prompt_of(
     messages: Iterable[tuple[str, Sequence[str]]], new: Collection[str] = frozenset()
 ) -> Prompt:
-    """Return the prompt that a conversation makes, given as role and texts of each message.
+    """Return the prompt of a conversation, given as role and texts of each message.
 
-    A document of an earlier turn, or one that the model quoted, says nothing about this request. So
-    what comes before the last user messages is history, but for the system's instructions.
+    A document of an earlier turn, or one that the model quoted, is no evidence about this request. So
+    everything before the last user messages is history, except the system's instructions.
 
     Args:
         messages: Role, by any name in `ROLES`, and texts, in the order sent.
-        new: Texts that came up in this turn, wherever they stand: what earlier calls were sent.
+        new: Texts that are new in this turn, at any place: those sent to earlier calls.
     """
     sent = [(ROLES.get(role, role), parts) for role, parts in messages]
     turn = turn_in([role for role, _ in sent])
@@ -110,7 +110,7 @@ def prompt_of(
 
 
 def turn_in(roles: Sequence[str]) -> int:
-    """Return where in a conversation this turn begins: with the last of the user's messages in a row."""
+    """Return the index in a conversation at which this turn begins: its last run of user messages."""
     turn = max((place for place, role in enumerate(roles) if role == "user"), default=0)
     while turn > 0 and roles[turn - 1] == "user":
         turn -= 1
@@ -118,11 +118,11 @@ def turn_in(roles: Sequence[str]) -> int:
 
 
 _LONG = 60
-"""Characters of a text that is taken for no other where it stands to the letter."""
+"""Minimum characters of a text whose verbatim occurrence is unambiguous."""
 
 
 def seen_in_prompts(candidates: Sequence[str], prompts: Sequence[Prompt]) -> tuple[int, ...] | None:
-    """Return which candidates stand in the prompts whole or cut at an end, in the prompts' order, or None.
+    """Return the candidates in the prompts, whole or cut at an end, in the prompts' order, or None.
 
     As `shown_in_prompts`, without the parts from within a text.
     """
@@ -133,7 +133,7 @@ def seen_in_prompts(candidates: Sequence[str], prompts: Sequence[Prompt]) -> tup
 
 
 def _written_out(candidates: Sequence[str], prompt: Prompt) -> tuple[int, ...]:
-    """Return the candidates in a prompt's order if each stands there to the letter; else none: look closer."""
+    """Return the candidates in a prompt's order if each occurs verbatim; else none: compare closely."""
     if len({*candidates}) < len(candidates) or len(min(candidates, key=len, default="")) < _LONG:
         return ()
     page = "\0".join(prompt.texts)
@@ -155,15 +155,15 @@ def shown_in_prompts(
     *,
     parts: bool = True,
 ) -> list[Shown] | None:
-    """Return what of the candidates stands in the prompts, in the prompts' order; None if they are too long.
+    """Return the parts of candidates in the prompts, in the prompts' order; None if they are too long.
 
     Args:
         candidates: Retrieved texts in retrieval order, duplicates included.
         prompts: Prompts of the calls that made the answer, in their order. They add up: one call
             may show one document, the next one another.
-        question: What the user asked. It stands in a prompt in its own right, so a chunk that is
-            a part of it is not seen there.
-        parts: Whether to look for parts that are neither beginning nor end of a candidate, too.
+        question: The user's question. It is in a prompt anyway, so a chunk that is a part of it is not found
+            there.
+        parts: Whether to look also for parts that are neither beginning nor end of a candidate.
 
     Returns:
         Of equal texts, as many as the prompts show, the first ones first.

@@ -1,7 +1,7 @@
-"""Tools whose results are retrieved documents: which tools, and how a result is cut into documents.
+"""Tools whose results are retrieved documents, and the rules that divide a result into documents.
 
-No convention says that a tool call is a retrieval, or where in a tool's text one document ends; both are
-rules of the user's (`RetrievalTool`), or follow from the shape (`_shapes`).
+No convention marks a tool call as a retrieval, or the end of a document in a tool's text; both are the user's
+rules (`RetrievalTool`), or follow from the shape (`_shapes`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RetrievalTool:
     name: str
     """The tool's name, or a pattern of names."""
     separator: str | None = None
-    """What stands between two documents."""
+    """Regular expression of the text between two documents."""
     text: str | None = None
     """The field with a record's text."""
     id: str | None = None
@@ -56,7 +56,7 @@ class RetrievalTool:
     score: str | None = None
     """The field with its score."""
     is_span: bool = False
-    """Whether spans of this name retrieve, whatever they call themselves."""
+    """Whether spans of this name retrieve, whatever their kind."""
 
     @classmethod
     def parse(cls, rule: str) -> RetrievalTool:
@@ -78,7 +78,7 @@ class RetrievalTool:
 
     @property
     def names_fields(self) -> bool:
-        """Whether the user says where in a record something stands."""
+        """Whether the user names a record's fields."""
         return not self.text is self.id is self.score is None
 
     def __post_init__(self) -> None:
@@ -96,14 +96,14 @@ class RetrievalTool:
 
 
 ANY_TOOL = RetrievalTool("*")
-"""Any tool, whose results are read by their shape."""
+"""Any tool; results are read by their shape."""
 _FIELDS = frozenset(("text", "id", "score"))
 
 
 def as_tools(
     tools: Iterable[str | RetrievalTool], option: str = "retrieval_tools", *, is_span: bool = False
 ) -> tuple[RetrievalTool, ...]:
-    """Return the rules that the user gave for tools, or for spans and functions, plain names among them.
+    """Return the rules that the user specified for tools, or for spans and functions, plain names among them.
 
     Where code gives none, ``RAGMETER_RETRIEVAL_TOOLS`` and ``RAGMETER_RETRIEVAL_SPANS`` do.
 
@@ -184,7 +184,7 @@ def _lists_in(value: Mapping[str, Any], depth: int = 0) -> Iterator[list[Any]]:
 
 
 def flattened(row: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a record, with those of the records within it, the outer ones last."""
+    """Yield the fields of a record, with those of nested records, the outer ones last."""
     for item in row.values():
         if isinstance(item, dict) and depth < _ROW_DEPTH:
             yield from flattened(item, depth + 1)
@@ -192,7 +192,7 @@ def flattened(row: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any
 
 
 def _documents_in_records(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
-    """Return the documents in records whose fields the user names, wherever these stand."""
+    """Return the documents in records whose fields the user names, at any place of the result."""
     parts = _parts(value)
     if parts is not None and len(parts) == 1:
         value = literal_in(opened(parts[0]))
@@ -217,7 +217,7 @@ def _records_in(value: Any, tool: RetrievalTool, depth: int = 0) -> list[Any]:
 
 
 def _field(row: Any, name: str) -> Any:
-    """Return what stands in a field, ``body``, or in one of a record within, ``fields.body``."""
+    """Return the value of a field, ``body``, or of one in a nested record, ``fields.body``."""
     if not isinstance(row, dict):
         return None
     if name in row:
@@ -264,7 +264,7 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
 
 
 def _parts(value: Any) -> list[str] | None:
-    """Return the texts of a result given as parts of content, as MCP and models' APIs give it."""
+    """Return the texts of a result in content parts, the form of MCP and models' APIs."""
     if not isinstance(value, list) or not value:
         return None
     texts = [
@@ -279,11 +279,11 @@ def _parts(value: Any) -> list[str] | None:
 
 _LEAST_PASSAGE = 40
 _LEAST_ROW = 12
-"""What a passage weighs at least, in letters: alone, and with an id or a score beside it."""
+"""Minimum weight of a passage, in letters: alone, and with an id or a score beside it."""
 
 
 def is_list(result: Any) -> bool:
-    """Return whether a tool gave back rows or texts one by one, and no text that has to be cut."""
+    """Return whether a tool returned rows or texts one by one, and no text that has to be cut."""
     value = literal_in(opened(result))
     return not isinstance(value, str) and _parts(value) is None and not messages_in(value)
 

@@ -1,7 +1,7 @@
 """The documents' way from retrievers to the model, replayed from the inputs and outputs of steps.
 
-Where no prompt shows them it decides which documents reached the model; always it decides which stages they
-passed.  A source notes its runs, and what each took and gave out; what that means is decided here.
+It decides which stages the documents passed and, where no prompt shows them, which of them reached the model.
+A source records its runs with inputs and outputs; this module interprets them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ D_co = TypeVar("D_co", bound=Copied, covariant=True)
 
 
 class Run(Protocol):
-    """A run as its framework reports it, below the one that called it.
+    """A run as reported by its framework, linked to its caller.
 
     Attributes:
         name: Its name, if it has one.
-        kind: ``retriever``, ``tool``, or what counts as a function.
+        kind: ``retriever``, ``tool``, or a kind that counts as a function.
         parent: The run around it; None: it is the request itself.
-        order: When it began: a place in the order of the request's events.
+        order: Its begin, as a position in the order of the request's events.
         failed: Whether it raised.
-        is_part_of_state: Whether what it gives out is put into a state that holds more than that.
-        texts: Texts of the documents that it was given.
+        is_part_of_state: Whether its output becomes a part of a larger state.
+        texts: Texts of its input documents.
     """
 
     @property
@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 class Note(Protocol):
-    """What is noted of a run."""
+    """The record of a run."""
 
     @property
     def run(self) -> Run: ...
@@ -65,11 +65,11 @@ class Found(Note, Protocol[D_co]):
 
     @property
     def ended_order(self) -> int | None:
-        """When it ended; None: it never did."""
+        """Its end, in the same order; None if it never ended."""
 
     @property
     def contexts(self) -> Sequence[D_co] | None:
-        """What it found; None: it is not known, or it failed."""
+        """The documents found; None if unknown, or if it failed."""
 
     @property
     def outer(self) -> Run | None:
@@ -83,17 +83,17 @@ class Passage(NamedTuple, Generic[D]):
     ended_order: int
     ended_ns: int
     taken: Mapping[str, Sequence[str]] | None
-    """Texts of the documents it was given, list by list; None: it was given none."""
+    """Texts of its input documents, list by list; None if it had none."""
     given: Mapping[str, Sequence[D]]
-    """The lists of documents it gave out, but for those it only passed on."""
+    """The lists of its output documents, without those only passed on."""
     passed_on: frozenset[str] = frozenset()
-    """Keys of the lists that it gave out as it got them."""
+    """Keys of the lists that it output unchanged."""
     streamed: bool = False
-    """What it was given became known at its end: it may have begun before there were documents."""
+    """Whether its input became known at its end: it may have begun before there were documents."""
 
     @property
     def documents(self) -> tuple[D, ...]:
-        """All documents it gave out."""
+        """All its output documents."""
         return tuple(item for documents in self.given.values() for item in documents)
 
 
@@ -103,11 +103,11 @@ class Paste(NamedTuple):
     run: Run
     ended_order: int
     documents: Sequence[str]
-    """Texts of the documents it was given."""
+    """Texts of its input documents."""
     strings: Sequence[str]
-    """Strings it was given, which may hold documents themselves."""
+    """Its input strings, which may contain documents."""
     given: Sequence[str]
-    """Strings it gave out."""
+    """Its output strings."""
 
 
 def runs_around(run: Run | None) -> list[Run]:
@@ -138,8 +138,8 @@ def candidates(
 ) -> tuple[D, ...]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
-    What functions made of documents counts, but not documents that a function was only given: a
-    graph's state may hold those of earlier turns.
+    Documents that functions made count, documents that were only their input do not: a graph's state may hold
+    those of earlier turns.
     """
     lists: list[Sequence[D]] = [used, retrieved]
     own = {item.text for item in retrieved}
@@ -155,11 +155,11 @@ class _Item(NamedTuple, Generic[D]):
 
     document: D
     order: int
-    """When it came."""
+    """Its time of arrival, in the order of events."""
     run: Run
-    """From which run."""
+    """The run that output it."""
     stage: int | None = None
-    """The place of the stage that it left last."""
+    """The index of the last stage that it left."""
 
 
 class Route(Generic[D]):
@@ -167,7 +167,7 @@ class Route(Generic[D]):
 
     Args:
         notes: The retrievals that count.
-        others: All other ones that did not fail: those within them are stages of theirs.
+        others: All other retrievals that did not fail: those within a counted one are its stages.
     """
 
     def __init__(self, notes: Sequence[Found[D]], others: Iterable[Found[D]] = ()) -> None:
@@ -186,7 +186,7 @@ class Route(Generic[D]):
 
     @property
     def documents(self) -> tuple[D, ...]:
-        """What has not been left behind, in order."""
+        """The documents not left out, in order."""
         return tuple([item.document for item in self._items])
 
     def _retrieved(self, note: Found[D], within: dict[int, list[Found[D]]]) -> int | None:
@@ -209,9 +209,9 @@ class Route(Generic[D]):
         """Follow the documents through the steps between retrievers and model.
 
         Args:
-            steps: What gave out documents or strings.
-            until: When the answering call began; None: no such call is seen.
-            joins: Whether a step that retrieved itself may choose among what it found.
+            steps: The runs that output documents or strings.
+            until: The begin of the answering call; None if no such call was seen.
+            joins: Whether a step that itself retrieved may select from its results.
         """
         for step in sorted(steps, key=lambda step: step.ended_order):
             is_late = step.run.parent is None if until is None else step.ended_order > until
@@ -234,11 +234,11 @@ class Route(Generic[D]):
         elif id(run) in self._retrieving:
             return
         else:
-            # In a stream a function begins before what it waits for has ended.
+            # In a stream a function begins before the end of its input.
             before = passage.ended_order if passage.streamed else run.order
             early = [item for item in self._items if item.order < before]
             found = {item.document.text for item in early}
-            # A list that holds anything else is not from here: the conversation's, an earlier turn's.
+            # A list with any other document is not from here: the conversation's, an earlier turn's.
             own = {key: held for key, held in passage.taken.items() if found.issuperset(held)}
             foreign = {text for held in passage.taken.values() for text in held} - found
             used = {text for key in _lists_used(passage, own, texts) for text in own[key]}
@@ -254,7 +254,7 @@ class Route(Generic[D]):
         )
 
     def _pasted(self, paste: Paste) -> None:
-        """Leave out what a step left out that turned documents into text, or that cut such a text."""
+        """Leave out the documents that a step omitted when it made text of documents, or cut such text."""
         texts = set(paste.documents)
         if not texts and paste.strings:
             held = [item.document.text for item in self._items]
@@ -269,7 +269,7 @@ class Route(Generic[D]):
         seen = seen_in_prompts([item.document.text for item in taken], [Prompt(paste.given)])
         if seen is None or len(seen) == len(taken):
             return
-        # Half of it at least is documents, or it is an answer that quotes one.
+        # Documents make up at least half of it; else it is an answer that quotes one.
         kept = [taken[place] for place in seen]
         shown_length = sum(len(item.document.text) for item in kept)
         if 2 * shown_length >= sum(map(len, paste.given)):
@@ -283,11 +283,11 @@ class Route(Generic[D]):
         *,
         recorded: bool = True,
     ) -> None:
-        """Put a run's output at the place of the first document it received."""
+        """Insert a run's output at the position of the first document it received."""
         if not taken:
             return
         if [item.document.text for item in taken] == [item.document.text for item in given]:
-            # The same through other hands: a sequence around the function that chose them.
+            # The same documents through an enclosing sequence of the function that selected them.
             places = [item.stage for item in taken]
         else:
             kind: StageKind = "tool" if run.kind == "tool" else "function"
@@ -302,13 +302,13 @@ class Route(Generic[D]):
         self._items[first:] = [*new, *left]
 
     def give_to(self, readers: Sequence[Run]) -> None:
-        """Leave out documents that the functions around the answering calls were not given any more.
+        """Leave out documents no longer among the inputs of the functions around the answering calls.
 
-        A graph's state may overwrite what an earlier node had retrieved, and its reducers drop
-        duplicates.  What was retrieved elsewhere, by the chain of another sub-question, is not in question.
+        A graph's state may overwrite what an earlier node had retrieved, and its reducers drop duplicates.
+        Documents retrieved elsewhere, by the chain of another sub-question, are unaffected.
 
         Args:
-            readers: The functions, in start order; those that were given documents count.
+            readers: The functions, in start order; those with input documents count.
         """
         readers = [run for run in readers if run.texts]
         if not readers or readers[-1].parent is None:
@@ -329,16 +329,16 @@ class Route(Generic[D]):
         self._items = kept
 
     def ended_before(self, until: int) -> int:
-        """Return when the last of the documents came that came before."""
+        """Return the order of the last document that arrived before `until`; 0 if none did."""
         return max([item.order for item in self._items if item.order < until], default=0)
 
 
 def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
     """Return the lists from which a function made its output; the others reach the model unchanged.
 
-    A list given out under its own key replaces the one that stood there; one under a new key those that
-    it shares texts with. A list that is not given out at all is used up, unless a state goes on
-    around the function: a graph's, or a mapping that one value is added to.
+    An output list under its own key replaces the previous one; one under a new key replaces those with shared
+    texts. A list that is not output is used up, unless a state continues around the function: a graph's, or a
+    mapping to which one value is added.
     """
     if not passage.run.is_part_of_state:
         return set(own) - passage.passed_on

@@ -1,7 +1,7 @@
-"""The stages that a request's documents passed, as adapters note them, turned into those of a sample.
+"""The stages that a request's documents passed, as adapters record them, converted for a sample.
 
-No framework is known here.  A document that passes several stages is one object in all of them, so
-that a sample weighs, and is sent to another process, no more than its texts.  Runs on the worker.
+Knows no framework. A document that passes several stages is one object in all of them, so that a sample has
+only the size of its texts, in memory and when sent to another process. Runs on the worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ragmeter.metrics.sample import StageKind
 __all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "joined", "to_contexts", "to_stages"]
 
 MAX_STAGES = 100
-"""Stages of one request that are kept: the first ones. An agent may search for hours."""
+"""Maximum stages stored per request: the first ones. An agent may search for hours."""
 
 
 class SourceDocument(Protocol):
@@ -48,17 +48,17 @@ class SeenStage(NamedTuple):
     name: str
     """Its name."""
     kind: StageKind
-    """What it is."""
+    """Its kind."""
     documents: Sequence[SourceDocument] | None
-    """What left it, in its order; None: not known."""
+    """The documents that left it, in order; None if unknown."""
     inputs: tuple[int, ...] = ()
-    """Places of the stages whose documents it was given."""
+    """Indices of the stages whose documents were its input."""
     recorded: bool = True
-    """Whether the framework said so."""
+    """Whether the framework reported it as a stage."""
 
 
 def to_contexts(documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, ...]:
-    """Turn documents into contexts; a copy whose text its framework has still to write has it written."""
+    """Convert documents to contexts; a copy whose text its framework has yet to render is rendered."""
     return tuple(
         [
             RetrievedContext(
@@ -75,19 +75,19 @@ def to_contexts(documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, 
 
 
 class SharedContexts:
-    """Makes contexts of copies: one of each copy, however often it is asked for."""
+    """Makes contexts of copies: one per copy, however often it is requested."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[SourceDocument, RetrievedContext]] = {}
         self._alike: dict[tuple[str | None, str | None], RetrievedContext] = {}
 
     def of(self, documents: Iterable[SourceDocument]) -> tuple[RetrievedContext, ...]:
-        """Return the contexts of these very copies."""
+        """Return the contexts of exactly these copies."""
         documents = tuple(documents)
         made = self._made
         new = [item for item in documents if id(item) not in made]
         for item, context in zip(new, to_contexts(new), strict=True):
-            made[id(item)] = item, context  # the copy is held: its identity is not given away
+            made[id(item)] = item, context  # the copy is held, so that its identity is not reused
             self._alike.setdefault((item.id, item.text), context)
         return tuple([made[id(item)][1] for item in documents])
 

@@ -1,4 +1,4 @@
-"""What a source records of a model's call: a `Step`, by reference, read on the worker only."""
+"""A source's record of a model's call: a `Step`, by reference, read on the worker only."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Message", "Step", "Unknown"]
 
 
 class Unknown(NamedTuple):
-    """Stands for a value that was not recorded; None means that there is none."""
+    """Placeholder for a value that was not recorded; None means that there is none."""
 
     reason: str
-    """Why it is not known."""
+    """The reason."""
 
 
 class Message(NamedTuple):
-    """One message that a model was sent."""
+    """One message sent to a model."""
 
     role: str
     """``system``, ``user``, ``assistant`` or ``tool``."""
@@ -34,23 +34,23 @@ class Step:
     started_ns: int
     ended_ns: int
     messages: tuple[Message, ...] | Unknown
-    """What it was sent."""
+    """Its input."""
     said: str | Unknown | None
-    """What it said; None: nothing, or it called tools."""
+    """Its reply; None: nothing, or it called tools."""
     scope: str = ""
     """The instrumentation that recorded it."""
     group: str = ""
-    """Calls of one group answer together, and their prompts are read as one; empty: it stands for itself."""
+    """Calls of one group answer together, and their prompts are read as one; empty: no group."""
     answers: bool = False
-    """The source knows that it gave the answer."""
+    """Whether the source knows that it gave the answer."""
     refusal: str | None = None
-    """The words by which it refused, perhaps none; None: it did not."""
+    """The words of its refusal, possibly empty; None if it did not refuse."""
     response_id: str | None = None
-    """What the model's provider calls what it said."""
+    """The provider's id of its reply."""
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """What it was sent, as far as that is known."""
+        """Its known input."""
         return () if isinstance(self.messages, Unknown) else self.messages
 
     def prompt(self, new: Collection[str] = frozenset()) -> Prompt:
@@ -59,5 +59,5 @@ class Step:
 
     @property
     def words(self) -> str:
-        """What it said, as far as that is known."""
+        """Its known reply."""
         return self.said if isinstance(self.said, str) else ""

@@ -1,7 +1,7 @@
-"""What stands in an attribute's value: documents, messages, a question, an answer, by their shape.
+"""The content of an attribute's value: documents, messages, a question, an answer, by their shape.
 
-Values come as plain text, as JSON, as JSON in JSON, or as the ``repr`` of an object; a ``repr`` is nothing
-that anybody said.  No convention is known here, only what frameworks call such things.
+Values come as plain text, as JSON, as JSON in JSON, or as the ``repr`` of an object; a ``repr`` is never text
+of a request. Knows no convention, only the usual names in frameworks.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ __all__ = [
 ]
 
 MAX_DEPTH = 8
-"""Levels of mappings and lists, JSON in JSON among them, that are looked into."""
+"""Levels of mappings and lists, JSON in JSON among them, that are read."""
 
 
 class Document(NamedTuple):
-    """One retrieved document, as far as a span reports it."""
+    """One retrieved document, as a span reports it."""
 
     text: str | None
-    """Its text; None: the span does not hold it."""
+    """Its text; None if the span does not contain it."""
     id: str | None = None
     """Its id."""
     score: float | None = None
     """The retriever's own score."""
     metadata: Mapping[str, Any] = {}
-    """What stands beside the text."""
+    """The fields beside the text."""
     hidden: bool = False
     """Whether the user had its text replaced."""
 
@@ -56,7 +56,7 @@ _HIDDEN = re.compile(r"[\[<({*_]*redacted[\]>)}*_]*|\*{3,}", re.IGNORECASE)
 
 
 def is_hidden(value: object) -> bool:
-    """Return whether a value says that the user had it taken out."""
+    """Return whether a value is a placeholder for text that the user had removed."""
     return (
         isinstance(value, str) and len(value) < 24 and _HIDDEN.fullmatch(value.strip()) is not None
     )
@@ -84,12 +84,12 @@ def opened(value: Any) -> Any:
 
 
 def is_broken(value: Any) -> bool:
-    """Return whether a text begins as JSON does and is none: cut off."""
+    """Return whether a text begins like JSON but does not parse: cut off."""
     return isinstance(value, str) and value[:2] in ('{"', '["', "[{") and opened(value) is value
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
-    """Return the mapping that a value, or the JSON in it, is; else an empty one."""
+    """Return a value, or the JSON in it, if that is a mapping; else an empty one."""
     found = opened(value)
     return found if isinstance(found, dict) else {}
 
@@ -102,7 +102,7 @@ _LIST_KEYS = FIELD_NAMES["documents"]
 
 
 def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
-    """Return the documents that a value holds, in its order; None: it holds none, not even no documents."""
+    """Return the documents in a value, in its order; None if it has none and is not an empty list."""
     found = opened(value)
     if depth > MAX_DEPTH:
         return None
@@ -132,7 +132,7 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
 
 
 def _constructor_arguments(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments that LangChain's JSON of an object holds."""
+    """Return the arguments in LangChain's JSON of an object."""
     if value.get("type") == "constructor" and isinstance(value.get("kwargs"), dict):
         inner: Mapping[str, Any] = value["kwargs"]
         return inner
@@ -198,7 +198,7 @@ def _first_id(fields: Mapping[str, Any]) -> str | None:
 
 
 def _is_listed(fields: Mapping[str, Any]) -> bool:
-    """Return whether something that has an id and no text says no more than a document may."""
+    """Return whether an object with an id and no text has only a document's fields."""
     return all(
         key in (*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type") for key in fields
     )
@@ -273,7 +273,7 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _results_in(content: Any) -> Iterator[str]:
-    """Yield what tools gave back, where it stands among the parts of a message."""
+    """Yield the results of tools among the parts of a message."""
     for part in content if isinstance(content, (list, tuple)) else [content]:
         if not isinstance(part, dict):
             continue
@@ -321,7 +321,7 @@ _DOCUMENT_PARTS = ("document", "search_result", "searchResult")
 
 
 def _shown_document(part: Mapping[str, Any]) -> str | None:
-    """Return a document among the parts of a message, as an element with its name; None: it is another part."""
+    """Return a document among the parts of a message, as an element with its name; None for other parts."""
     kind = next((name for name in _DOCUMENT_PARTS if name in (*part, part.get("type"))), None)
     fields = part if kind is None else part.get(kind, part)
     if kind is None or not isinstance(fields, dict):
@@ -347,11 +347,11 @@ _REPLIES = ("messages", "choices", "generations", "replies", "message", "output"
 
 
 def refuses(attributes: Mapping[str, Any], key: str) -> bool:
-    """Return whether a span says that the model refused, or that its words were filtered.
+    """Return whether a span reports that the model refused, or that its reply was filtered.
 
     Args:
         attributes: The span's.
-        key: The attribute with what came out: of a conversation, the last message counts.
+        key: The attribute with the output: of a conversation, the last message counts.
     """
     for name, value in attributes.items():
         if name.endswith("message_content.type"):
@@ -391,7 +391,7 @@ def _holds_refusal(value: Any, depth: int) -> bool:
 
 
 def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:
-    """Return the text of the last message of a role that says something."""
+    """Return the text of the last non-empty message of a role."""
     return next(
         (text for named, text in reversed(messages) if named == role and text.strip()), None
     )
@@ -403,18 +403,18 @@ _ANSWER_KEYS = FIELD_NAMES["output"]
 
 
 def question_in(value: Any) -> str | None:
-    """Return the question in what a request was called with: a text, a field, or the last user message."""
+    """Return the question in a request's input: a text, a field, or the last user message."""
     return _message_text(opened(value), _QUESTION_KEYS, "user", 0)
 
 
 def query_in(value: Any) -> str | None:
-    """Return the query in what a retriever or a tool was called with."""
+    """Return the query in the input of a retriever or a tool."""
     return _message_text(opened(value), _QUERY_KEYS, "user", 0)
 
 
 def answer_in(value: Any) -> str | None:
     """Return the answer in a request's output: a text, a field, or the last assistant message."""
-    if value == "null":  # as JSON writes that nothing came out
+    if value == "null":  # JSON of an absent output
         return None
     return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
 
@@ -450,7 +450,7 @@ def _message_text(value: Any, keys: Sequence[str], role: str, depth: int) -> str
 
 
 def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int) -> str | None:
-    """Look for the keys one level down, the first of them in all places first; then for a lone text."""
+    """Return the text one level down, by the first key that has one there; else a lone text."""
     inner = [item for item in map(opened, fields.values()) if isinstance(item, dict)]
     for key in keys:
         for item in inner:
@@ -466,7 +466,7 @@ def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int
 
 
 def lone_text_in(value: Any) -> str | None:
-    """Return the one text of a mapping that holds nothing else, under whatever name."""
+    """Return the only text of a mapping that has nothing else, under any name."""
     fields = opened(value)
     if not isinstance(fields, dict) or len(fields) != 1:
         return None
@@ -483,7 +483,7 @@ _CONTEXT_MARKS = ("page_content", "pageContent", *(f'"{key}"' for key in _CONTEX
 
 
 def has_context(values: Iterable[Any]) -> bool:
-    """Return whether documents were handed on somewhere: by their shape, or under a name for them."""
+    """Return whether values contain documents passed on: by their shape, or under a name for them."""
     return any(
         _holds_documents(opened(value))
         for value in values
@@ -497,7 +497,7 @@ def _holds_documents(value: Any) -> bool:
             continue
         if "page_content" in item or "pageContent" in item:
             return True
-        # A context is handed to a prompt together with the question it is for.
+        # A context is passed to a prompt together with its question.
         if any(key in item for key in _CONTEXT_KEYS) and any(
             key in item for key in _QUESTION_KEYS[:6]
         ):
