@@ -1,7 +1,6 @@
-"""LlamaIndex: `RagMeterHandler` hands each request that retrieved to a meter.
+"""LlamaIndex: `RagMeterHandler` offers each request that retrieved to a meter.
 
-Needs llama-index-core only.  Everything but the handler and what its hooks receive is private
-to this package.
+Needs llama-index-core only. Only the handler and the argument of its hooks are public.
 """
 
 from ._handler import LlamaIndexRequest, RagMeterHandler

@@ -1,10 +1,9 @@
-"""The answer of a LlamaIndex request: its place in the result, and the calls that gave it.
+"""The answer of a LlamaIndex request: its place in the result, and the calls that produced it.
 
-Responses of LlamaIndex are read by their class, at the request's end and on its own path; what an
-application made up itself (a workflow's result may be anything) is only noted, as its strings and its
-nodes, and understood on the worker (`choose_answer`).  Where the application itself says where question,
-contexts and answer stand, that decides (`Readers`): keys or functions, called under a guard; one that
-raises counts as none.
+Responses of LlamaIndex are read by their class, at the request's end and on its own path; of an application's
+own results (a workflow's may be anything) only strings and nodes are recorded, from which the worker chooses
+(`choose_answer`). The application's own settings for question, contexts and answer have precedence
+(`Readers`): keys or functions, called under a guard; one that raises counts as none.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ from ._payloads import (
 
 
 class Answer(NamedTuple):
-    """What a request's own call returned."""
+    """The result of a request's own call."""
 
     text: str | None = None
-    """The answer; None: there is none, or it is still to be streamed or chosen."""
+    """The answer; None if there is none, or it is yet to be streamed or chosen."""
     stream: Literal["query", "chat"] | None = None
-    """How the rest of the answer comes, if it is streamed."""
+    """The kind of stream with the rest of the answer, if it is streamed."""
     holder: Any = None
-    """The response object that holds the stream; passed on at once, never kept."""
+    """The response object that holds the stream; passed on at once, never stored."""
     nodes_only: bool = False
-    """The result is a list of nodes: no answer was asked for."""
+    """Whether the result is a list of nodes: no answer was requested."""
     strings: tuple[OutputString, ...] = ()
     """The strings of a result of unknown shape, one of which may be the answer."""
 
@@ -58,12 +57,12 @@ _STREAMS = frozenset({"StreamingResponse", "AsyncStreamingResponse", "StreamingA
 
 
 def answer_of(result: object) -> Answer:
-    """Read the answer in what a query, chat, synthesis or workflow run returned.
+    """Return the answer in the result of a query, chat, synthesis or workflow run.
 
     ``Response``: its text. ``PydanticResponse`` and an agent's structured response: their JSON. Chat and
-    completion responses and messages: their text. A stop event: its result; for a subclass
-    with fields of its own, the first of the usual ones that it has. Streaming responses: see
-    `Answer.stream`. Anything else: its strings, for the worker to choose from; never a ``repr``.
+    completion responses and messages: their text. A stop event: its result; for a subclass with additional
+    fields, the first of the usual ones that it has. Streaming responses: see `Answer.stream`. Anything else:
+    its strings, for the worker to choose from; never a ``repr``.
     """
     if result is None:
         return _NO_ANSWER
@@ -93,7 +92,7 @@ def answer_of(result: object) -> Answer:
     ):
         return Answer(nodes_only=True)
     payload = event_payload(result)
-    # A stream that is handed out inside something else is still the caller's to read.
+    # A stream inside another object is for the caller to read.
     for value in (fields_of(payload) or {}).values():
         if result_class(value) in _STREAMS:
             return answer_of(value)
@@ -142,7 +141,7 @@ class Readers:
 
     Args:
         question: See `RagMeterHandler`; likewise `contexts` and `answer`.
-        guard: Contains what they raise.
+        guard: Contains their exceptions.
 
     Raises:
         ConfigurationError: One is neither a key nor a function.
@@ -160,7 +159,7 @@ class Readers:
         self.reads_output = contexts is not None or answer is not None
 
     def question(self, request: Any, arguments: Mapping[str, Any]) -> str | None:
-        """Return the question that the application's reader finds, or None."""
+        """Return the question found by the application's reader, or None."""
         reader = self._question
         with self._guard:
             if isinstance(reader, str):
@@ -170,7 +169,7 @@ class Readers:
         return None
 
     def contexts(self, result: object, mode: TextMode) -> Nodes | None:
-        """Return the contexts that the application chose itself, or None."""
+        """Return the contexts found by the application's reader, or None."""
         if self._contexts is None:
             return None
         with self._guard:
@@ -184,12 +183,12 @@ class Readers:
         return None
 
     def answer(self, result: object, usual: Answer) -> Answer:
-        """Return the answer that the application's reader finds; by the usual rules if it raises."""
+        """Return the answer found by the application's reader; by the usual rules if it raises."""
         if self._answer is None:
             return usual
         with self._guard:
             value = _read(self._answer, result)
-            # What is still to be streamed cannot be read yet.
+            # The rest of a stream cannot be read yet.
             return usual if value is None and usual.stream is not None else answer_of(value)
         return usual
 

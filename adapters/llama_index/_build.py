@@ -1,7 +1,7 @@
-"""Turns what was noted about one LlamaIndex request into a `RagRun`; runs on the meter's worker.
+"""Converts the record of one LlamaIndex request to a `RagRun`; runs on the meter's worker.
 
-Which nodes are the sample's contexts is decided in `_contexts`, which string of an output of unknown
-shape is the answer by the rule that all frameworks share.
+`_contexts` selects the nodes that are the sample's contexts; the rule shared by all frameworks selects the
+answer among the strings of an output of unknown shape.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ._state import Notes, RetrievalNote, StepNote
 
 _NOTHING_SAID = RequestScope()
 _EMPTY = "Empty Response"
-"""What LlamaIndex says where a model said nothing."""
+"""LlamaIndex's placeholder for the reply of a model that returned none."""
 
 
 def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
-    """Build the run of a request that has ended, or None if it never retrieved; `lookout` learns of that."""
+    """Build the run of an ended request, or None if it never retrieved, which `lookout` records."""
     calls = steps_of(ended.calls)
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
@@ -71,7 +71,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
             note_unseen(lookout, ended)
             return None
         reached = Reached(shown, by_prompt=True)
-    elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
+    elif not are_read:  # with only a part of the retrieved nodes readable, contexts are unknown
         reached = Reached(None)
     nodes, left_out, by_prompt = reached
     shared = SharedContexts()
@@ -114,7 +114,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
 def _take_before(
     ended: Notes, calls: Sequence[Step], sample: RagSample, nodes: Sequence[ContextSnapshot]
 ) -> list[RagRun]:
-    """Return the runs of the retrievals before it whose nodes it was given."""
+    """Return the runs of the retrievals before the request whose nodes were its input."""
     ids = {item.id for item in nodes}
     return take_shown(
         () if ended.retrievals else ended.before,
@@ -128,7 +128,7 @@ def _take_before(
 def _asked_of_earlier(
     before: Sequence[LoneRetrieval], nodes: Sequence[ContextSnapshot], calls: Sequence[Step]
 ) -> str | None:
-    """Return the question of a model call that may have been sent an earlier retrieval's documents."""
+    """Return the question of a model call that may have received an earlier retrieval's documents."""
     queries = (alone.query for alone in reversed(before) if alone.query)
     return asked_in(calls, [item.text for item in nodes]) or next(
         (query for query in queries if stands_in(query, calls)), None
@@ -151,7 +151,7 @@ def _retrieval(item: RetrievalNote, shared: SharedContexts) -> Retrieval:
 
 
 def _chosen_answer(ended: Notes, calls: Sequence[Step]) -> str | None:
-    """Return the string of the output that is the answer, by what the model said."""
+    """Return the string of the output that is the answer, by the model's replies."""
     found = {
         item.text
         for passed in ended.trail

@@ -1,9 +1,9 @@
-"""Whether LlamaIndex itself calls an engine, to build an index or to evaluate: no user asked.
+"""Detection of engine calls by LlamaIndex's own code, to build an index or to evaluate: no user's request.
 
-Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query
-engine, node parsers ask an engine about every table.  Nothing in those calls' arguments sets
-them apart from a user's, but the code that makes them does: it is part of LlamaIndex's own packages for such
-work.  Asked once per request, when it begins; only the code's names are read.
+Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query engine,
+node parsers ask an engine about every table. The arguments of those calls are like a user's, but the calling
+code is part of LlamaIndex's own packages for such work. Checked once per request, when it begins; only the
+code's names are read.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_CALLERS = 40
 _MAX_CODES = 5_000
 
 _ordinary: dict[int, CodeType] = {}
-"""Code that is known to do neither."""
+"""Code known to do neither."""
 
 
 def is_preparation() -> bool:
-    """Return whether the call under way was made by code that indexes documents or evaluates."""
+    """Return whether the current call was made by code that indexes documents or evaluates."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 -- the documented way to the callers
     for _ in range(MAX_CALLERS):
         if frame is None:
@@ -66,9 +66,9 @@ def _is_for_preparation(module: object) -> bool:
 
 
 def _gathering_frames() -> Iterator[FrameType]:
-    """Yield the coroutines that wait for this task in an ``asyncio.gather``: they stand on no stack.
+    """Yield the coroutines that wait for this task in an ``asyncio.gather``: they are on no stack.
 
-    Python says officially which task waits for which from 3.14 on; until then the callbacks know.
+    Python has an API for the waiting tasks from 3.14 on; in earlier versions their callbacks name them.
     """
     asyncio = sys.modules["asyncio"]
     if asyncio._get_running_loop() is None:  # noqa: SLF001 -- the one that does not raise

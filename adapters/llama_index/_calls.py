@@ -1,8 +1,8 @@
-"""What model calls are sent and what they say: noted by reference, compared on the worker.
+"""Input and replies of model calls: recorded by reference, compared on the worker.
 
 A call's prompt and text are references to the framework's own strings; they show which retrieved texts
-reached the model and which string of an output is the answer, and are then forgotten: never scored,
-stored or exported. Nothing of LlamaIndex is imported.
+reached the model and which string of an output is the answer, and are then dropped: never scored, stored or
+exported. Imports nothing of LlamaIndex.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _message(message: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def is_flattened(prompt: Sent, messages: Sent) -> bool:
-    """Return whether a prompt is a conversation written as one text: the conversation says more."""
+    """Return whether a prompt is a conversation written as one text, which has less information."""
     if len(prompt) != 1 or len(messages) < 2:
         return False
     return _characters(prompt) >= _characters(messages)
@@ -59,7 +59,7 @@ def _characters(messages: Sent) -> int:
 
 
 def refusal_in(response: object) -> str | None:
-    """Return the words by which a chat response or a completion refuses, perhaps none; None: it does not."""
+    """Return the refusal in a chat response or completion, possibly empty; None if it does not refuse."""
     if result_class(response) not in ("ChatResponse", "CompletionResponse"):
         return None
     message, raw = getattr(response, "message", None), getattr(response, "raw", None)
@@ -77,7 +77,7 @@ def refusal_in(response: object) -> str | None:
 
 def said_in(result: object) -> tuple[str, ...]:
     """Return a model's reply: its text, or the strings of the object it filled in."""
-    kind = result_class(result)  # by class: asking a pydantic object for what it has not is slow
+    kind = result_class(result)  # by class: reading an absent pydantic attribute is slow
     if kind == "CompletionResponse":
         text = getattr(result, "text", None)
     elif kind == "ChatResponse":
@@ -90,14 +90,14 @@ def said_in(result: object) -> tuple[str, ...]:
 
 
 def response_id_in(result: object) -> str | None:
-    """Return the provider's id of a reply, from the raw reply that LlamaIndex keeps."""
+    """Return the provider's id of a reply, from the raw reply that LlamaIndex stores."""
     raw = getattr(result, "raw", None)
     found = raw.get("id") if isinstance(raw, Mapping) else getattr(raw, "id", None)
     return found if isinstance(found, str) and found else None
 
 
 def steps_of(calls: Sequence[CallNote]) -> list[Step]:
-    """Return model calls as the reading knows them; their place in the order of events stands for a time."""
+    """Convert model calls to `Step`s; their position in the order of events replaces the time."""
     return [
         Step(
             id=str(place),

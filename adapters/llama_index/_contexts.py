@@ -1,9 +1,9 @@
-"""Which nodes of a LlamaIndex request reached the model, in order; runs on the meter's worker.
+"""The nodes of a LlamaIndex request that reached the model, in order; runs on the meter's worker.
 
 The request's own prompts are the truth: those of the calls on which the answer rests (`reading.contexts`);
-where no call's words are the answer, those of all syntheses.  Where no prompt is visible, or none shows a
-node, the notes of the run decide: what was given to a synthesis, else what a workflow's steps handed on,
-else what postprocessors left, else what retrievers returned.
+where no call's reply is the answer, those of all syntheses. Where no prompt is visible, or none shows a node,
+the record of the run decides: the input of a synthesis, else the nodes that a workflow's steps passed on,
+else the output of postprocessors, else that of retrievers.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ._state import Notes, StepNote, Synthesis
 
 
 class Reached(NamedTuple):
-    """What is known of the nodes that reached the model."""
+    """The nodes known to have reached the model."""
 
     nodes: Nodes | None
     """The nodes in order; None: nothing is known, ``()``: there were none."""
     rejected: frozenset[int] = frozenset()
-    """The scopes none of whose nodes the response names."""
+    """The scopes without any node that the response names."""
     by_prompt: bool = False
-    """A prompt showed them."""
+    """Whether a prompt showed them."""
 
 
 def nodes_that_reached(
     ended: Notes, calls: Sequence[Step], answer: str | None, handed: Nodes = ()
 ) -> Reached:
-    """Decide what reached the model.
+    """Return the nodes that reached the model.
 
     Args:
         ended: The request as it ended.
-        calls: Its model calls, as the reading knows them.
+        calls: Its model calls, as `Step`s.
         answer: Its answer.
-        handed: Nodes that were found before it began.
+        handed: Nodes found before it began.
     """
     way = Way(passed for passed in ended.trail if not isinstance(passed, StepNote))
     parts = way.parts
@@ -70,11 +70,11 @@ def nodes_that_reached(
 def rejected_scopes(
     parts: Mapping[int, Nodes], given: Collection[int], source_ids: Sequence[str]
 ) -> frozenset[int]:
-    """Return the scopes none of whose nodes the response names: attempts that were not accepted.
+    """Return the scopes without any node that the response names: rejected attempts.
 
     Args:
         parts: The nodes of each scope that has any.
-        given: The scopes whose nodes were given to a synthesis.
+        given: The scopes whose nodes were input of a synthesis.
         source_ids: Ids of the nodes that the response names as its sources.
     """
     if (len(parts) == 1 and given) or not _named(joined(parts.values()), source_ids):
@@ -94,7 +94,7 @@ def _named(nodes: Nodes, source_ids: Sequence[str]) -> Nodes:
 def _seen(
     ended: Notes, calls: Sequence[Step], answer: str | None, nodes: Nodes, *, this_turn: bool
 ) -> Nodes | None:
-    """Return what the answering calls saw; None: no call's prompt shows any node."""
+    """Return the nodes that the answering calls saw; None if no call's prompt shows any node."""
     pool = without_repetitions(
         [nodes, *(part for step in ended.steps for part in (step.taken, step.given))]
     )
@@ -117,7 +117,7 @@ def _seen(
 
     stood = read(calls)
     if not stood and any(call.group for call in calls):
-        # What synthesizers ask answers, whatever the application made of the replies.
+        # The replies to synthesizers are the answer, whatever the application made of them.
         synthesizers = [replace(call, answers=call.answers or bool(call.group)) for call in calls]
         stood = read(synthesizers) or stood
     if stood is None:
@@ -135,8 +135,8 @@ def _seen(
 def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
     """Return the retrieved nodes that a workflow's steps passed on; None if their events do not show it.
 
-    The steps that took nodes and handed none on are those that used them: of several the one that
-    ended the run, else the last. What was retrieved later is theirs, too.
+    The steps that received nodes and passed none on are those that used them: of several the one that ended
+    the run, else the last. Nodes retrieved later are theirs, too.
     """
     keys = {item.id for item in found} | {item.text for item in found}
     groups: dict[str, list[StepNote]] = {}

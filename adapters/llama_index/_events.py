@@ -1,10 +1,9 @@
 """Follows LlamaIndex's spans and finds the requests among them.
 
-`SpanFollower` is what the public handler delegates to: enter, exit, drop.  A request is
-the outermost span of a root kind; its children are known by the parent id alone, so
-threads, tasks and other tracers' habits do not matter.  Spans that are not followed cost one
-dictionary look-up.  It keeps snapshots, never events, responses or engines, and raises
-nothing on purpose: the handler calls it under guards.
+The public handler delegates to `SpanFollower`: enter, exit, drop. A request is the outermost span of a root
+kind; its children are identified by the parent id only, so that threads, tasks and other tracers have no
+influence. Spans that are not followed cost one dictionary look-up. It stores snapshots, never events,
+responses or engines, and raises nothing on purpose: the handler calls it under guards.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
 
 MAX_FRAMES = 200_000
-"""Open spans that are followed at once; beyond that the oldest are forgotten."""
+"""Maximum open spans that are followed at once; beyond that the oldest are dropped."""
 
 _SCOPES: frozenset[Kind | None] = frozenset({"query", "chat", "run", "tool"})
 
@@ -75,7 +74,7 @@ _RUN_BY_APPLICATIONS: frozenset[str] = frozenset({"run", "step", "tool"})
 """Calls in which code of the application runs, which may also index or evaluate."""
 
 _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
-"""Calls after whose failure a request may go on without what they found."""
+"""Calls after whose failure a request may continue without their results."""
 
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
@@ -88,12 +87,12 @@ class SpanFollower:
     """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
 
     Args:
-        meter: Where requests go.
-        text_mode: How a node's text is written.
+        meter: The meter that receives the requests.
+        text_mode: The form of a node's text.
         is_engine: Requests count only if such an instance takes part; None: all count.
         active_tags: Returns the instrument tags in force.
         begin: Decides about a request that begins; see `Begin`.
-        readers: How the application reads its own outputs.
+        readers: The application's readers of its own outputs.
         name: Name of the requests; None: the class of what was called.
         rules: Which tools and functions retrieve; None: none of them.
         open_requests: Settings of `OpenRequests`, for tests.
@@ -129,7 +128,7 @@ class SpanFollower:
         self._scope_guard = meter.port.guard("llama_index.scope")
 
     def __len__(self) -> int:
-        """Entries of all tables: 0 when nothing is under way."""
+        """Return the entries of all tables: 0 when no request is open."""
         return len(self._frames) + len(self._requests)
 
     def enter(
@@ -140,7 +139,7 @@ class SpanFollower:
         parent_id: str | None,
         tags: Mapping[str, Any] | None,
     ) -> None:
-        """A span begins."""
+        """Record the begin of a span."""
         frames = self._frames
         if parent_id in frames:
             parent = frames[parent_id]
@@ -150,7 +149,7 @@ class SpanFollower:
             kind = kind_of_span(id_, instance)
             if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
                 return
-            # Steps have spans of their own. What stands directly below a run is not done by it:
+            # Steps have spans of their own. A span directly below a run is not the run's own work:
             # workflows 1 leave the run's id behind in the context of the code that started it.
             beside = parent.kind == "run" and parent.id == parent_id and kind in ROOT_KINDS
             if not (parent.request.returned or beside):
@@ -172,9 +171,9 @@ class SpanFollower:
             self._enter_root(kind, id_, arguments, instance, tags)
 
     def exit(self, id_: str, arguments: Mapping[str, Any], result: Any) -> None:
-        """A span ends well."""
+        """Record the end of a span without an error."""
         frame = self._frames.pop(id_, None)
-        # The notes of a request that is closed have been handed over.
+        # The record of a closed request has been passed on.
         if frame is None or frame.id != id_ or frame.request.closed:
             return
         kind = frame.kind
@@ -197,9 +196,9 @@ class SpanFollower:
             self._exit_root(frame, arguments, result)
 
     def drop(self, id_: str, error: BaseException | None) -> None:
-        """A span ends with an exception."""
+        """Record the end of a span with an exception."""
         frame = self._frames.pop(id_, None)
-        # The notes of a request that is closed have been handed over.
+        # The record of a closed request has been passed on.
         if frame is None or frame.id != id_ or frame.request.closed:
             return
         if frame.kind == "retrieve" and frame.retrieval is not None:
@@ -227,7 +226,7 @@ class SpanFollower:
         return len(running)
 
     def _leave_to_parent(self) -> None:
-        # In a forked child: the calls under way are the parent's.
+        # In a forked child: the open calls are the parent's.
         self._frames = {}
 
     def _enter_root(
@@ -304,7 +303,7 @@ class SpanFollower:
         if not request.in_scope and self._is_engine is not None and self._is_engine(instance):
             request.in_scope = True
         retrieval = parent.retrieval
-        if retrieval is not None:  # what happens inside a retriever does not count
+        if retrieval is not None:  # calls inside a retriever do not count
             frames[id_] = (
                 _nested_retrieval(parent, retrieval, id_, instance)
                 if kind == "retrieve"
@@ -341,7 +340,7 @@ class SpanFollower:
         frames[id_] = frame
 
     def _call(self, parent: Frame, id_: str, arguments: Mapping[str, Any]) -> Frame:
-        """Note a model call; what a model's own class calls within it is the same call."""
+        """Record a model call; calls of a model's own class within it are the same call."""
         if parent.kind == "postprocess":  # a reranker's call does not answer
             return parent
         request = parent.request
@@ -359,7 +358,7 @@ class SpanFollower:
         return frame
 
     def _is_read_by_caller(self, id_: str, arguments: Mapping[str, Any]) -> bool:
-        """Note a model call that begins only now that a request's stream is read, if it is one."""
+        """Record a model call that begins only when a request's stream is read, if it is one."""
         text = being_read.get()
         request = None if text is None else text.owner
         if not isinstance(request, LlamaRequest) or request.closed:
@@ -411,7 +410,7 @@ class SpanFollower:
         request.hold_nodes(nodes)
         if (
             frame.synthesis is not None
-        ):  # an override that hands on to its base: the inner one counts
+        ):  # an override that delegates to its base: the inner one counts
             frame.synthesis.contexts = nodes
             return
         combines = is_combining(arguments)
@@ -449,10 +448,10 @@ class SpanFollower:
             self._await_stream(frame, answer)
         elif answer.text and not request.only_pasted(answer.text):
             self._finish(request, "ok", answer.text, None)
-        elif answer.strings:  # which of them it is, is decided on the worker
+        elif answer.strings:  # the worker chooses among them
             self._finish(request, "ok", None, None)
         else:
-            # A text that comes here was pasted from the nodes: no model was asked.
+            # A text that reaches this branch was pasted from the nodes: no model was called.
             asked = not (answer.nodes_only or request.no_text or answer.text)
             self._finish(request, "no_answer" if asked else "retrieval_only", None, None)
 
@@ -483,11 +482,11 @@ class SpanFollower:
         else:
             if not getattr(holder, "is_writing_to_memory", True):
                 self._watch_chat(request, holder)
-            # The writer's thread or task comes later, or has come already, or never comes.
+            # The writer's thread or task comes later, or has already come, or never comes.
             self._frames[frame.id] = frame
             weakref.finalize(holder, self._stream_dropped, request).atexit = False
         request.returned = True
-        # In this order: of the stream's end and this, the second one sees the other.
+        # The order matters: of the stream's end and this check, the later one sees the other.
         if request.text is not None and request.text.status is not None:
             self._finish_stream(request, request.text)
 
@@ -559,7 +558,7 @@ class SpanFollower:
             request.leave()
 
     def _evict(self, _: str, request: LlamaRequest) -> None:
-        if request.returned:  # its call has long returned: an answer that is not read to the end
+        if request.returned:  # its call returned earlier: an answer that is not read to the end
             self._stream_dropped(request)
             return
         request.close()

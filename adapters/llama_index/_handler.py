@@ -1,11 +1,11 @@
 """`RagMeterHandler`: captures the requests of a LlamaIndex application as they run.
 
-Attached to LlamaIndex's root dispatcher it sees every query engine, retriever, chat engine,
-agent and workflow of the process, those built before it included, and offers one run per
-user request that retrieved to a `RagMeter`.  It is a span handler: LlamaIndex's events lack
-the nodes that reach the model, and its legacy callbacks miss existing engines.  Of events it hears
-what a model says while a stream of bare words is read: refusals are in no word.  It must
-never change what the application sees: not its objects, exceptions, streams, or current span.
+Attached to LlamaIndex's root dispatcher it sees every query engine, retriever, chat engine, agent and
+workflow of the process, those built before it included, and offers one run per user request that retrieved to
+a `RagMeter`. It is a span handler: LlamaIndex's events lack the nodes that reach the model, and its legacy
+callbacks miss existing engines. Of events it receives only a model's responses while a stream of plain
+strings is read, because strings do not show refusals. It must never change the application's objects,
+exceptions, streams, or current span.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class LlamaIndexRequest:
-    """A request that begins, as the ``filter`` and ``question`` hooks see it. Not kept afterwards."""
+    """A request that begins, as passed to the ``filter`` and ``question`` hooks. Not stored."""
 
     kind: Literal["query", "chat", "run", "call", "retrieve", "synthesize"]
-    """What was called: a query engine, chat engine, workflow or agent, a model with tools
+    """The kind of callee: a query engine, chat engine, workflow or agent, a model with tools
     (``predict_and_call``), retriever, synthesizer."""
     instance: Any
-    """The object that was called."""
+    """The callee."""
     question: str | None
-    """The question by the built-in rule; None: not found."""
+    """The question by the built-in rule; None if not found."""
     arguments: Mapping[str, Any]
     """The call's arguments by name; a workflow's start event is ``start_event`` or in ``kwargs``."""
     tags: Mapping[str, Any]
@@ -62,29 +62,29 @@ class LlamaIndexRequest:
 class RagMeterHandler:
     """Captures LlamaIndex requests for a meter. Thread-safe; one instance serves the process.
 
-    ``RagMeterHandler(meter).attach()`` is all that is needed; it can also be used as a context
-    manager, or handed to ``get_dispatcher().add_span_handler(...)``. Streams that are open
-    when it is detached are still captured to their end; calls still running then are given up
-    and counted (``detached``). Several handlers of one meter report a request once.
+    Start it with ``RagMeterHandler(meter).attach()``, as a context manager, or with
+    ``get_dispatcher().add_span_handler(...)``. Streams that are open when it is detached are still captured
+    to their end; calls still running then are dropped and counted (``detached``). Several handlers of one
+    meter report a request once.
 
     Args:
-        meter: Where requests go.
+        meter: The meter that receives the requests.
         engine: Capture only requests in which this object (or one of these) takes part: a query
             engine, chat engine, retriever or workflow. Held weakly. Default: all requests.
         text_mode: ``"llm"``: a context's text is what the model sees, its metadata above it as the
             node's templates say; ``"none"``: the bare text.
         filter: Called with each request that begins; False: it is not captured.
-        question: Where the question stands, if not where it is usually found: the name of an
-            argument or of a field of the start event, or a function of the `LlamaIndexRequest`
-            that begins. None found: the built-in rule.
-        contexts: Where the contexts that reached the model stand: a key of what the request
-            returns (for a workflow: its result), or a function of it that returns nodes or texts. Called on
-            the request's own path.
-        answer: Where the answer stands: a key of what the request returns, or a function of it.
-        name: Name of the requests; low cardinality. Default: the class of what was called.
+        question: The place of the question, if not the usual one: the name of an argument or of a field of
+            the start event, or a function of the `LlamaIndexRequest` that begins. If it finds none, the
+            built-in rule applies.
+        contexts: The place of the contexts that reached the model: a key of the request's return value (for a
+            workflow: its result), or a function of it that returns nodes or texts. Called on the request's
+            own path.
+        answer: The place of the answer: a key of the request's return value, or a function of it.
+        name: Name of the requests; low cardinality. Default: the callee's class.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how they are read.
-        retrieval_functions: The same of a workflow's steps, and of functions that are instrumented.
+            `RetrievalTool` with rules for reading them.
+        retrieval_functions: The same for a workflow's steps and for instrumented functions.
 
     Raises:
         ConfigurationError: `text_mode` is neither ``"llm"`` nor ``"none"``; `question`, `contexts` or
@@ -143,7 +143,7 @@ class RagMeterHandler:
         """Detach from LlamaIndex's root dispatcher. Does nothing if not attached."""
         root = _root_dispatcher()
         with _attaching:
-            # A new list: a thread that is walking the old one must not skip its next handler.
+            # A new list: a thread that iterates over the old one must not skip its next handler.
             root.span_handlers = [item for item in root.span_handlers if item is not self]
             root.event_handlers = [
                 item for item in root.event_handlers if item is not self._listener
@@ -163,7 +163,7 @@ class RagMeterHandler:
 
     @property
     def open_entries(self) -> int:
-        """Spans and requests that are being followed; 0 when nothing is under way."""
+        """Number of spans and requests that are being followed; 0 when none is open."""
         return len(self._spans)
 
     def span_enter(
@@ -175,7 +175,7 @@ class RagMeterHandler:
         tags: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Called by the dispatcher when a span begins."""
+        """Handle the begin of a span; called by the dispatcher."""
         try:  # twelve spans a request: a `with` would cost two calls for each
             self._spans.enter(id_, bound_args.arguments, instance, parent_id, tags)
         except Exception as error:
@@ -190,7 +190,7 @@ class RagMeterHandler:
         result: Any | None = None,
         **_: Any,
     ) -> None:
-        """Called by the dispatcher when a span ends well."""
+        """Handle the end of a span without an error; called by the dispatcher."""
         try:
             self._spans.exit(id_, bound_args.arguments, result)
         except Exception as error:
@@ -205,22 +205,22 @@ class RagMeterHandler:
         err: BaseException | None = None,
         **_: Any,
     ) -> None:
-        """Called by the dispatcher when a span ends with an exception."""
+        """Handle the end of a span with an exception; called by the dispatcher."""
         with self._drop_guard:
             self._spans.drop(id_, err)
 
     def close(self) -> None:
-        """Give up the calls that are still running; also called by ``Dispatcher.shutdown()``."""
+        """Drop the calls that are still running; also called by ``Dispatcher.shutdown()``."""
         given_up = self._spans.forget()
         if given_up:
             self._meter.port.count_lost("detached", given_up)
 
     def capture_propagation_context(self) -> dict[str, Any]:
-        """Nothing of ragmeter travels with a serialised workflow."""
+        """Return nothing: a serialised workflow carries no data of ragmeter."""
         return {}
 
     def restore_propagation_context(self, context: dict[str, Any]) -> None:
-        """Nothing of ragmeter travels with a serialised workflow."""
+        """Do nothing: a serialised workflow carries no data of ragmeter."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -256,7 +256,7 @@ _SAYING = frozenset({
 
 
 class _Listener:
-    """Hears what models say, for the streams that are being read.
+    """Receives models' responses for the streams that are being read.
 
     Args:
         guard: Contains our own errors.
@@ -266,7 +266,7 @@ class _Listener:
         self._guard = guard
 
     def handle(self, event: object, **_: Any) -> None:
-        """Called by the dispatcher for each event, on the reader's thread."""
+        """Handle an event; called by the dispatcher, on the reader's thread."""
         if type(event).__name__ in _SAYING:
             try:  # each streamed piece is an event
                 hear(getattr(event, "response", None))
@@ -317,13 +317,13 @@ _attaching = fork.lock()
 
 
 HANDLER = RagMeterHandler
-"""What `attach_globally` takes."""
+"""Arguments of `attach_globally`."""
 
 _attached: list[RagMeterHandler] = []
 
 
 def attach_globally(handler: RagMeterHandler) -> None:
-    """Capture every request of the process by `handler`, for its meter."""
+    """Capture every request of the process with `handler`, for its meter."""
     detach_globally()
     _attached.append(handler.attach())
 

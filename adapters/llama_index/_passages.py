@@ -1,7 +1,6 @@
-"""What the steps of a workflow hand on: nodes, and texts that may hold them.
+"""Output of a workflow's steps: nodes, and texts that may contain them.
 
-A step's events are read on the request's own path, and copied; what they mean for the contexts is
-decided in `_contexts`.
+A step's events are read on the request's own path, and copied; `_contexts` interprets them.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from ._payloads import (
 from ._state import Attempt, Frame, StepNote
 
 MAX_STEPS = 1_000
-"""Workflow steps of one request that are noted: the first ones."""
+"""Maximum workflow steps recorded per request: the first ones."""
 
 
 def begin_step(parent: Frame, id_: str, arguments: Mapping[str, Any], mode: TextMode) -> Frame:
-    """Note a workflow's step: what fails in it does not count, and what its events carry may."""
+    """Record the begin of a workflow's step, with the nodes and texts in its events."""
     request = parent.request
     attempt = Attempt(parent.attempt)
     frame = Frame(id_, "step", request, parent.scope, attempt)
@@ -73,4 +72,4 @@ def is_workflow_step(id_: str, instance: Any) -> bool:
 
 
 _AGENTS = ("BaseWorkflowAgent", "AgentWorkflow")
-"""Workflows whose steps are LlamaIndex's own: their events carry what tools said, for the next call."""
+"""Workflows whose steps are LlamaIndex's own: their events carry tools' results to the next call."""

@@ -1,13 +1,12 @@
-"""Where kind, question, nodes and facts stand in LlamaIndex's calls and objects, as tables of rules.
+"""Tables of rules for kind, question, nodes and facts in LlamaIndex's calls and objects.
 
-Classes are recognised by name and package along their bases, so nothing of LlamaIndex is imported here,
-old versions without workflows work, and the rules can be tested without it.
+Classes are recognised by name and package along their bases, so that nothing of LlamaIndex is imported, old
+versions without workflows work, and the rules can be tested without it.
 
-LlamaIndex and its plug-ins overwrite nodes in place all the time: fusion and rerankers the
-score, the sentence window the text.  So a node is copied at the moment it is seen.
-Writing its text as the model sees it (metadata above the text, by the node's templates) costs ten times
-the copy, so for ordinary text nodes that waits for the worker and is done there by
-LlamaIndex's own code, on a stand-in that holds the copied fields.
+LlamaIndex and its plug-ins overwrite nodes in place all the time: fusion and rerankers the score, the
+sentence window the text. So a node is copied at the moment it is seen. Formatting its text as the model sees
+it (metadata above the text, by the node's templates) costs ten times the copy, so for ordinary text nodes the
+worker does it, with LlamaIndex's own code, on a stand-in with the copied fields.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ Kind = Literal[
     "transform",
     "write_history",
 ]
-"""What a span is to us; every other span only passes its parent on."""
+"""The kind of a span; spans of no kind only pass their parent on."""
 
 CLASS_NAMES: Mapping[str, Any] = json.loads(
     Path(__file__).with_name("class_names.json").read_text(encoding="utf-8")
 )
-"""What LlamaIndex calls its classes, methods and packages."""
+"""LlamaIndex's names of classes, methods and packages."""
 _KINDS: Sequence[tuple[str, Sequence[str], Kind]] = CLASS_NAMES["kinds"]
-"""Base class, its methods, what a call of them is."""
+"""Base class, its methods, the kind of their calls."""
 
 _METHODS = frozenset(method for _, methods, _ in _KINDS for method in methods)
 
 ROOT_KINDS: frozenset[Kind] = frozenset(
     {"query", "chat", "run", "call", "retrieve", "synthesize", "transform"}
 )
-"""The outermost span of one of these kinds is a request; a transformation prepares documents, and is none."""
+"""Kinds whose outermost span is a request; a transformation prepares documents, and is none."""
 
 _PACKAGES = ("llama_index", "workflows")
 
 _QUESTIONS = FIELD_NAMES["question"]
-"""Names under which arguments, or a workflow's start event, carry the question; overrides rename them."""
+"""Usual names of the question among arguments, or in a workflow's start event; overrides rename them."""
 
 
 def is_a(cls: type, name: str) -> bool:
@@ -69,7 +68,7 @@ def is_a(cls: type, name: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def kind_of(cls: type, name: str) -> Kind | None:
-    """Return what a call of a method, ``<class>.<method>``, of a class is, or None for all that is ignored."""
+    """Return the kind of a call of a method, ``<class>.<method>``, of a class; None if it is ignored."""
     method = name.rpartition(".")[2]
     if method not in _METHODS:
         return None
@@ -103,8 +102,8 @@ def text_of(value: object) -> str | None:
 def question_of(kind: Kind, arguments: Mapping[str, Any]) -> str | None:
     """Return the user's question, from the arguments of the request's own call.
 
-    A workflow carries it in its start event, under a name of the author's choice, or as the last user
-    message of ``chat_history``. None when none of them fits.
+    A workflow has it in its start event, under a name of the author's choice, or as the last user message of
+    ``chat_history``. None if none of them fits.
     """
     if kind == "run":
         return _question_of_run(arguments)
@@ -138,23 +137,23 @@ def given_to_run(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def nodes_of(arguments: Mapping[str, Any]) -> Iterable[Any]:
-    """Return the nodes handed to a synthesizer or postprocessor."""
+    """Return the nodes passed to a synthesizer or postprocessor."""
     nodes = arguments.get("nodes")
     return nodes if isinstance(nodes, (list, tuple)) else ()
 
 
 def is_combining(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a synthesis joins sub-answers: its nodes are then made-up texts, not documents."""
+    """Return whether a synthesis joins sub-answers: its nodes are then generated texts, no documents."""
     return arguments.get("additional_source_nodes") is not None
 
 
 class RetrieverFacts(NamedTuple):
-    """What a retriever shows of itself."""
+    """A retriever's properties."""
 
     data_source_id: str | None
     """Name of the collection or index it searches, else the class of its vector store."""
     top_k: int | None
-    """How many nodes it asks the store for."""
+    """Number of nodes it requests from the store."""
     embedding_model: str | None
     """Name of its embedding model."""
 
@@ -163,7 +162,7 @@ NO_FACTS = RetrieverFacts(None, None, None)
 
 
 def retriever_facts(instance: object) -> RetrieverFacts:
-    """Read what `instance`, a retriever, shows of its store, its depth and its embedding model."""
+    """Return the store, depth and embedding model of `instance`, a retriever."""
     top_k = getattr(instance, "similarity_top_k", None)
     if top_k is None:
         top_k = getattr(instance, "_similarity_top_k", None)
@@ -198,7 +197,7 @@ def _formats_plainly(cls: type) -> bool:
 
 
 def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> Nodes:
-    """Copy `nodes` (nodes with a score, or bare nodes). About half a microsecond each."""
+    """Copy `nodes` (nodes with a score, or bare nodes); takes about half a microsecond each."""
     return tuple([_snapshot(item, mode) for item in nodes])
 
 
@@ -207,7 +206,7 @@ def _snapshot(item: Any, mode: TextMode) -> ContextSnapshot:
     cls = type(node)
     score = getattr(item, "score", None)
     if _formats_plainly(cls):  # type: ignore[arg-type]  # likewise
-        # One copy of the fields, and the rest is read from it: this runs for every node of a request.
+        # One copy of the fields, from which the rest is read: this runs for every node of a request.
         fields = node.__dict__.copy()
         text, metadata = fields["text"], fields["metadata"]
         # A node without a text is shown as its metadata.
@@ -246,8 +245,8 @@ def _metadata_mode(mode: TextMode) -> Any:
 def describe_tools(nodes: Nodes) -> bool:
     """Return whether all of `nodes` describe tools: an agent or router that chooses among its tools.
 
-    LlamaIndex keeps a tool in an object index as a text that begins with its name, and the name as
-    the only metadata.
+    LlamaIndex stores a tool in an object index as a text that begins with its name, with the name as the only
+    metadata.
     """
     return bool(nodes) and all(
         item.metadata.keys() == {"name"} and item.text.startswith("Tool name: ") for item in nodes
@@ -260,11 +259,11 @@ def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
 
 
 _RESULTS: Sequence[str] = CLASS_NAMES["results"]
-"""Classes of results that are distinguished; a subclass is what its base is."""
+"""Classes of results that are distinguished; a subclass counts as its base."""
 
 
 def result_class(result: object) -> str | None:
-    """Return which of `_RESULTS` an object is, or None."""
+    """Return the member of `_RESULTS` that an object is, or None."""
     return _result_class(type(result))  # type: ignore[arg-type]  # likewise
 
 
@@ -274,7 +273,7 @@ def _result_class(cls: type) -> str | None:
 
 
 def payload_of(result: object) -> Any:
-    """Return what the caller of a run got: the result of a plain stop event, else the object itself."""
+    """Return the value that the caller of a run received: the result of a plain stop event, else the object."""
     if type(result).__name__ == "StopEvent" and result_class(result) == "StopEvent":
         return getattr(result, "result", None)
     return result
@@ -304,7 +303,7 @@ def event_payload(value: object) -> Any:
 def nodes_in(value: object) -> list[Any]:
     """Return the nodes in a result or event, a few levels deep, in order; bounded.
 
-    Nodes that a response names as its sources are among them. Nothing of the application runs.
+    Nodes that a response names as its sources are among them. No code of the application runs.
     """
     found: list[Any] = []
     waiting: deque[tuple[Any, int]] = deque([(value, 0)])

@@ -1,7 +1,8 @@
-"""What tools, steps and functions give out that are no retrievers: the user's own searches, named or not.
+"""Output of tools, steps and functions that are no retrievers: the user's own searches, named or not.
 
-Results of those that the user has named are retrievals, read on the worker.  While nothing was retrieved, what
-the others give out is noted by reference, for some requests only, so that it can be said which may be a search.
+Results of those that the user has named are retrievals, read on the worker. While nothing was retrieved, the
+output of the others is recorded by reference, for some requests only, so that possible searches can be
+reported.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ._state import Frame, Notes, RetrievalNote
 def begin_result(
     rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]
 ) -> bool:
-    """Note a tool's, step's or function's call if the user says that it retrieves; return whether it does."""
+    """Record a tool's, step's or function's call if the user named it a retrieval; return whether."""
     is_tool = frame.kind == "tool"
     name = _name_of(frame, instance)
     rule = rules.rule_for(name, is_tool=is_tool)
@@ -111,7 +112,7 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
 
 
 def note_unseen(lookout: Lookout, request: Notes) -> None:
-    """Note a request that called a model and retrieved nothing that is known as such."""
+    """Record for `lookout` a request that called a model without a known retrieval."""
     if request.calls:
         calls = [call.messages for call in request.calls]
         said = [text for call in request.calls for text in call.said]
@@ -119,7 +120,7 @@ def note_unseen(lookout: Lookout, request: Notes) -> None:
 
 
 def note_shaped(ended: Notes, calls: Sequence[Step]) -> bool:
-    """Note as retrievals what unnamed tools gave out; return whether anything was retrieved."""
+    """Record unnamed tools' results of a document's shape as retrievals; return whether there are any."""
     if ended.tried:
         return True
     found = retrieved_by_shape(ended.shaped, calls)

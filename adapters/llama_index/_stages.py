@@ -1,8 +1,8 @@
-"""Which stages the nodes of a LlamaIndex request passed, and what left them; runs on the meter's worker.
+"""The stages that a LlamaIndex request's nodes passed, with their output; runs on the meter's worker.
 
-Retrievers, postprocessors, a workflow's steps and synthesizers were noted as they ended.  Each was given
-the nodes of its own scope, or those whose ids it names.  Where a stage was given less than was there,
-something in between was not seen, and is a stage without a name.
+Retrievers, postprocessors, a workflow's steps and synthesizers were recorded as they ended. The input of each
+is the nodes of its own scope, or those whose ids it names. Where a stage received fewer nodes than there
+were, an unseen step lies between, which becomes a stage without a name.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class _List(NamedTuple):
     """A list of nodes on its way."""
 
     place: int
-    """Which stage it left last."""
+    """The index of the last stage that it left."""
     scope: int
     contexts: Nodes
     started: int
-    """When its retrieval began."""
+    """The begin of its retrieval, in the order of events."""
 
     def has(self, ids: AbstractSet[str | None]) -> bool:
         return any(item.id in ids for item in self.contexts)
@@ -40,7 +40,7 @@ class Way:
     Args:
         trail: The stages, in the order in which they ended; a synthesis when it began.
         seen: The nodes that a prompt showed; None: no prompt shows any.
-        left_out: Scopes that count for nothing: rejected attempts.
+        left_out: Scopes that are ignored: rejected attempts.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Way:
     ) -> None:
         self.stages: list[SeenStage] = []
         self.given: dict[int, list[Nodes]] = {}
-        """By scope, what each synthesis was given."""
+        """By scope, the input of each synthesis."""
         self.combined: list[Nodes] = []
-        """What syntheses were given that join sub-answers."""
+        """The input of syntheses that join sub-answers."""
         self._lists: list[_List] = []
         self._within: dict[int, list[RetrievalNote]] = {}
         self._seen = None if seen is None else {(item.id, item.text) for item in seen}
-        # Steps of one name are one stage: each may be handed a part of the nodes.
+        # Steps of one name are one stage: each may receive a part of the nodes.
         self._steps: dict[str, list[StepNote]] = {}
         trail = list(trail)
         for step in trail:
@@ -100,7 +100,7 @@ class Way:
     def _retriever(self, note: RetrievalNote) -> int:
         inner = self._within.pop(id(note), [])
         if len(inner) == 1 and inner[0].name == note.name and inner[0].contexts == note.contexts:
-            return self._retriever(inner[0])  # an override that hands on to its base
+            return self._retriever(inner[0])  # an override that delegates to its base
         inputs = tuple([self._retriever(one) for one in inner])
         kind: StageKind = (
             "retriever" if not inputs else "fusion" if len(inputs) > 1 else "postprocessor"

@@ -1,10 +1,9 @@
-"""What is noted about a LlamaIndex request while it runs.
+"""The record of a LlamaIndex request while it runs.
 
-`SpanFollower` fills a `LlamaRequest` from span callbacks, on any thread and task the
-request uses; when it ends, `LlamaRequest.ended` hands them over as `Notes`, from which
-the meter's worker builds the run.  A request is divided into scopes, numbered as they begin (the
-nearest query, chat, run or tool call): what was retrieved in one reaches the model there.
-Nothing here knows LlamaIndex's classes or the meter.
+`SpanFollower` fills a `LlamaRequest` from span callbacks, on any thread and task the request uses; when it
+ends, `LlamaRequest.ended` returns the record as `Notes`, from which the meter's worker builds the run. A
+request is divided into scopes, numbered as they begin (the nearest query, chat, run or tool call): nodes
+retrieved in one reach the model there. Knows neither LlamaIndex's classes nor the meter.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ if TYPE_CHECKING:
 
 NO_SPANS = CallSpans(None, None)
 MAX_CALLS = 1_000
-"""Model calls of one request that are noted: the last ones."""
+"""Maximum model calls recorded per request: the last ones."""
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A call that may be made again: a step, or an engine or tool within a request."""
+    """A call that may be repeated: a step, or an engine or tool within a request."""
 
     outer: Attempt | None
     failed: bool = False
 
 
 def _counts(attempt: Attempt | None) -> bool:
-    """Return whether nothing around it failed, the request itself aside."""
+    """Return whether no call around it failed, the request itself excepted."""
     while attempt is not None:
         if attempt.failed:
             return False
@@ -68,17 +67,17 @@ class CallNote:
 
     messages: Sent
     synthesis: Synthesis | None
-    """The synthesis that made it."""
+    """The synthesis that made the call."""
     attempt: Attempt | None
     answers: bool = False
-    """It was made by reading the request's own streamed answer."""
+    """Whether it was made by reading the request's own streamed answer."""
     started: int = 0
-    """When it began: a place in the order of the request's events."""
+    """Its begin, as a position in the order of the request's events."""
     said: tuple[str, ...] = ()
-    """What it said; empty for a stream, which is not listened to."""
+    """Its reply; empty for a stream, which is not recorded."""
     is_stream: bool = False
     refusal: str | None = None
-    """The words by which it refused, perhaps none; None: it did not."""
+    """The words of its refusal, possibly empty; None if it did not refuse."""
     response_id: str | None = None
 
     def end(self, result: object) -> None:
@@ -96,20 +95,20 @@ class CallNote:
 
 @dataclass(slots=True, eq=False)
 class StepNote:
-    """What a workflow's step was handed and what it handed on, as far as that carries documents."""
+    """The input and output of a workflow's step, as far as they contain documents."""
 
     name: str
     started: int
-    """When it began: a place in the order of the request's events."""
+    """Its begin, as a position in the order of the request's events."""
     taken: Nodes
-    """Nodes in the events that it was called with."""
+    """Nodes in its input events."""
     strings: tuple[str, ...]
-    """Texts in the events that it was called with."""
+    """Texts in its input events."""
     attempt: Attempt
     given: Nodes = ()
     """Nodes in the event that it returned, unless that ended the run."""
     stops: bool = False
-    """It ended the run."""
+    """Whether it ended the run."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,28 +121,28 @@ class RetrievalNote:
     facts: RetrieverFacts
     attempt: Attempt | None
     within: RetrievalNote | None = None
-    """The retriever that it is a part of: it counts as a stage only."""
+    """The enclosing retriever: it then counts as a stage only."""
     started: int = 0
     ended_order: int | None = None
-    """Where it began and ended in the order of the request's events."""
+    """Its begin and end in the order of the request's events."""
     started_ns: int = field(default_factory=time.time_ns)
     began_in: SeenSpan | None = field(default_factory=seen_span)
     ended_ns: int = 0
-    """0: it is still under way."""
+    """0 while it runs."""
     contexts: Nodes | None = None
-    """What it returned; None: it raised."""
+    """The nodes it returned; None if it raised."""
     error_type: str | None = None
     who: Who = "tool"
-    """What it is, where it is no retriever."""
+    """Its kind, if it is no retriever."""
     rule: RetrievalTool | None = None
-    """It is a call that the user named: by this its nodes are read from `result`, on the worker."""
+    """The rule of a call that the user named, by which the worker reads its nodes from `result`."""
     result: Any = None
     earlier: int = 0
-    """Retrievals of the request that began before it."""
+    """Number of the request's retrievals that began before it."""
     spans: CallSpans = NO_SPANS
 
     def learn(self, facts: RetrieverFacts) -> None:
-        """Fill in what the outer retriever does not show, from an inner one."""
+        """Fill in details that the outer retriever does not show, from an inner one."""
         own = self.facts
         self.facts = RetrieverFacts(
             own.data_source_id or facts.data_source_id,
@@ -152,7 +151,7 @@ class RetrievalNote:
         )
 
     def end(self, contexts: Nodes | None, error: BaseException | None = None) -> None:
-        """Note its end."""
+        """Record its end."""
         self.ended_ns = max(time.time_ns(), self.started_ns)
         self.spans = choose_spans(self.began_in, seen_span(), "retrieval")
         self.contexts = contexts
@@ -160,15 +159,15 @@ class RetrievalNote:
 
 
 class Postprocessed(NamedTuple):
-    """What a postprocessor left."""
+    """The output of a postprocessor."""
 
     name: str
     """Its class."""
     scope: int
     taken: frozenset[str]
-    """Ids of the nodes that it was given."""
+    """Ids of its input nodes."""
     contexts: Nodes
-    """What it left."""
+    """Its output."""
     attempt: Attempt | None
 
 
@@ -182,7 +181,7 @@ class Synthesis:
     contexts: Nodes
     attempt: Attempt | None
     combines: bool
-    """It joins sub-answers: its nodes are no documents."""
+    """Whether it joins sub-answers: its nodes are no documents."""
 
 
 Passed = RetrievalNote | Postprocessed | StepNote | Synthesis
@@ -190,16 +189,16 @@ Passed = RetrievalNote | Postprocessed | StepNote | Synthesis
 
 
 class Output(NamedTuple):
-    """What a request gave out, for what its answer and contexts may have to be chosen from."""
+    """The output of a request, from which answer and contexts may have to be chosen."""
 
     strings: tuple[OutputString, ...] = ()
     """The strings of an output of unknown shape."""
     copied: tuple[OutputString, ...] = ()
     """The strings of the request's input."""
     nodes: Nodes = ()
-    """Nodes that the output of unknown shape names."""
+    """Nodes named by an output of unknown shape."""
     contexts: Nodes | None = None
-    """What the application says to be the contexts (``contexts=``); None: it does not."""
+    """The contexts by the application's reader (``contexts=``); None without one."""
 
 
 NO_OUTPUT = Output()
@@ -208,12 +207,12 @@ NO_OUTPUT = Output()
 found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
     "ragmeter_llama_index_found", default=()
 )
-"""The retrievals of this context that were called by themselves: the next call may be sent what they found."""
+"""This context's retrievals outside a request: the next call may receive their nodes."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Notes:
-    """What is noted of a request, free of the framework's objects: what the worker builds the run from."""
+    """The record of a request without the framework's objects, from which the worker builds the run."""
 
     run_id: str
     name: str
@@ -230,61 +229,61 @@ class Notes:
     source_ids: tuple[str, ...] = ()
     """Ids of the nodes that the response names as its sources, in its order."""
     output: Output = NO_OUTPUT
-    """What was noted of an output, beside the answer that stands in it."""
+    """The record of its output, beside the answer in it."""
     retrievals: list[RetrievalNote] = field(default_factory=list)
-    """In start order, as are all notes."""
+    """In start order, as are all lists of records."""
     calls: list[CallNote] = field(default_factory=list)
     steps: list[StepNote] = field(default_factory=list)
     trail: list[Passed] = field(default_factory=list)
     """The stages that nodes passed, in the order in which they ended; a synthesis when it began."""
     given: list[GaveOut] = field(default_factory=list)
-    """What tools and steps gave out while nothing was retrieved."""
+    """The output of tools and steps while nothing was retrieved."""
     shaped: list[RetrievalNote] = field(default_factory=list)
-    """Tools that were not named, while nothing was retrieved: their results may show it."""
+    """Unnamed tools, while nothing was retrieved: their results may have a document's shape."""
     before: tuple[LoneRetrieval, ...] = ()
-    """The retrievals that were called by themselves before it began."""
+    """The retrievals outside a request before it began."""
     around: Surroundings = UNKNOWN_SURROUNDINGS
 
     @property
     def tried(self) -> bool:
-        """Whether anything was retrieved or given to a model, or was named as the contexts."""
+        """Whether there was a retrieval, or input of a synthesis, or contexts by the application's reader."""
         given = bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
         return given or self.output.contexts is not None
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """An open span, as its children need to know it."""
+    """The data of an open span that its children need."""
 
     id: str
     kind: Kind | Literal["step"]
     request: LlamaRequest
     scope: int
     attempt: Attempt | None = None
-    """The innermost call around it that may fail while the request goes on."""
+    """The innermost call around it that may fail while the request continues."""
     is_root: bool = False
     notes_steps: bool = False
-    """It is a workflow whose steps' events are noted."""
+    """Whether it is a workflow whose steps' events are recorded."""
     step: StepNote | None = None
-    """The step that this span is."""
+    """The step of this span."""
     call: CallNote | None = None
-    """The model call that this span is, or is within."""
+    """The model call of this span, or around it."""
     retrieval: RetrievalNote | None = None
-    """The retriever call that this span is, or is within."""
+    """The retriever call of this span, or around it."""
     result: RetrievalNote | None = None
-    """It is a call that the user says retrieves."""
+    """The record of a call that the user named a retrieval."""
     instance: Any = None
-    """The tool that is called, while it may be of interest what it gives out."""
+    """The tool that is called, while its output may be of interest."""
     synthesis: Synthesis | None = None
-    """The synthesis that this span is, or is within."""
+    """The synthesis of this span, or around it."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class LlamaRequest(Notes):
-    """One request under way.
+    """One open request.
 
-    There is no lock: its stream may be ended by the garbage collector, on any thread and in the
-    middle of anything. Where two ends may meet, the first to take the token out of `close` wins.
+    There is no lock: the garbage collector may end its stream, on any thread and at any point. Where two ends
+    may coincide, the first to take the token out of `close` wins.
     """
 
     kind: Kind
@@ -292,28 +291,28 @@ class LlamaRequest(Notes):
     """Counts the bytes that it holds in the table of open requests."""
     in_scope: bool
     has_failed_attempts: bool = False
-    """Something within it failed, and it went on."""
+    """Whether a call within it failed while it continued."""
     weighed: set[int] = field(default_factory=set)
-    """Identities of the texts that were counted: they are held until the end."""
+    """Identities of the counted texts, which are held until the end."""
     size_bytes: int = 0
     """Bytes of the nodes' texts and of the prompts so far."""
     no_text: bool = False
-    """A synthesizer ran that asks no model."""
+    """Whether a synthesizer ran that calls no model."""
     text: StreamedText | None = None
     """The streamed answer, once there is one."""
     returned: bool = False
-    """The root has returned; only its stream is still open."""
+    """Whether the root has returned; only its stream is still open."""
     _begun: SeenSpan | None = field(default_factory=seen_span)
     _scopes: Iterator[int] = field(default_factory=count)
     _ticks: Iterator[int] = field(default_factory=count)
     _open: list[bool] = field(default_factory=lambda: [True])
 
     def open_scope(self) -> int:
-        """Begin the next scope."""
+        """Begin the next scope and return its number."""
         return next(self._scopes)
 
     def tick(self) -> int:
-        """Return the next place in the order of the request's events."""
+        """Return the next position in the order of the request's events."""
         return next(self._ticks)
 
     @property
@@ -322,7 +321,7 @@ class LlamaRequest(Notes):
         return not self._open
 
     def close(self) -> bool:
-        """End it; return whether this was the first end."""
+        """End the request; return whether this was the first end."""
         try:
             self._open.pop()
         except IndexError:
@@ -330,18 +329,18 @@ class LlamaRequest(Notes):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Add to the bytes it holds."""
+        """Add to the bytes that the request holds."""
         self.size_bytes += size_bytes
         self.grow(self.run_id, size_bytes)
 
     def hold_nodes(self, nodes: Nodes) -> None:
-        """Count nodes; the same texts come by again, at the synthesis: they are held once."""
+        """Count the bytes of nodes; texts that occur again, at the synthesis, are counted once."""
         size_bytes = bytes_of_new(nodes, self.weighed)
         if size_bytes:
             self.hold(size_bytes)
 
     def begin_call(self, note: CallNote) -> None:
-        """Note a model call, and count what its prompt adds: a conversation is sent again each time."""
+        """Record a model call, and count its prompt's new texts: a conversation is sent repeatedly."""
         if len(self.calls) >= MAX_CALLS:
             del self.calls[0]
         note.started = self.tick()
@@ -349,12 +348,12 @@ class LlamaRequest(Notes):
         self.hold(new_bytes(note.messages, self.weighed))
 
     def forget_retrieval(self, note: RetrievalNote | None) -> None:
-        """Treat a retriever call as if it had not been."""
+        """Remove the record of a retriever call."""
         if note in self.retrievals:
             self.retrievals.remove(note)
 
     def found_by_itself(self, note: RetrievalNote, owner: RecentRetrievals) -> LoneRetrieval | None:
-        """Remember, for calls that come later in this context, what it found; None: nothing."""
+        """Record this retrieval's nodes for later calls in this context; None if it found none."""
         alone = LoneRetrieval(
             owner=owner, run_id=self.run_id, name=self.name, around=self.around
         ).end(note.query, note.contexts or ())
@@ -363,13 +362,13 @@ class LlamaRequest(Notes):
         return alone
 
     def look_around(self) -> None:
-        """Note where it begins."""
+        """Record the trace, conversation and user in which it begins."""
         seen, scope = self._begun, self.scope or RequestScope()
         trace_id = None if seen is None or seen.kind is not None else seen.context.trace_id
         self.around = Surroundings(trace_id, scope.conversation_id, scope.user_id)
 
     def follow(self, known: RecentRetrievals) -> None:
-        """Note the retrievals that were called by themselves before it began."""
+        """Record the retrievals outside a request before it began."""
         before = self.before = known.before(recent(found_alone.get()), self.around)
         for alone in before:
             alone.follow(self.run_id)
@@ -378,12 +377,12 @@ class LlamaRequest(Notes):
             self.name = self.name or before[-1].name
 
     def leave(self) -> None:
-        """Note that it was offered to the meter, if it is a request at all."""
+        """Record at these retrievals that it was offered to the meter, or is no request."""
         for alone in self.before:
             alone.leave(self.run_id)
 
     def root_left(self) -> None:
-        """Note the spans around the root's end."""
+        """Record the spans around the root's end."""
         self.spans = choose_spans(self._begun, seen_span())
 
     @property
@@ -392,7 +391,7 @@ class LlamaRequest(Notes):
         return bool(self.calls and (self.shaped or self.before))
 
     def only_pasted(self, answer: str) -> bool:
-        """Return whether `answer` is just the nodes' texts, put together without a model."""
+        """Return whether `answer` is only the nodes' texts, joined without a model."""
         if not (self.no_text or self.kind == "call"):
             return False
         left = {
@@ -406,10 +405,10 @@ class LlamaRequest(Notes):
     def ended(
         self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int
     ) -> Notes:
-        """Hand over what was noted, without what failed attempts left, and let go of all texts.
+        """Return the record without failed attempts' parts, and release all texts.
 
-        The caller's response object may keep this request for ever. Its notes are not changed any more:
-        calls that are still running find it closed.
+        The caller's response object may hold this request for ever. The returned record does not change any
+        more: calls that are still running find the request closed.
         """
         failures = self.has_failed_attempts
         all_attempts = not failures or not any(
@@ -439,12 +438,12 @@ class LlamaRequest(Notes):
 
 
 def is_document_synthesis(passed: Passed) -> bool:
-    """Return whether a stage is a synthesizer that was given documents, not sub-answers."""
+    """Return whether a stage is a synthesizer with documents, not sub-answers, as its input."""
     return isinstance(passed, Synthesis) and not passed.combines
 
 
 def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:
-    """Leave out what attempts found that failed and were followed by another one."""
+    """Leave out the nodes of failed attempts that were followed by another one."""
     if not any(note.contexts is not None and _counts(note.attempt) for note in notes):
         return notes
     return [note for note in notes if note.contexts is None or _counts(note.attempt)]

@@ -1,9 +1,8 @@
-"""Watching a streamed answer go by, without ever reading it ourselves.
+"""Records a streamed answer as the caller reads it, without reading it ourselves.
 
-`watch` puts a transparent proxy around a generator that belongs to the caller.  It
-looks like the generator to ``inspect``, ``isinstance``, ``hash`` and ``==`` (other
-instrumentations key their tables by it), hands every item and every exception on
-unchanged, and notes the text.  The end is reported once: read to the end, broken
+`watch` puts a transparent proxy around a generator that belongs to the caller. It looks like the generator to
+``inspect``, ``isinstance``, ``hash`` and ``==`` (other instrumentations key their tables by it), passes every
+item and every exception on unchanged, and records the text. The end is reported once: read to the end, broken
 off, dropped unread (by garbage collection), cancelled, or failed.
 """
 
@@ -29,20 +28,20 @@ else:
     _Proxy = wrapt.ObjectProxy  # not generic at run time in wrapt 1
 
 MAX_CHARACTERS = 1_000_000
-"""An answer longer than this is kept up to here and reported as ``partial``: memory stays bounded."""
+"""Characters stored of an answer; a longer one is reported as ``partial``, so that memory stays bounded."""
 
 
 being_read: ContextVar[StreamedText | None] = ContextVar("ragmeter_being_read", default=None)
-"""The stream whose first item its reader is waiting for: LlamaIndex calls the model only then, and
-nothing else says for which request. Set for the length of that one step."""
+"""The stream whose first item its reader is waiting for: only then does LlamaIndex call the model, and
+nothing else identifies the request. Set for the duration of that one step."""
 
 
 _heard_by: ContextVar[StreamedText | None] = ContextVar("ragmeter_heard_by", default=None)
-"""The stream whose reader waits for an item now: what the model says meanwhile belongs to it."""
+"""The stream whose reader is waiting for an item: the model's responses meanwhile belong to it."""
 
 
 def hear(response: object) -> None:
-    """Note a model's response of which a stream that is being read hands on no more than the words."""
+    """Record a model's response for the streams being read that pass only its words on."""
     text = _heard_by.get()
     while text is not None:
         text.hear(response)
@@ -51,35 +50,35 @@ def hear(response: object) -> None:
 
 @dataclass(slots=True, eq=False)
 class StreamedText:
-    """The text of one streamed answer as far as it went by, and how it ended."""
+    """The text of one streamed answer as far as it was read, and its end."""
 
     on_end: Callable[[StreamedText], None] | None
-    """Called once, with this object, on the thread on which the stream ended; that may be the garbage
+    """Called once, with this object, on the thread on which the stream ended, possibly the garbage
     collector's."""
     owner: Any = None
-    """Whose stream it is; forgotten when it ends."""
+    """The owner of the stream; dropped when it ends."""
     begun: bool = False
-    """Its first item has been asked for."""
+    """Whether its first item was requested."""
     around: StreamedText | None = None
-    """Another's, whose stream is this one's: several meters watch."""
+    """The record of another meter that watches the same stream."""
     status: SampleStatus | None = None
-    """How it ended; None while it is open."""
+    """The status of its end; None while it is open."""
     refusal: str | None = None
-    """The words by which a response that went by refused, perhaps none; None: none did."""
+    """The words of the refusal in a response of the stream, possibly empty; None without one."""
     error_type: str | None = None
-    """The class of what it raised."""
+    """The class of the exception that it raised."""
     _hands_on_responses: bool = False
     _heard: object = None
     _parts: list[str] = field(default_factory=list)
     _size: int = 0
 
     def take(self) -> str:
-        """Return what went by, and keep it no longer: the caller may keep the stream for ever."""
+        """Return the text read so far and release it: the caller may hold the stream for ever."""
         parts, self._parts = self._parts, []
         return "".join(parts)
 
     def add(self, item: object) -> None:
-        """Note one streamed item: a piece of text, or a chat response that carries it as ``delta``."""
+        """Record one streamed item: a piece of text, or a chat response that carries it as ``delta``."""
         if self.status is not None:
             return
         if not isinstance(item, str):
@@ -92,7 +91,7 @@ class StreamedText:
             self._parts.append(piece)
 
     def hear(self, response: object) -> None:
-        """Note a response that goes by as words alone."""
+        """Record a response of which the stream passes only the words on."""
         # Each decorator around it reports it, and the end reports it once more.
         if self.status is None and not self._hands_on_responses and response is not self._heard:
             self._heard = response
@@ -101,12 +100,12 @@ class StreamedText:
 
     def _note_refusal(self, said: str) -> None:
         before = self.refusal or ""
-        # Some say all of it each time, others a piece.
+        # Some report all of it each time, others a piece.
         self.refusal = said if said.startswith(before) else before + said
 
     def end(self, status: SampleStatus, error: BaseException | None = None) -> None:
-        """Note the end; only the first one counts."""
-        # Taking the callback out is atomic: reader and garbage collector may both come here.
+        """Record the end; only the first one counts."""
+        # Removing the callback is atomic: reader and garbage collector may both get here.
         on_end, self.on_end = self.on_end, None
         if on_end is None:
             return
@@ -142,7 +141,7 @@ def watch(stream: Any, text: StreamedText) -> Any:
 
 
 class _Stream(_Proxy):
-    """The caller's generator, watched."""
+    """Proxy of the caller's generator."""
 
     def __init__(self, wrapped: Any, text: StreamedText) -> None:
         super().__init__(wrapped)
@@ -176,7 +175,7 @@ class _Stream(_Proxy):
 
 
 class _StreamStep:
-    """One step of a stream: whose item is read while it lasts, and whether it ended the stream."""
+    """One step of a stream: makes it the current one, and records whether it ended the stream."""
 
     __slots__ = ("_first", "_heard", "_text")
 
@@ -209,7 +208,7 @@ class _StreamStep:
 
 
 class _AsyncStream(_Proxy):
-    """The caller's async generator, watched."""
+    """Proxy of the caller's async generator."""
 
     def __init__(self, wrapped: Any, text: StreamedText) -> None:
         super().__init__(wrapped)
