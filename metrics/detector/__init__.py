@@ -1,6 +1,6 @@
-"""Detectors: the user's own models that mark what an answer's chunks do not support; `SpanSupport` asks one.
+"""Detectors: the user's models that mark unsupported parts of an answer; `SpanSupport` uses one.
 
-Public names are imported when they are used: a program without a detector loads none of it.
+Public names are imported on first use: a program without a detector loads none of them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What every detector does: say which parts of an answer its chunks do not support.
+"""The base class of detectors: find the parts of an answer that its chunks do not support.
 
-`SpanSupport` asks it. How the spans are found is known to the subclasses: at an address, by a function, or by a
-model file; how calls are saved and held back, to `BatchedModel`.
+`SpanSupport` uses it. Subclasses find the spans: at an address, by a function, or by a model file;
+`BatchedModel` saves and limits calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MAX_ANSWERS = 5_000
 _MAX_BYTES = 8 * 2**20
 _SPAN_BYTES = 160
 _PROBABILITIES = ("probability", "hallucination_score", "confidence", "score", "prob")
-"""What detectors call it, the first one that is there."""
+"""Accepted keys of the probability, by precedence."""
 
 
 class DetectionRequest(NamedTuple):
-    """What a detector reads."""
+    """The input of a detector."""
 
     question: str
-    """Empty: not known."""
+    """The question; empty: unknown."""
     contexts: tuple[str, ...]
     """The chunks, in the order of the prompt."""
     answer: str
@@ -40,28 +40,28 @@ class UnsupportedSpan(NamedTuple):
     """A part of an answer that the chunks do not support."""
 
     start: int
-    """Where it begins: a character of the answer,"""
+    """Start, as an index of a character of the answer,"""
     end: int
-    """and where it ends, the character there not included."""
+    """and end, exclusive."""
     probability: float
-    """That it is not supported, 0 to 1."""
+    """Probability that it is not supported, 0 to 1."""
 
 
 Spans = tuple[UnsupportedSpan, ...]
 
 
 class SpanDetector(BatchedModel[DetectionRequest, Spans]):
-    """Finds unsupported parts of answers. Thread-safe; works on several event loops; a fork starts afresh.
+    """Finds unsupported parts of answers. Thread-safe; works on several event loops; a fork starts empty.
 
     Args:
-        name: The model's name; stands in every score's ``definition``: another model is another score.
-        batch_size: Answers of one call, at most.
-        concurrency: Calls under way at once, per event loop.
+        name: The model's name; it is part of every score's ``definition``: another model is another score.
+        batch_size: Most answers of one call.
+        concurrency: Most concurrent calls, per event loop.
         timeout_s: Seconds for one call.
         budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
 
     Raises:
-        ConfigurationError: A number is out of range, or there is no name.
+        ConfigurationError: A number is out of range, or the name is empty.
     """
 
     whose, items, says = "detector", "answers", "lists of spans"
@@ -87,27 +87,27 @@ class SpanDetector(BatchedModel[DetectionRequest, Spans]):
 
     @property
     def definition(self) -> str:
-        """What a score depends on: the model."""
+        """The model, on which a score depends."""
         return f"model={self.name}"
 
     @abstractmethod
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
-        """Return the spans of each answer, in order; what `spans_of` reads. Makes one call.
+        """Return the spans of each answer, in order, in a form for `spans_of`. Makes one call.
 
         Args:
-            requests: At most `batch_size` of them, none with a blank answer.
+            requests: At most `batch_size` requests, none with a blank answer.
 
         Raises:
             FailedCall: The address refused, or there was no connection.
-            Exception: Anything that the model raises.
+            Exception: Any exception of the model.
         """
 
     async def spans(self, request: DetectionRequest) -> Spans:
-        """Return the unsupported spans of an answer, in order, none overlapping.
+        """Return the unsupported spans of an answer, in order, without overlaps.
 
         Raises:
-            JudgeError: A call failed (``error_type`` says how), there is no room in the budget (status
-                ``skipped``), or what came back is no list of spans.
+            JudgeError: A call failed (``error_type`` has the class), there is no room in the budget (status
+                ``skipped``), or the result is not a list of spans.
         """
         texts = (request.question, request.answer, *request.contexts)
         question, answer, *contexts = map(sendable, texts)
@@ -135,15 +135,15 @@ class SpanDetector(BatchedModel[DetectionRequest, Spans]):
 
 
 def spans_of(said: Any, answer: str) -> Spans:
-    """Return what a detector said as spans: sorted, merged where they overlap, with the larger probability.
+    """Return a detector's result as spans: sorted, merged if they overlap, with the larger probability.
 
     Args:
         said: Spans, each a tuple of start, end and probability, or a mapping with ``start``, ``end`` and
             ``probability`` (or ``hallucination_score``, ``confidence``, ``score``, ``prob``; none: 1.0).
-        answer: What they are places in.
+        answer: The text that the indexes refer to.
 
     Raises:
-        ValueError, TypeError, LookupError: It is something else, or a place is not in the answer.
+        ValueError, TypeError, LookupError: It has another form, or an index is outside the answer.
     """
     if isinstance(said, (str, bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError("no list of spans")

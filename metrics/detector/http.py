@@ -1,6 +1,6 @@
-"""`HttpSpanDetector`: a detector behind an address, as LettuceDetect's server and others speak.
+"""`HttpSpanDetector`: a detector behind an address, with the protocol of LettuceDetect's server and others.
 
-It goes out through the same client as the judge, with the same care for keys and addresses.
+It uses the same client as the judge, with the same care for keys and addresses.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ __all__ = ["HttpSpanDetector"]
 
 _MOST_REPLY_BYTES = 4 * 2**20
 _LISTS = ("spans", "predictions")
-"""What servers call the spans of an answer, the first one that is there."""
+"""Accepted keys of an answer's spans, by precedence."""
 
 
 class HttpSpanDetector(SpanDetector):
     """A detector behind an HTTP address.
 
-    With `batch_size` 1 a call posts ``{"question": …, "contexts": […], "answer": …}`` and reads
-    ``{"spans": [{"start": 0, "end": 12, "probability": 0.9}]}``, or ``predictions`` as LettuceDetect's server
-    has them. With more it posts ``{"requests": [those]}`` and reads ``{"results": [those]}``, in order. Calls
-    that may pass are retried with backoff; no redirect is followed.
+    With `batch_size` 1 a call posts ``{"question": …, "contexts": […], "answer": …}`` and reads ``{"spans":
+    [{"start": 0, "end": 12, "probability": 0.9}]}``, or ``predictions`` as LettuceDetect's server has them.
+    With more it posts ``{"requests": [those]}`` and reads ``{"results": [those]}``, in order. Temporary
+    failures are retried with backoff; no redirect is followed.
 
     Args:
-        url: The whole address, e.g. ``http://127.0.0.1:8000/v1/lettucedetect/spans``. What is secret in it is
-            neither shown, logged nor pickled.
+        url: The whole address, e.g. ``http://127.0.0.1:8000/v1/lettucedetect/spans``. Its secrets are neither
+            shown, logged nor pickled.
         name: The model's name; None: the address's host and path.
         api_key: Sent as a bearer token; None: none. Never shown, logged or pickled.
         headers: Sent with every call.
         max_retries: Attempts after the first.
         batch_size: Answers of one call.
-        concurrency: Calls on the wire at once, per event loop.
-        timeout_s: Seconds for one call, its retries included.
+        concurrency: Most concurrent calls on the wire, per event loop.
+        timeout_s: Seconds for one call, including retries.
         budget: Limits on calls and tokens per minute.
 
     Raises:
         MissingDependencyError: The package ``openai``, whose client is used, is not installed.
-        ConfigurationError: `url` is no address, or a number is out of range.
+        ConfigurationError: `url` is not an address, or a number is out of range.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class HttpSpanDetector(SpanDetector):
         parts = urlsplit(url)
         folder, _, last = parts.path.rpartition("/")
         base = urlunsplit((parts.scheme, parts.netloc, folder or "/", parts.query, ""))
-        # A server without a key takes any: the client insists on one.
+        # A server without a key accepts any, but the client requires one.
         self._caller = connect("detector", base, api_key or "none", headers)
         if max_retries < 0:
             raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
@@ -93,7 +93,7 @@ class HttpSpanDetector(SpanDetector):
 
     @property
     def host(self) -> str:
-        """Host of the address; nothing else of it, which may hold a secret."""
+        """Host of the address; nothing else of it, which may contain a secret."""
         return self._caller.host
 
     @property
@@ -101,7 +101,7 @@ class HttpSpanDetector(SpanDetector):
         return f"{(self._caller.stored_url or '').rstrip('/')}{self._path}"
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
-        """Post the answers, again where that may pass, and return their spans in order."""
+        """Post the answers, retry temporary failures, and return their spans in order."""
         bodies = [
             {"question": one.question, "contexts": list(one.contexts), "answer": one.answer}
             for one in requests

@@ -1,6 +1,6 @@
-"""Detectors that run in this process: a function of the user's own.
+"""Detectors that run in this process: a user's function.
 
-`as_detector` makes one of what a user has. A function blocks, so it is called on a thread of its own.
+`as_detector` accepts any kind of detector. A function blocks, so it is called on a separate thread.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ class InProcessSpanDetector(SpanDetector):
 
     Args:
         function: ``function(question, contexts, answer)``, also an ``async`` one, or an object with such a
-            method ``detect``; returns spans, each start, end and probability (`spans_of` says what else).
+            method ``detect``; returns spans, each start, end and probability (`spans_of` has the other
+            forms).
         name: The model's name; None: the function's or the class's.
         options: As in `SpanDetector`.
 
     Raises:
-        ConfigurationError: `function` is no function, or an option is wrong.
+        ConfigurationError: `function` is not a function, or an option is wrong.
     """
 
     def __init__(self, function: Any, name: str | None = None, **options: Any) -> None:
@@ -54,7 +55,7 @@ class InProcessSpanDetector(SpanDetector):
         return partial(InProcessSpanDetector, self._function, self.name, **self._options), ()
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
-        """Call the function for each, on a thread; the loop goes on meanwhile."""
+        """Call the function for each request, on a thread, without blocking the event loop."""
         return [
             await made if inspect.isawaitable(made) else made
             for made in await self._thread.run(partial(self._all, list(requests)))
@@ -64,16 +65,16 @@ class InProcessSpanDetector(SpanDetector):
         return [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
 
     async def aclose(self) -> None:
-        """Cancel open calls; a call that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
         await super().aclose()
         self._thread.finish()
 
 
 def as_detector(given: object) -> SpanDetector:
-    """Return a value passed as a detector as a `SpanDetector`; an address is called over HTTP.
+    """Return the argument ``detector`` as a `SpanDetector`; an address is called over HTTP.
 
     Raises:
-        ConfigurationError: It is nothing that detects.
+        ConfigurationError: It is not a detector.
     """
     if isinstance(given, SpanDetector):
         return given

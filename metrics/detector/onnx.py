@@ -1,7 +1,7 @@
-"""`OnnxSpanDetector`: a token classifier in a file of the user's own, run in this process without a framework.
+"""`OnnxSpanDetector`: a token classifier in a user's file, run in this process without a framework.
 
-Encoders of the LettuceDetect kind read question and chunks as the first text and the answer as the second, and
-say of each token of the answer how probable it is that nothing supports it.
+Encoders of the LettuceDetect kind read question and chunks as the first text and the answer as the second,
+and return for each token of the answer the probability that it is unsupported.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ PROMPT = (
     "information to answer the question, please reply with: "
     '"Unable to answer based on given passages."\noutput:'
 )
-"""The first text, as public detectors trained on RAGTruth's questions read it; another model needs its own."""
+"""The first text, in the form of public detectors trained on RAGTruth's questions; other models need another
+one."""
 
 
 class OnnxSpanDetector(SpanDetector):
     """A token classifier in an ONNX file. Needs the extra ``detector`` (onnxruntime, tokenizers).
 
     Args:
-        model: Path of the ``.onnx`` file, or of the folder that has it as ``model.onnx``. Inputs ``input_ids``,
-            and ``attention_mask`` and ``token_type_ids`` where it has them; one output of shape (batch,
-            tokens, labels).
+        model: Path of the ``.onnx`` file, or of the folder that has it as ``model.onnx``. Inputs
+            ``input_ids``, and ``attention_mask`` and ``token_type_ids`` if the model has them; one output of
+            shape (batch, tokens, labels).
         tokenizer: Path of its ``tokenizer.json``; None: beside the model.
         name: The model's name; None: the name of its folder or file.
         prompt: The first text, with ``{question}``, ``{passages}`` and ``{count}``.
@@ -46,7 +47,7 @@ class OnnxSpanDetector(SpanDetector):
 
     Raises:
         MissingDependencyError: The extra is not installed.
-        ConfigurationError: A file is missing or is no model, or a number is out of range.
+        ConfigurationError: A file is missing or is not a model, or a number is out of range.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class OnnxSpanDetector(SpanDetector):
         return f"OnnxSpanDetector(name={self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the arguments: the model is read again."""
+        """Pickle the arguments: the model is loaded again."""
         return partial(OnnxSpanDetector, **self._settings), ()
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
@@ -126,7 +127,7 @@ class OnnxSpanDetector(SpanDetector):
         return question + (one.question + rest.replace("{passages}", passages) if rest else "")
 
     def _spans(self, encoded: Any, probabilities: Sequence[float]) -> list[UnsupportedSpan]:
-        """Join neighbouring tokens without support; a span has its tokens' largest probability."""
+        """Join neighbouring unsupported tokens; a span has the largest probability of its tokens."""
         spans: list[UnsupportedSpan] = []
         is_open = False
         for place, (start, end) in enumerate(encoded.offsets):
@@ -145,7 +146,7 @@ class OnnxSpanDetector(SpanDetector):
         return spans
 
     async def aclose(self) -> None:
-        """Cancel open calls; a run that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
         await super().aclose()
         self._thread.finish()
 

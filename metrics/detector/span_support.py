@@ -1,4 +1,4 @@
-"""Which part of the answer do the chunks support, says a detector of the user's own."""
+"""Share of the answer that the chunks support, according to the user's detector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SpanSupport"]
 
 _MOST_QUOTED = 100
-"""Characters of a span in the explanation."""
+"""Longest quotation of a span in the explanation, in characters."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SpanSupport(Metric):
         )
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
-        """Ask the detector which parts of the answer have no support."""
+        """Find the unsupported parts of the answer with the detector."""
         del judge
         answer = sample.answer or ""
         if not answer.strip():
@@ -119,5 +119,5 @@ class SpanSupport(Metric):
 
 
 def _ink_length(text: str) -> int:
-    """Return how many characters are no blanks."""
+    """Return the number of characters that are not blanks."""
     return sum(not character.isspace() for character in text)

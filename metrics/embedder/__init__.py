@@ -1,6 +1,6 @@
-"""Embedders: what turns texts into vectors, and what makes asking them affordable.
+"""Embedders: models that turn texts into vectors, with caching, batching and budgets.
 
-Public names are imported when they are used: a program without an embedder loads none of it.
+Public names are imported on first use: a program without an embedder loads none of them.
 """
 
 from typing import TYPE_CHECKING

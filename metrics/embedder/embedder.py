@@ -1,7 +1,7 @@
-"""What every embedder does: ask once for a text, for many requests at a time, and within limits.
+"""The base class of embedders: embed each text once, for many requests at a time, and within limits.
 
-`SemanticContextRelevance` asks it. How a text becomes a vector is known to the subclasses: in this process, or
-at an endpoint; how calls are saved and held back, to `BatchedModel`.
+`SemanticContextRelevance` uses it. Subclasses compute the vectors, in this process or at an endpoint;
+`BatchedModel` saves and limits calls.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ Numbers = Sequence[Sequence[float]]
 """One vector per text, in order: lists, or rows of a numpy array."""
 
 MAX_VECTORS = 20_000
-"""Vectors remembered by default."""
+"""Default number of cached vectors."""
 MAX_BYTES = 64 * 2**20
-"""Memory for them: 20,000 of 384 numbers take half of it, of 1,536 numbers there is room for 10,000."""
+"""Memory for them: 20,000 vectors of 384 numbers take half of it, of 1,536 numbers there is room for 10,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """What an embedder did in this process since it was built."""
+    """The counts of an embedder in this process since it was built."""
 
     calls: int = 0
-    """Calls, each of many texts; retries are calls."""
+    """Calls, each of many texts; every retry counts."""
     texts: int = 0
     """Texts embedded."""
     remembered: int = 0
-    """Texts that were known, or were just being embedded for another request."""
+    """Texts that were known, or pending for another request."""
     failed: int = 0
-    """Calls that failed."""
+    """Failed calls."""
 
 
 class Embedder(BatchedModel[str, Vector]):
-    """Turns texts into vectors. Thread-safe; works on several event loops; a fork starts afresh.
+    """Turns texts into vectors. Thread-safe; works on several event loops; a fork starts empty.
 
     Args:
-        name: The model's name; stands in every score's ``definition``: another model is another score.
-        query_prefix: Put before every question. Some models want one (e5: ``"query: "``), most none;
-            it is never guessed.
-        passage_prefix: Put before every chunk (e5: ``"passage: "``).
-        batch_size: Texts of one call, at most.
-        concurrency: Calls under way at once, per event loop.
+        name: The model's name; it is part of every score's ``definition``: another model is another score.
+        query_prefix: Prefix of every question. Some models need one (e5: ``"query: "``), most none; it is
+            never guessed.
+        passage_prefix: Prefix of every chunk (e5: ``"passage: "``).
+        batch_size: Most texts of one call.
+        concurrency: Most concurrent calls, per event loop.
         timeout_s: Seconds for one call.
-        max_vectors: Vectors remembered, least recently used out first; they take 64 MiB at most.
+        max_vectors: Most cached vectors; the least recently used is evicted first. They take at most 64 MiB.
         budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
 
     Raises:
-        ConfigurationError: A number is out of range, or there is no name.
+        ConfigurationError: A number is out of range, or the name is empty.
     """
 
     whose, items, says = "embedder", "texts", "vectors"
     knows_questions = False
-    """Whether it treats questions differently, other than by a prefix: they go out apart then."""
+    """Whether questions need separate calls, as the model treats them differently, other than by a prefix."""
 
     def __init__(
         self,
@@ -95,40 +95,40 @@ class Embedder(BatchedModel[str, Vector]):
 
     @property
     def definition(self) -> str:
-        """What a score depends on: the model and the prefixes, if there are any."""
+        """The model and its prefixes, if any, on which a score depends."""
         prefixes = f"{self.query_prefix}|{self.passage_prefix}"
         return f"model={self.name}" + (f";prefixes={prefixes}" if prefixes != "|" else "")
 
     @property
     def stats(self) -> EmbedderStats:
-        """What it did so far in this process."""
+        """The counts so far in this process."""
         with self._lock:
             counts = dict(self._counts)
         return EmbedderStats(texts=counts.pop("items"), **counts)
 
     @abstractmethod
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
-        """Return one vector per text, in order; prefixes are in the texts. Makes one call.
+        """Return one vector per text, in order; the texts include prefixes. Makes one call.
 
         Args:
-            texts: At most `batch_size` of them, none blank.
+            texts: At most `batch_size` texts, none blank.
             query: Whether they are questions; models may treat them differently.
 
         Raises:
             FailedCall: The endpoint refused, or there was no connection.
-            Exception: Anything that the model raises.
+            Exception: Any exception of the model.
         """
 
     async def vectors(self, texts: Sequence[str], *, query: bool = False) -> list[Vector]:
         """Return the unit vector of each text; known texts are not embedded again.
 
         Raises:
-            JudgeError: A call failed (``error_type`` says how), there is no room in the budget
-                (status ``skipped``), or a text has no usable vector.
+            JudgeError: A call failed (``error_type`` has the class), there is no room in the budget (status
+                ``skipped``), or a text has no usable vector.
         """
         prefix = self.query_prefix if query else self.passage_prefix
         items = [(_key(text, query=query), prefix + sendable(text)) for text in texts]
-        # A model without a mode for questions takes both kinds in one call.
+        # A model without a question mode gets both kinds in one call.
         return await self.results(items, query if self.knows_questions else None)
 
     async def _ask(self, items: Sequence[str], group: Hashable) -> Numbers:

@@ -1,8 +1,8 @@
 """Embedders that run in this process: a framework's, or a plain function.
 
-`as_embedder` makes one of what a user has: a LangChain ``Embeddings``, a LlamaIndex embedding, a function
-from texts to vectors, or an object with `embed`.  They block, so they run on their own thread and in their own
-context: instrumentations do not take them for calls of the application.
+`as_embedder` accepts a LangChain ``Embeddings``, a LlamaIndex embedding, a function from texts to vectors, or
+an object with `embed`. They block, so they run on a separate thread and in a separate context:
+instrumentations do not attribute their calls to the application.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InProcessEmbedder(Embedder):
     Args:
         source: A LangChain ``Embeddings``, a LlamaIndex embedding, a function (also an ``async`` one) from
             a list of texts to one vector per text, or an object with ``embed(texts, *, query)``.
-        name: The model's name; None: what `source` says it is.
+        name: The model's name; None: that of `source`.
         options: As in `Embedder`.
 
     Raises:
@@ -72,7 +72,7 @@ class InProcessEmbedder(Embedder):
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
 
     async def aclose(self) -> None:
-        """Cancel open calls; a call that hangs is left to its thread, which does not delay the exit."""
+        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
         await super().aclose()
         self._thread.finish()
 
@@ -81,13 +81,13 @@ def as_embedder(given: object) -> Embedder:
     """Return a value passed as ``embedder=`` as an `Embedder`.
 
     Raises:
-        ConfigurationError: It is nothing that embeds.
+        ConfigurationError: It is not an embedder.
     """
     return given if isinstance(given, Embedder) else InProcessEmbedder(given)
 
 
 def _embed_with(source: Any) -> partial[Any]:
-    """Return how `source` is called."""
+    """Return a function that calls `source`."""
     if not isinstance(source, type):
         if isinstance(source, _OfLangChain):
             return partial(_with_langchain, source)
@@ -122,12 +122,12 @@ def _with_object(embed: Callable[..., Any], texts: list[str], query: bool) -> An
 
 
 def _with_function(function: Callable[[list[str]], Any], texts: list[str], query: bool) -> Any:
-    del query  # what it is for, only prefixes say
+    del query  # only prefixes distinguish questions from chunks
     return function(texts)
 
 
 def _name_of(source: object) -> str:
-    """Return the model's name as frameworks keep it, else the name of function or class."""
+    """Return the model's name in the framework's field, else the name of function or class."""
     for attribute in ("model_name", "model", "name", "__name__"):
         name = getattr(source, attribute, None)
         if isinstance(name, str) and name and name != "unknown":

@@ -1,7 +1,7 @@
 """`OpenAIEmbedder`: any OpenAI-compatible ``/embeddings`` endpoint as an embedder.
 
-It goes out through the same client as the judge, with the same care for keys and addresses.  Rows are put in
-the order of their ``index``, and counted: an endpoint may return them in any order.
+It uses the same client as the judge, with the same care for keys and addresses. Rows are sorted by their
+``index``, and counted: an endpoint may return them in any order.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from .embedder import MAX_VECTORS, Embedder, Numbers
 __all__ = ["OpenAIEmbedder"]
 
 _MOST_REPLY_BYTES = 64 * 2**20
-"""A longer reply is not read: 64 vectors of 4,096 numbers take some 6 MiB."""
+"""Longest reply to read: 64 vectors of 4,096 numbers take some 6 MiB."""
 
 
 class OpenAIEmbedder(Embedder):
     """An embedding model behind an OpenAI-compatible endpoint.
 
-    Calls that may pass are retried with backoff, honouring ``Retry-After``. No redirect is followed.
+    Temporary failures are retried with backoff, honouring ``Retry-After``. No redirect is followed.
 
     Args:
         model: The model's name, e.g. ``text-embedding-3-small``.
-        base_url: The endpoint, e.g. ``http://localhost:11434/v1``; None: ``OPENAI_BASE_URL``, else
-            OpenAI's own. What is secret in it is neither shown, logged nor pickled.
-        api_key: The key; None: ``OPENAI_API_KEY``. Endpoints with a `base_url` may do without. Never
-            shown, logged or pickled.
-        timeout_s: Seconds for one call, its retries included.
+        base_url: The endpoint, e.g. ``http://localhost:11434/v1``; None: ``OPENAI_BASE_URL``, else OpenAI's
+            own. Its secrets are neither shown, logged nor pickled.
+        api_key: The key; None: ``OPENAI_API_KEY``. Optional for endpoints with a `base_url`. Never shown,
+            logged or pickled.
+        timeout_s: Seconds for one call, including retries.
         max_retries: Attempts after the first.
         headers: Sent with every call.
         extra_body: Fields added to every request, e.g. ``{"dimensions": 256}``. Pickled: no secrets.
         query_prefix: As in `Embedder`, as are the others.
         passage_prefix: Likewise.
         batch_size: Texts of one call.
-        concurrency: Calls on the wire at once, per event loop.
-        max_vectors: Vectors remembered.
+        concurrency: Most concurrent calls on the wire, per event loop.
+        max_vectors: Most cached vectors.
         budget: Limits on calls and tokens per minute.
 
     Raises:
         MissingDependencyError: The package ``openai`` is not installed.
-        ConfigurationError: A number is out of range, there is neither key nor `base_url`, or no client
-            can be made with them.
+        ConfigurationError: A number is out of range, neither key nor `base_url` is known, or no client can be
+            made with them.
     """
 
     def __init__(
@@ -104,19 +104,19 @@ class OpenAIEmbedder(Embedder):
 
     @property
     def host(self) -> str:
-        """Host of the endpoint; nothing else of its address, which may hold a secret."""
+        """Host of the endpoint; nothing else of its address, which may contain a secret."""
         return self._caller.host
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return its arguments: those that may be pickled, and those that must not be.
 
-        For a worker process of our own, which makes the same embedder of both.
+        For ragmeter's worker process, which builds the same embedder from both.
         """
         return self._settings, self._caller.secrets
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
-        """Post the texts, again where that may pass, and return the rows in order."""
-        del query  # the API knows no difference; models that do want a prefix
+        """Post the texts, retry temporary failures, and return the rows in order."""
+        del query  # the API has no question mode; models that need one use a prefix
         body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
         return await self._call_with_retries(
             partial(self._post, body, len(texts)), self._max_retries
@@ -143,7 +143,7 @@ def _rows(body: bytes, count: int) -> Numbers:
     """Return the vectors of a reply in the order of the texts.
 
     Raises:
-        FailedCall: It is no reply of embeddings, or not one row for each text.
+        FailedCall: It is not a reply with one row for each text.
     """
     unusable = "unusable_reply"
     try:

@@ -1,6 +1,6 @@
-"""Vectors of length 1, as they are compared and remembered: four bytes a number, without numpy.
+"""Vectors of length 1, in the form for comparison and caching: four bytes a number, without numpy.
 
-`Embedder` makes them of what an embedding model returns; a vector without a direction is refused here.
+`Embedder` makes them from a model's output; a vector without a direction is refused here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def unit(numbers: Iterable[float]) -> Vector:
         numbers: A list, an array, a numpy vector.
 
     Raises:
-        ValueError: There are none, they are all 0, or one is not finite.
-        TypeError: They are no numbers.
+        ValueError: The vector is empty, all numbers are 0, or one is not finite.
+        TypeError: They are not numbers.
     """
     given = [float(number) for number in numbers]
     length = math.hypot(*given)

@@ -1,4 +1,4 @@
-"""Word lists behind the sentence rules: abbreviations and words that open sentences.
+"""Word lists for the sentence rules: abbreviations and words that open sentences.
 
 `sentences` and `layout` read them.  Entries are casefolded and lack their last full stop.
 """
@@ -16,13 +16,14 @@ ENDS_IF_CAPITAL = frozenset(_LISTS["ends_if_capital"])
 """A full stop after these ends a sentence only when a capital letter follows."""
 
 NUMBER_WORDS = frozenset(_LISTS["number_words"])
-"""After a number these are years, centuries and units, and end a sentence before a capital."""
+"""After a number these mean years, centuries and units, and end a sentence before a capital letter."""
 
 STARTERS = frozenset(_LISTS["starters"])
 """Words that open a sentence more often than they follow an initial."""
 
 NEVER_LAST = frozenset(_LISTS["never_last"])
-"""Words that a title, a list entry or another line complete in itself does not end with."""
+"""Words that do not end a title, a list entry or another self-contained line."""
 
 HYPHENATED = NEVER_LAST.union(_LISTS["hyphenated"])
-"""Words that hyphens join to others: beside one, a hyphen at the end of a line is the word's own."""
+"""Words that are often joined to others by a hyphen: beside one, a hyphen at the end of a line belongs to the
+word."""

@@ -1,8 +1,8 @@
 """Caches the analyses of texts, so that several metrics share one.
 
-All free metrics of one request read the same few texts; `analyse` gives each of them the same
-`Analysis`.  The cache is bounded by bytes, shared by all threads, and holds a text longer than its
-bound only until the next text comes.
+All free metrics of one request read the same few texts; `analyse` returns the same `Analysis` to each of
+them. The cache is bounded by bytes, shared by all threads, and holds a text longer than its bound only until
+the next text arrives.
 """
 
 import re
@@ -43,21 +43,21 @@ __all__ = [
 T = TypeVar("T")
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
-"""What all remembered analyses take up, at most, by `Analysis.most_bytes`."""
+"""Memory limit of all cached analyses, by `Analysis.most_bytes`."""
 
 _BYTES_OF_TEXT = 2_000
-"""The objects around a text, however short."""
+"""Bytes of the objects around a text of any length."""
 _BYTES = 32
 _BYTES_NOT_ASCII = 56
 _BYTES_HAN = 170
-"""For a character, with all that free metrics keep of it: measured with a reference, without one it is a
-half to two thirds of that (of Chinese, a third)."""
+"""Bytes per character, with all the forms that free metrics cache: measured with a reference; without one it
+is a half to two thirds of that (for Chinese, a third)."""
 
 _NO_STEM = frozenset((None,))
 
 _SHARED_WORDS = 100_000
 _LONGEST_SHARED = 64
-"""Words of up to so many characters are shared between texts: 15 MB at most."""
+"""Longest word that is shared between texts, in characters: 15 MB at most."""
 
 
 class _Words(dict[str, str]):
@@ -78,16 +78,16 @@ _words = _Words()
 
 
 def shared(words: Iterable[str]) -> list[str]:
-    """Return `words` as the objects that stand for them in every remembered text."""
+    """Return `words` as interned objects, shared by all cached texts."""
     return list(map(_words.__getitem__, words))
 
 
 class Analysis:
-    """One text, and its tokens and sentences; each is computed when first asked for."""
+    """One text, and its tokens and sentences; each is computed on first access."""
 
     def __init__(self, text: str, without: re.Pattern[str] | None = None) -> None:
         self.original = text
-        """The text as it came."""
+        """The original text."""
         self._without = without
         self._kept: dict[Any, Any] = {}
 
@@ -105,12 +105,12 @@ class Analysis:
 
     def cut_by_sentence(self) -> None:
         """Derive the tokens from the sentences' tokens, which costs less than computing both."""
-        if not self.has_han:  # there they always do
+        if not self.has_han:  # then they always do
             _ = self.marked_tokens
 
     @lazy_attribute
     def text(self) -> str:
-        """The text as it is read (`cleaning.clean`): what every reader begins with."""
+        """The cleaned text (`cleaning.clean`), from which all readers start."""
         text = clean(self.original)
         return text if self._without is None else self._without.sub(" ", text)
 
@@ -125,7 +125,7 @@ class Analysis:
 
     @property
     def most_bytes(self) -> int:
-        """An upper estimate of what this analysis takes up."""
+        """An upper estimate of this analysis's size in bytes."""
         is_ascii = self.original.isascii()
         each = _BYTES if is_ascii else _BYTES_HAN if self._came_with_han else _BYTES_NOT_ASCII
         return _BYTES_OF_TEXT + each * len(self.original)
@@ -136,7 +136,7 @@ class Analysis:
 
     @lazy_attribute
     def tokens(self) -> list[str]:
-        """As `text.tokens`; not to be changed."""
+        """As `text.tokens`; must not be changed."""
         # No token crosses the end of a sentence, so the sentences' tokens are the text's.
         if self.is_cut or self.has_han:
             return [*chain.from_iterable(self._by_sentence(self.marked_tokens))]
@@ -144,7 +144,7 @@ class Analysis:
 
     @lazy_attribute
     def content(self) -> list[str]:
-        """As `text.content_tokens`; not to be changed."""
+        """As `text.content_tokens`; must not be changed."""
         return content_of(self.tokens)
 
     @lazy_attribute
@@ -156,17 +156,17 @@ class Analysis:
 
     @lazy_attribute
     def sentences(self) -> list[str]:
-        """As `text.sentences`; not to be changed."""
+        """As `text.sentences`; must not be changed."""
         return sentences_of(self.units)
 
     @lazy_attribute
     def units(self) -> list[str]:
-        """As `layout.units`; not to be changed."""
+        """As `layout.units`; must not be changed."""
         return units(self.text)
 
     @lazy_attribute
     def plain(self) -> str:
-        """The text without its layout: its units, one a line; every sentence stands in it."""
+        """The text without its layout: its units, one a line; it contains every sentence."""
         return "\n".join(self.units)
 
     @lazy_attribute
@@ -176,19 +176,19 @@ class Analysis:
 
     @lazy_attribute
     def marked_tokens(self) -> list[str]:
-        """The tokens of all sentences, with `MARK` after each sentence; not to be changed."""
+        """The tokens of all sentences, with `MARK` after each sentence; must not be changed."""
         if self.has_han:
             return shared(tokens_of_runs(self.marked_runs))
         return shared(tokens_of_lines(self.sentences))
 
     @lazy_attribute
     def marked_runs(self) -> list[str]:
-        """As `marked_tokens`, each run of Han characters in one piece; not to be changed."""
+        """As `marked_tokens`, with each run of Han characters in one piece; must not be changed."""
         return runs_of_lines(self.sentences)
 
     @lazy_attribute
     def sentence_ends(self) -> list[int]:
-        """Where in `marked_tokens` the marks stand, one per sentence; not to be changed."""
+        """The indexes of the marks in `marked_tokens`, one per sentence; must not be changed."""
         marked = self.marked_tokens
         found: list[int] = []
         end = -1
@@ -199,17 +199,17 @@ class Analysis:
 
     @lazy_attribute
     def stems(self) -> list[str | None]:
-        """What `content_of` makes of each of `marked_tokens`: None of stop words and marks."""
+        """The result of `content_of` for each of `marked_tokens`: None for stop words and marks."""
         return list(map(CONTENT.__getitem__, self.marked_tokens))
 
     @property
     def is_cut(self) -> bool:
-        """Whether the tokens of its sentences are known."""
+        """Whether the tokens of its sentences are already computed."""
         return "marked_tokens" in self.__dict__
 
     @property
     def is_stemmed(self) -> bool:
-        """Whether the stems of all words are known: of a new text they are most of the work."""
+        """Whether the stems of all words are known, which are most of the work for a new text."""
         return "stems" in self.__dict__
 
     def _by_sentence(self, words: list[T]) -> list[list[T]]:
@@ -231,14 +231,14 @@ class Analysis:
 
     @lazy_attribute
     def sentence_sets(self) -> list[frozenset[str | None]]:
-        """The distinct content tokens of each sentence, and None where it has other tokens, too."""
+        """The distinct content tokens of each sentence, and None if it has other tokens, too."""
         return list(map(frozenset, self._by_sentence(self.stems)))
 
     @lazy_attribute
     def windows(self) -> tuple[Sequence[int], list[frozenset[str | None]]]:
         """The positions of sentences, and their sets: two neighbours are a window of the text.
 
-        Of a text that repeats itself, windows that came before are left out.
+        In a text that repeats itself, repeated windows are left out.
         """
         sets = self.sentence_sets
         pairs = list(zip(sets, [*sets[1:], frozenset[str | None]()], strict=False))
@@ -252,7 +252,7 @@ class Analysis:
                 continue
             seen.add(pair)
             if not starts or starts[-1] != at:
-                # Nothing parts it from the one before, which is no neighbour.
+                # Nothing separates it from the previous one, so it is no neighbour.
                 starts += (at, at)
                 kept += (frozenset(), sets[at])
             if at + 1 < len(sets):
@@ -262,7 +262,7 @@ class Analysis:
 
 
 class _Codes(dict[str, str]):
-    """Word → a character that no text has as a token, for the texts that are compared."""
+    """Word → a character that is no token of any text, for texts that are compared."""
 
     def __missing__(self, word: str) -> str:
         number = len(self)
@@ -272,15 +272,15 @@ class _Codes(dict[str, str]):
 
 _PRIVATE, _FAR = 0xE000, 0xF0000
 _NEAR = 0xF900 - _PRIVATE
-"""Codes of two bytes; texts with others take twice the room and time."""
+"""Largest number of two-byte codes; texts with others need twice the memory and time."""
 _MOST_CODES = _NEAR + 0x110000 - _FAR
 
 
 def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
-    """Return the tokens of texts that are compared with each other.
+    """Return the tokens of texts for comparison with each other.
 
-    Where one has Han characters, each token is a character: a Han character stands for itself, a
-    word for one that only these texts have, so that a chunk is one text and not a list of hundreds.
+    If one has Han characters, each token is a character: a Han character represents itself, a word becomes
+    one that only these texts have, so that a chunk is one string and not a list of hundreds.
     """
     if not any(one.has_han for one in texts):
         return [one.tokens for one in texts]
@@ -311,7 +311,7 @@ class _Memory:
 
     def latest(self, key: Any, make: Callable[[], T]) -> T:
         """Return the last result if `key` is the same as last time, else compute it."""
-        # One object in one step: no lock is needed, threads that take turns make more.
+        # One object in one step: no lock is needed; concurrent threads only compute more often.
         latest = self._latest
         if latest is None or latest[0] != key:
             latest = self._latest = (key, make())
@@ -319,7 +319,7 @@ class _Memory:
         return made
 
     def get(self, text: str) -> Analysis:
-        """Return the analysis of `text`, making room for a new one."""
+        """Return the analysis of `text`, evicting others for a new one."""
         with self._lock:
             known = self._known.get(text)
             if known is None:
@@ -328,16 +328,16 @@ class _Memory:
         return known
 
     def get_all(self, texts: tuple[str, ...]) -> tuple[Analysis, ...]:
-        """Return the analysis of each text; several metrics of one request ask for the same ones."""
+        """Return the analysis of each text; several metrics of one request request the same ones."""
         asked, found = self._latest_texts
         if asked != texts:
             found = tuple(map(self.get, texts))
-            if texts and texts[0] in self._known:  # there is room for all of them
+            if texts and texts[0] in self._known:  # all of them fit
                 self._latest_texts = texts, found
         return found
 
     def clear(self) -> None:
-        """Remove all remembered texts."""
+        """Drop all cached texts."""
         self._known.clear()
         self._latest = None
         self._latest_texts = (), ()
@@ -349,7 +349,7 @@ fork.forget(_memory.clear)
 
 
 def analyse(text: str) -> Analysis:
-    """Return the `Analysis` of `text`, the same object for as long as it is remembered."""
+    """Return the `Analysis` of `text`, the same object as long as it is cached."""
     return _memory.get(text)
 
 
@@ -364,5 +364,5 @@ def latest(texts: Any, make: Callable[[], T]) -> T:
 
 
 def forget_texts() -> None:
-    """Drop every remembered text, and the words that texts share."""
+    """Drop every cached text, and the words that texts share."""
     _memory.clear()

@@ -1,8 +1,8 @@
 """Find Chinese names by rules, without a dictionary: places, organisations, persons, works.
 
-`named_entities` calls this.  Precision before recall: a person's name needs a listed surname,
-listed name characters and a border on both sides; an organisation needs its suffix and a word that
-marks its beginning; foreign names written by sound are known by their characters.
+`named_entities` calls this. Precision before recall: a person's name needs a listed surname, listed name
+characters and a border on both sides; an organisation needs its suffix and a word that marks its beginning;
+phonetic foreign names are recognised by their characters.
 """
 
 import re
@@ -35,7 +35,7 @@ _AFTER_PERSON = read_pattern("chinese_names.after_person")
 
 
 def chinese_names(text: str) -> Iterator[tuple[int, str]]:
-    """Return the names in a sentence with their places; they may overlap."""
+    """Return the names in a sentence with their positions; they may overlap."""
     taken = set[int]()
 
     def take(start: int, name: str) -> Iterator[tuple[int, str]]:
@@ -62,7 +62,7 @@ def chinese_names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_title(quoted: str) -> bool:
-    # Speech and stress are quoted, too; a title is short and has no verb's particle.
+    # Speech and emphasis are quoted, too; a title is short and has no verb's particle.
     return len(quoted) <= 8 and not re.search("[了着过吗呢吧我你他她们]", quoted)
 
 
@@ -82,7 +82,7 @@ def _without_lead(start: int, name: str) -> tuple[int, str]:
 
 
 def _organisations(run: str) -> Iterator[tuple[int, str]]:
-    """Return names that end with a suffix and begin after a word that cannot be a part of them."""
+    """Return names with a suffix that begin after a word that cannot be part of them."""
     ends = [0]
     for suffix in _LONG_SUFFIX.finditer(run):
         start = _start_of_name(run, max(ends[-1], suffix.start() - 10), suffix.start(), ends[-1])
@@ -92,7 +92,7 @@ def _organisations(run: str) -> Iterator[tuple[int, str]]:
             yield start, name
     for suffix in _SHORT_SUFFIX.finditer(run):
         end = suffix.end()
-        # 市长, 海外, 路线, 站点: the suffix is a part of the next word.
+        # 市长, 海外, 路线, 站点: the suffix is part of the next word.
         if run[end - 1 : end + 1] in WORDS:
             continue
         floor = max(place for place in ends if place <= suffix.start())
@@ -114,7 +114,7 @@ def _start_of_name(run: str, lowest: int, suffix: int, floor: int) -> int:
     """Return the beginning of a name that ends with a suffix; `suffix` if it is unknown."""
     start = lowest
     for border in _BORDER.finditer(run, lowest, suffix):
-        # A place's name may have such a letter inside: 三亚, 长江三峡.
+        # A place name may contain such a character: 三亚, 长江三峡.
         if not _inside_place(run, border.start()):
             start = border.end()
     return start if start > lowest or lowest == floor else suffix

@@ -1,8 +1,8 @@
-"""Find the marks by which an answer cites the chunks it was given: [1], [1, 3], [2-4], [^1], 【1†source】.
+"""Find citation marks of chunks in an answer: [1], [1, 3], [2-4], [^1], 【1†source】.
 
-The citation scores call this, and what compares an answer's words.  A number is a rank in the
-contexts; what it means after documents were reordered between the retriever and the prompt, the text
-does not say.  The mark of a tool's file, 【4:0†source】, is no word, and cites no rank.
+The citation scores call this, and the comparisons of an answer's words. A number is a rank in the contexts;
+its meaning after documents were reordered between the retriever and the prompt is unknown. The mark of a
+tool's file, 【4:0†source】, is no word, and cites no rank.
 """
 
 import re
@@ -25,7 +25,7 @@ _AFTER_STOP = re.compile(
     re.IGNORECASE,
 )
 _NAMED = read_pattern("citations.named")
-"""A chunk named in words: "Passage 3 says", "according to sources 1 and 2"."""
+"""A chunk cited in words: "Passage 3 says", "according to sources 1 and 2"."""
 _NUMBER = re.compile(r"\d{1,2}")
 _SEPARATOR = re.compile("[,;，、]")
 _RANGE = re.compile("[–—-]")
@@ -33,7 +33,7 @@ _LONGEST_RANGE = 20
 
 
 def marks_inside(text: str) -> str:
-    """Return `text`, cleaned, with marks that follow a full stop in the sentence they belong to."""
+    """Return the cleaned `text`, with marks after a full stop moved into the sentence before it."""
     return _AFTER_STOP.sub(_inside, analyse(text).text)
 
 
@@ -42,7 +42,7 @@ def _inside(found: re.Match[str]) -> str:
 
 
 def cited_numbers(sentence: str) -> list[int]:
-    """Return the numbers that a sentence cites, each once, in order."""
+    """Return the distinct numbers that a sentence cites, in order."""
     found: list[int] = []
     for mark in _MARK.finditer(sentence):
         for part in _SEPARATOR.split(mark[1]) if mark[1] else ():
@@ -57,7 +57,7 @@ def cited_numbers(sentence: str) -> list[int]:
 
 
 def without_marks(text: str) -> Analysis:
-    """Return the analysis of a text without its marks."""
+    """Return the analysis of a text without its citation marks."""
     known = analyse(text)
     return known if _MARK.search(known.text) is None else known.memoize(_without_marks)
 

@@ -1,4 +1,4 @@
-"""Cleans a text of encoding and markup, so that every analysis reads what a person sees.
+"""Removes artefacts of encoding and markup from a text, so that analyses read what a person sees.
 
 `analysis.Analysis` and the functions that take a text call `clean`, so every reader (tokens, sentences, names,
 quantities, refusals, citations, questions) gets the same characters.  It removes differences without meaning:
@@ -19,7 +19,7 @@ __all__ = ["clean"]
 _ELEMENTS = read_entries("elements")
 _BLOCKS, _INLINE, _CELLS = _ELEMENTS["blocks"], _ELEMENTS["inline"], _ELEMENTS["cells"]
 _NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))
-# Between backticks a tag is spoken about.  No class here has "<" in it, which keeps it linear.
+# Between backticks a tag is only mentioned. No class here contains "<", which keeps it linear.
 _TAG = re.compile(
     rf"<(?P<hidden>script|style)\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>"
     rf"|(?<!`)</?(?P<name>{_NAME})(?:[\s/][^<>]{{0,1000}})?>(?!`)",
@@ -29,7 +29,7 @@ _COMMENT = re.compile("(?<!`)<!--[^<>]*-->")
 _BREAKING = re.compile(
     r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE
 )
-# Escaped once or several times.
+# Escaped once or repeatedly.
 _ENTITY = re.compile(
     r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
 )
@@ -38,7 +38,8 @@ _LINK = re.compile(
     r"!?\[([^\[\]\n]{1,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
     r"(?: \"[^\"\n]{0,200}\")?\)"
 )
-"""Of Markdown: its words are read, its address is not.  The number of a citation keeps its brackets."""
+"""Links of Markdown: their words are read, their addresses are not. The number of a citation keeps its
+brackets."""
 _CONTROLS = "\0-\x08\x0e-\x1b\x7f"
 _CONTROL = re.compile(f"[{_CONTROLS}]+")
 _HIDDEN = (
@@ -46,11 +47,11 @@ _HIDDEN = (
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffc"
 )
 _ACCENTS = "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-"""Loose after NFC: Russian stress, and what else no letter of its own stands for."""
+"""Combining marks left by NFC: Russian stress, and others without a precomposed letter."""
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Scripts whose words only a zero-width space parts: Thai, Lao, Burmese, Khmer."""
+"""Scripts in which only a zero-width space separates words: Thai, Lao, Burmese, Khmer."""
 _UNSEEN = re.compile(
-    # A line's last soft hyphen joins it to the next: `layout` reads that.
+    # A line's last soft hyphen joins it to the next: `layout` uses it.
     rf"\u00ad+(?![^\S{BREAKS}]*[{BREAKS}])|\u200b+(?![{_UNSPACED}])|(?<![{_UNSPACED}])\u200b+"
     rf"|[{_HIDDEN}\U000e0001-\U000e007f\U000e0100-\U000e01ef]+"
 )
@@ -58,33 +59,33 @@ _ZEROS = (
     "660 6f0 7c0 966 9e6 a66 ae6 b66 be6 c66 ce6 d66 de6 e50 ed0 f20 1040 1090 17e0 1810 1946 19d0 "
     "1a80 1a90 1b50 1bb0 1c40 1c50 a620 a8d0 a900 a9d0 a9f0 aa50 abf0 ff10"
 )
-"""Where the ten digits of a script begin (Unicode 15.1, category Nd)."""
+"""First code points of the ten digits of each script (Unicode 15.1, category Nd)."""
 _DIGITS = "".join(f"{chr(int(zero, 16))}-{chr(int(zero, 16) + 9)}" for zero in _ZEROS.split())
 _LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17\u24b6-\u24e9\u2f00-\u2fd5"
-"""And letters in circles, and the radicals that PDF writes for Han characters."""
+"""Also letters in circles, and the radicals that PDF writes for Han characters."""
 _DOTS = "\u2022\u2027\u30fb\uff65"
-"""What some write for the dot inside a foreign name in Chinese."""
+"""Variants of the dot inside a foreign name in Chinese."""
 _NOTE = re.compile(
     f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])'
 )
-"""The number of a note, which stands after a word or a stop; that of a unit (m², 10³) does not."""
+"""The number of a note, after a word or a stop; that of a unit (m², 10³) is none."""
 _RAISED = re.compile("[´ʹ′¹²³⁰⁴-⁹]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
 _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3}}")
-"""Han characters with a space between any two, as PDF extraction leaves them."""
+"""Han characters with a space between any two, as in PDF extraction."""
 _SPACE_INSIDE = re.compile(f"(?<=[{HAN}，。、：；！？])[ \u3000](?=[{HAN}，。、：；！？])")
 _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
 _SIGNS_OF_WIDTH = (
     "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
 )
 _SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u02bc": "’"}
-"""Those of Arabic numbers, and the letter that some write for an apostrophe."""
+"""Separators of Arabic numbers, and the letter sometimes used as an apostrophe."""
 _FOLDED = (
     rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}"
     "\U0001d400-\U0001d7ff\U0001fbf0-\U0001fbf9]"
 )
 _FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)|[{_DOTS}](?<=[{HAN}].)(?=[{HAN}])")
-# Without any Han character wide punctuation is that of a Latin text, and so is the wide space.
+# Without any Han character wide punctuation belongs to a Latin text, and so does the wide space.
 _FOLD_ALL = re.compile(rf"{_FOLDED}|[\uff01-\uff5e\u3000]")
 _WIDE_WRITING = re.compile(f"[{HAN}\u3041-\u30ff]")
 _ODD = re.compile(
@@ -94,14 +95,15 @@ _ODD = re.compile(
 _RARE = re.compile(
     "[^\\0-\x7f\xa0-\xac\xae-\u0131\u0134-\u017f\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
 )
-"""Whatever is neither odd nor a letter that NFC could join: most texts have none of it, by one search."""
+"""Characters that are neither odd nor letters that NFC could join: one search shows that most texts have no
+others."""
 _WIDE_PUNCTUATION = re.compile("[\uff01-\uff5e\u3000]")
 _LOOSE = re.compile(f"[{_ACCENTS}]+")
 _IN_NUMBER = re.compile(r"[．，：](?<=\d.)(?=\d)")
 
 
 def _is_markup(text: str) -> bool:
-    """Return whether an element is opened and closed in a text; else the text only mentions tags."""
+    """Return whether an element is opened and closed in a text; otherwise the text only mentions tags."""
     if "<" not in text:
         return False
     opened: set[str] = set()
@@ -124,7 +126,7 @@ def _without_tag(found: "re.Match[str]") -> str:
 
 
 def _entity(found: "re.Match[str]") -> str:
-    # html.unescape would read the beginning of a name that is none.
+    # html.unescape would also read the beginning of an unknown name.
     if found[1][0] != "#" and f"{found[1]};" not in html5:
         return found[0]
     return unescape(f"&{found[1]};")
@@ -146,7 +148,7 @@ def _fold_match(found: "re.Match[str]") -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether no step but the markup's would change a text that is neither ASCII nor Russian."""
+    """Return whether only the markup step could change a text that is neither ASCII nor Russian."""
     if _RARE.search(text) and (_ODD.search(text) or not unicodedata.is_normalized("NFC", text)):
         return False
     if _WIDE_PUNCTUATION.search(text) is None:

@@ -1,8 +1,8 @@
 """Normal forms of the dates in a text, in English, Russian and Chinese.
 
-`entities` and `named_entities` call this, with text that is casefolded and has single spaces.  A
-date's key is ``date:1960-04-21``, ``date:1960-04`` or ``date:--04-21``; ambiguous spellings give
-every reading.  A full date mentions its month and its year as well.
+`entities` and `named_entities` call this, with text that is casefolded and has single spaces. A date's key is
+``date:1960-04-21``, ``date:1960-04`` or ``date:--04-21``; ambiguous spellings have every reading. A full date
+mentions its month and its year as well.
 """
 
 import re
@@ -41,7 +41,7 @@ _MONTH_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH},? (?:of )?{_YEAR}")
 _ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
 _NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)")
 _PARTED = re.compile(r"[-/.]\d{1,2}[-/.]\d")
-"""The inside of a date in digits, cheap to look for."""
+"""The inside of a date in digits, cheap to search for."""
 _HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d{1,2}) ?[日号號])?")
 _HAN_DATE_IN_HAN = re.compile(
     r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
@@ -50,9 +50,9 @@ _DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
 _ANY_MONTH = read_pattern("dates.any_month")
 _NUMBER = re.compile(r"\d+")
 _REACH = 40
-"""Characters of a date on either side of one of its numbers, with room to spare."""
+"""Longest distance in a date from one of its numbers to its ends, in characters, generously."""
 _NEAR = 20
-"""Characters between the first letters of a month and its day or year, with room to spare."""
+"""Longest distance from the first letters of a month to its day or year, in characters, generously."""
 _YEAR_WORD = re.compile(r" ?(?:года|году|год|г\.?|year)\Z")
 
 _Spotted = tuple[int, int, frozenset[str]]
@@ -66,7 +66,7 @@ def _key(year: str | None, month: int, day: str | None) -> str | None:
 
 
 def month_number(word: str) -> int:
-    """Return which month a word names, 1 to 12; 0: none."""
+    """Return the number of the month that a word names, 1 to 12, or 0."""
     for number, pattern in enumerate(_MONTH_PATTERNS, start=1):
         if pattern.match(word):
             return number
@@ -82,7 +82,7 @@ def _date_spots(
 
 
 def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
-    # 04/05/1960 is the fourth of May or the fifth of April: both.
+    # 04/05/1960 may be the fourth of May or the fifth of April: both count.
     orders = ((match[1], match[3]), (match[3], match[1]))
     keys = (_key(match[4], int(month), day) for day, month in orders)
     if known := frozenset(filter(None, keys)):
@@ -116,7 +116,7 @@ _HAN_FORMS: tuple[_Form, ...] = ((_HAN_DATE, _of_han), (_HAN_DATE_IN_HAN, _of_ha
 
 
 def _windows(text: str) -> Iterator[tuple[int, int]]:
-    """Return the parts of `text` around numbers, from space to space: a date stands in one."""
+    """Return the parts of `text` around numbers, from space to space: each date is inside one."""
     start = end = -1
     for number in _NUMBER.finditer(text):
         if number.end() <= end - _REACH // 2:
@@ -141,9 +141,9 @@ def _has_dated_month(text: str) -> bool:
     )
 
 
-@lru_cache(maxsize=8)  # keys and places of one text are asked for in turn
+@lru_cache(maxsize=8)  # keys and positions of one text are requested in turn
 def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
-    """Return the dates in reading order, without overlaps: the form that begins first wins."""
+    """Return the dates in reading order, without overlaps: the form that begins first takes precedence."""
     if _DIGIT.search(text) is None:
         return ()
     forms = _DIGIT_FORMS if _PARTED.search(text) else ()
@@ -155,7 +155,7 @@ def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
         for match in pattern.finditer(text)
         for found in read(match)
     ]
-    # Looking for the name of a month everywhere costs more than all else: it stands by a number.
+    # Searching for month names everywhere costs more than all the rest: they are near a number.
     for start, end in _windows(text) if _has_dated_month(text) else ():
         if _ANY_MONTH.search(text, start, end):
             every += [
@@ -164,7 +164,7 @@ def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
                 for match in pattern.finditer(text, start, end)
                 for found in read(match)
             ]
-    # Of two that begin together, the one that says more.
+    # Of two that begin together, the more complete one.
     every.sort(key=lambda found: (found[0], -found[1]))
     kept: list[_Spotted] = []
     end = 0
@@ -176,7 +176,7 @@ def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
 
 
 def _implied_keys(key: str) -> set[str]:
-    """Return what a date's key mentions besides: April 21, 1960 is a day in April 1960."""
+    """Return the other keys that a date implies: April 21, 1960 is a day in April 1960."""
     date = key.partition(":")[2]
     if date.startswith("--"):
         return set()
@@ -203,8 +203,8 @@ def date_keys(text: str, *, whole: bool = False) -> frozenset[str]:
 
 
 def date_spans(text: str) -> list[tuple[int, int]]:
-    """Return where the dates of `text`, as written, begin and end, without overlaps."""
+    """Return the start and end of each date in `text`, without overlaps."""
     small = text.lower()
-    if len(small) != len(text):  # some capital has a longer small form: places would shift
+    if len(small) != len(text):  # some capital letter has a longer small form: indexes would shift
         return []
     return [(start, end) for start, end, _ in _date_spots_in(small)]

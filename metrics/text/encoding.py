@@ -1,7 +1,7 @@
 """Write tokens as characters: token lists become strings, which compare several times faster.
 
-The matching of chunks and sentences and `overlap` call this.  Two metrics match the same texts of
-one request: what was written for the first is kept for the second, and until the next request.
+The matching of chunks and sentences and `overlap` call this. Two metrics match the same texts of one request:
+the encoding for the first is cached for the second, until the next request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,10 +28,10 @@ def _with_marks(texts: Iterable[Sequence[str]]) -> list[str]:
 def encode(
     golden: Sequence[Sequence[str]], retrieved: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Write token lists as strings, in which equal tokens are equal characters.
+    """Encode token lists as strings, in which equal tokens are equal characters.
 
-    Tokens that no golden text has are left out of the retrieved ones, which changes no common
-    subsequence of the two.
+    Tokens that no golden text has are left out of the retrieved texts, which changes no common subsequence of
+    the two.
 
     Returns:
         The golden texts and the retrieved ones, in order.
@@ -50,12 +50,12 @@ def _encode(golden: Sequence[str], retrieved: Iterable[str]) -> tuple[list[str],
     alphabet = dict(zip(distinct, map(chr, count()), strict=False))
     wanted = "".join(map(alphabet.__getitem__, golden))
     found = "".join(map(alphabet.get, retrieved, repeat("")))
-    # What follows the last mark is nothing.
+    # Nothing follows the last mark.
     return wanted.split(MARK)[:-1], found.split(MARK)[:-1]
 
 
 class EncodedPair:
-    """The golden and the retrieved texts of one request, as `encode` writes them."""
+    """The golden and the retrieved texts of one request, as `encode` returns them."""
 
     def __init__(self, golden: Sequence[str], retrieved: Sequence[str]) -> None:
         self._texts = (golden, retrieved)
@@ -88,6 +88,6 @@ def _join_by_text(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:
 
 
 def encoded_pair(golden: Sequence[str], retrieved: Sequence[str]) -> EncodedPair:
-    """Return the `EncodedPair` of these texts, the same object if they were asked for last."""
+    """Return the `EncodedPair` of these texts, the same object if they are those of the last call."""
     texts = (tuple(golden), tuple(retrieved))
     return latest(texts, lambda: EncodedPair(*texts))

@@ -1,8 +1,8 @@
 """Whether texts mention an entity: a name, a place, a number, a date.
 
-`LexicalEntityRecall` and the judged `context_entity_recall` share this: only membership matters,
-so the contexts' own entities are never extracted.  Numbers and dates are compared by what they
-mean, names word by word; the tier that decided is reported.  No judge is asked here.
+`LexicalEntityRecall` and the judged `context_entity_recall` share this: only membership matters, so the
+contexts' entities are never extracted. Numbers and dates are compared by value, names word by word; the tier
+that decided is reported. No judge is called here.
 """
 
 import re
@@ -32,13 +32,10 @@ __all__ = [
 ]
 
 EntityTier = Literal["string", "number", "accents", "stems", "han"]
-"""What made an entity count as mentioned.
-
-``string``: the same letters at word boundaries, whatever the width, quotes and articles, and
-whatever the case where it does not tell a name from a word. ``number``: the same number or date in
-another form. ``accents``: the same but for accents. ``stems``: other forms of the same words, a
-full name in another order or with initials. ``han``: the same but for 市, 省, 县 or 区.
-"""
+"""Tiers by which an entity counts as mentioned. ``string``: the same letters at word boundaries, whatever the
+width, quotes and articles, and whatever the case if it does not distinguish a name from a word. ``number``:
+the same number or date in another form. ``accents``: the same except for accents. ``stems``: other forms of
+the same words, a full name in another order or with initials. ``han``: the same except for 市, 省, 县 or 区."""
 
 _TIERS: tuple[EntityTier, ...] = ("string", "number", "accents", "stems", "han")
 _QUOTES = re.compile('["“”„«»‹›「」『』《》〈〉`*_]+')
@@ -57,16 +54,16 @@ _NUMBERED = re.compile("[\\d〇零一二两三四五六七八九十百千万亿]
 _PLAIN_BEFORE = frozenset(" \n\t([{\"«“„'‘`*_")
 _PLAIN_AFTER = frozenset(' \n\t,;!?)]}"»”`*_')
 _PLAIN_TRIES = 8
-"""Places at which a name is looked for as written before the words of the text are indexed."""
+"""Positions at which a name is tried as written before the words of the text are indexed."""
 
 
 class EntityMatch(NamedTuple):
-    """Where an entity was found."""
+    """The place where an entity was found."""
 
     tier: EntityTier
-    """What made it count."""
+    """The tier that matched."""
     text_index: int
-    """Position of the first text that mentions it, counted from 0."""
+    """Index of the first text that mentions it, from 0."""
 
 
 def _flatten(text: str) -> str:
@@ -82,7 +79,7 @@ def _flatten(text: str) -> str:
 
 
 def _trim(text: str) -> str:
-    """Drop punctuation at the ends, less the full stop of .NET and that of an initial."""
+    """Strip punctuation at the ends, except the full stop of .NET and of an initial."""
     bare = text.strip(_EDGES)
     if not bare:
         return text
@@ -96,9 +93,9 @@ def _trim(text: str) -> str:
 
 
 def normalise_entity(entity: str) -> str:
-    """Return the form in which entities are counted as distinct.
+    """Return the form in which entities are compared for distinctness.
 
-    NFKC, casefold, spaces collapsed; quotes, a leading article and punctuation at the ends gone.
+    NFKC, casefold, spaces collapsed; without quotes, a leading article and punctuation at the ends.
     """
     flat = _trim(_flatten(clean(entity)))
     return _ARTICLE.sub("", flat, count=1) if _ARTICLE.match(flat) else flat
@@ -115,18 +112,18 @@ def distinct_entities(entities: Iterable[str]) -> tuple[str, ...]:
 
 
 class _SearchedEntity(NamedTuple):
-    """An entity, prepared for looking it up."""
+    """An entity, prepared for look-ups."""
 
     flat: str
-    """As `normalise_entity` returns it."""
+    """Normalised as by `normalise_entity`."""
     keys: frozenset[str]
-    """Its meaning, if it is nothing but a number or a date."""
+    """Its value, if it is only a number or a date."""
     han: str
-    """With Han characters: as it is looked for in Chinese text; else empty."""
+    """With Han characters: its form for the search in Chinese text; else empty."""
     name: Name
-    """Word by word."""
+    """Its words as a name."""
     needed: tuple[tuple[str, ...], ...]
-    """For each word, letters of which one stands in every text that mentions it, accents aside."""
+    """For each word, prefixes of which one is in every text that mentions it, ignoring accents."""
 
 
 @lru_cache(maxsize=2_000)
@@ -163,7 +160,7 @@ def _han_flat(known: Analysis) -> str:
 
 def _keys(known: Analysis) -> frozenset[str]:
     flat = known.memoize(_flat)
-    # The numbers inside a date are no numbers of their own; its year is.
+    # The numbers inside a date do not count separately; its year does.
     found = quantities(flat, date_spans(flat))
     return date_keys(flat).union(*[one.keys for one in found])
 
@@ -185,14 +182,14 @@ def _index(known: Analysis) -> NameIndex:
 
 
 def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
-    """Return whether `name` stands in `text` as written, between spaces or the like.
+    """Return whether `text` has `name` as written, delimited by spaces or punctuation.
 
-    False proves nothing: the comparison of words decides then.
+    False proves nothing: then the comparison of words decides.
 
     Args:
         text: Composed.
         name: Composed.
-        inside: Only inside a sentence of small letters, where a capital means something.
+        inside: Only inside a sentence of small letters, where a capital letter is significant.
     """
     start = text.find(name)
     for _ in range(_PLAIN_TRIES):
@@ -213,10 +210,10 @@ def _stands_plainly(text: str, name: str, *, inside: bool) -> bool:
 
 
 class EntityFinder:
-    """Looks entities up in a list of texts; each text is prepared once, and only as far as needed.
+    """Looks entities up in a list of texts; each text is prepared once, and only as far as necessary.
 
-    The forms in which a text is searched are kept with it (see `text.analysis`), so that a chunk
-    that is retrieved again costs nothing.  One look-up takes time linear in the texts.
+    The search forms of a text are cached with it (see `text.analysis`), so that a chunk that is retrieved
+    again costs nothing. One look-up takes time linear in the texts.
 
     Args:
         texts: The contexts, in order. Blank ones mention nothing.
@@ -226,7 +223,7 @@ class EntityFinder:
         self._texts = [analyse(text) for text in texts]
 
     def find(self, entity: str) -> EntityMatch | None:
-        """Return the tightest tier and the first text that mention `entity` by it, or None."""
+        """Return the strictest tier by which any text mentions `entity`, with the first such text, or None."""
         wanted = _prepare(entity)
         if not wanted.flat:
             return None
@@ -241,7 +238,7 @@ class EntityFinder:
 
 
 def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
-    """Return the tightest tier by which one text mentions the entity."""
+    """Return the strictest tier by which one text mentions the entity."""
     if wanted.keys:
         return _tier_of_number(wanted, known)
     if wanted.han:
@@ -254,7 +251,7 @@ def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
     text = known.memoize(_composed_text)
     if _stands_plainly(text, name.text, inside=not name.plain):
         return "string"
-    # Words that are in the text in no form can save it from being cut into words.
+    # A word without any form in the text saves splitting the text into words.
     flat = known.memoize(_flat)
     for parts in wanted.needed:
         if not any(part in flat for part in parts) and not (
@@ -280,10 +277,9 @@ def _tier_of_number(wanted: _SearchedEntity, known: Analysis) -> EntityTier | No
 
 
 def stands_in(entity: str, text: str) -> bool:
-    """Return whether `text` mentions `entity`, by any of the tiers; a blank entity stands nowhere.
+    """Return whether `text` mentions `entity`, by any of the tiers; a blank entity is never mentioned.
 
-    For callers that were handed an entity, by a judge for example, and want to know
-    whether the text has it.
+    For callers that receive an entity, for example from a judge, and need to check it against the text.
     """
     return EntityFinder((text,)).find(entity) is not None
 
@@ -294,9 +290,9 @@ def entity_evidence(
     """Look every entity up in `texts`; return one item each, with the chunk and the tier.
 
     Args:
-        entities: What to look for, in order.
+        entities: The entities, in order.
         texts: The chunks' texts.
-        chunk_ids: How the evidence names the chunk at the same position.
+        chunk_ids: The name of each chunk in the evidence.
     """
     finder = EntityFinder(texts)
     items: list[ScoreItem] = []

@@ -1,9 +1,9 @@
 """Finds numbers and names in an answer that no chunk has.
 
-`_claims` calls this for the metrics of support.  Only facts that a person can check in a second count: a number
-with its unit, a date, a name in the middle of a sentence.  Numbers that only count (`framing`), that the
-question gave, that are written as words on either side, or that round or plainly add up the chunks' numbers,
-are no conflict: a false alarm costs more trust than a missed number.
+`_claims` calls this for the metrics of support. Only facts that a person can check in a second count: a
+number with its unit, a date, a name in the middle of a sentence. No conflict are numbers that only enumerate
+(`framing`), that the question has, that are written as words on either side, or that round or plainly add up
+the chunks' numbers: a false alarm costs more trust than a missed number.
 """
 
 import re
@@ -29,7 +29,8 @@ __all__ = ["Fact", "absent_facts", "nearest_sentence"]
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
 _DEGREE = re.compile(r"(?<=[0-9])\s?º")
-# Texts are cleaned: digits are those from 0 to 9, which are found several times faster than any.
+# Texts are cleaned: digits are those from 0 to 9, which are found several times faster than digits of any
+# script.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
 _SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
@@ -42,7 +43,7 @@ _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_
 _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
 _MOST_PAIRED = 12
-"""Numbers of a sentence that are computed with."""
+"""Most numbers of a sentence for sums and percentages."""
 _ROUNDING = 0.5
 _YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
 _SHARE = re.compile(r"(\w+) (?:out of|in every|из(?: каждых)?) (\w+)")
@@ -52,16 +53,16 @@ _ROMAN = re.compile(r"\b[IVX]{1,6}\b")
 _CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
 _ROUND = 2
-"""Digits at least that a rounded number keeps, unless it has one only."""
+"""Least number of digits of a rounded number, unless it has only one."""
 _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
 _NAME = re.compile(
     rf"(?<![^\W_])[{_UPPER}][\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
 )
 _BEFORE_NAME = re.compile(r"[a-zà-ÿа-яё0-9,]\Z")
 _OTHERWISE = 0.5
-"""Share of a sentence that may be in no chunk where one of its names stands in another's place."""
+"""Largest share of a sentence in no chunk for one of its names to count as substituted for another."""
 _STEM = 4
-"""Letters of a name that some word of the chunks may share: Italian, Italy."""
+"""Length of a common prefix of a name with a word of the chunks: Italian, Italy."""
 
 
 @cache
@@ -74,19 +75,19 @@ def _spelling_pattern(value: str) -> re.Pattern[str] | None:
 
 
 class Fact(NamedTuple):
-    """Something checkable that no chunk has."""
+    """A checkable fact that no chunk has."""
 
     sentence: int
-    """Position of its sentence, from 0."""
+    """Index of its sentence, from 0."""
     text: str
-    """As the answer writes it."""
+    """Its text in the answer."""
     units: frozenset[str]
-    """What it counts, as `units` names it; nothing of a name."""
+    """Its unit, as `units` names it; empty for a name."""
     is_number: bool
 
 
 def flat(text: str) -> str:
-    """Return a text as `quantities` and `dates` read it."""
+    """Return a text in the form that `quantities` and `dates` read."""
     if "º" in text:
         text = _DEGREE.sub("°", text)
     return _SPACES.sub(" ", normalise(text).translate(_DASHES))
@@ -101,7 +102,7 @@ def _value_and_unit(key: str) -> tuple[str, str]:
 
 
 def _figures(known: Analysis) -> frozenset[str]:
-    """Return the numbers of a chunk or question in figures.  To be used as ``known.memoize(_figures)``."""
+    """Return the numbers of a chunk or question in figures. For ``known.memoize(_figures)``."""
     found: set[str] = set(_NUMBER.findall(known.text))
     for number in [one for one in found if not one.isdecimal()]:
         continental = decimal(number.replace(".", "").replace(",", "."))  # 1.250,00
@@ -112,7 +113,7 @@ def _figures(known: Analysis) -> frozenset[str]:
 
 
 def _values(known: Analysis) -> frozenset[str]:
-    """Return its numbers, however written.  To be used as ``known.memoize(_values)``."""
+    """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
     if not (has_worded_numbers(known.text) or _TIME.search(known.text.lower())):
         return found
@@ -121,7 +122,7 @@ def _values(known: Analysis) -> frozenset[str]:
 
 
 def _units_beside(value: str, text: str) -> set[str]:
-    """Return the units that a number stands with in a text, "" for none."""
+    """Return the units of a number's occurrences in a text, "" for none."""
     found: set[str] = set()
     at = text.find(value)
     while at >= 0:
@@ -135,7 +136,7 @@ def _units_beside(value: str, text: str) -> set[str]:
 
 
 def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
-    """Return every two numbers of a sentence, in both orders.
+    """Return all pairs of numbers of a sentence, in both orders.
 
     To be used as ``known.memoize(_number_pairs)``.
     """
@@ -160,9 +161,9 @@ def absent_facts(
     """Return the numbers and names of an answer that neither a chunk nor the question has.
 
     Args:
-        texts: The sentences of the answer, as `framing.claim_texts` has them.
-        claiming: Of each, its terms.
-        lacking: Of each, its terms that no chunk has.
+        texts: The sentences of the answer, from `framing.claim_texts`.
+        claiming: The terms of each sentence.
+        lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
         question: The question.
     """
@@ -192,7 +193,7 @@ def _has_digit(term: str) -> bool:
 
 _BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
 _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
-"""No number in any notation: what it means can't be compared."""
+"""No number in any notation: its value cannot be compared."""
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
 _SIZES = (
     {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
@@ -204,7 +205,7 @@ _SIZES = (
 """Units of one kind."""
 _DEGREES = frozenset(("°", "°c", "°f"))
 _BESIDE = 24
-"""Characters around a number that hold its unit."""
+"""Characters around a number that may contain its unit."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
 
 
@@ -216,7 +217,7 @@ class _Sources:
 
     @lazy_attribute
     def low(self) -> str:
-        """All texts, in small letters."""
+        """All texts, in lower case."""
         return "\n".join([text.text for text in self.texts]).lower().replace("ё", "е")
 
     @lazy_attribute
@@ -226,7 +227,7 @@ class _Sources:
 
     @lazy_attribute
     def _numerals(self) -> frozenset[frozenset[str]]:
-        """The characters of each number with Chinese numerals, as far as its run shows."""
+        """The set of characters of each run with Chinese numerals."""
         found = () if self.low.isascii() else _HAN_RUN.findall(self.low)
         return frozenset([frozenset(run) for run in found if not run.isascii()])
 
@@ -237,13 +238,13 @@ class _Sources:
     def has(self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool) -> bool:
         """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
 
-        Or what plainly follows from theirs; `said` is the answer's sentence.
+        Or a number that plainly follows from theirs; `said` is the answer's sentence.
         """
-        if not units.isdisjoint(_DEGREES):  # without a scale they are of any
+        if not units.isdisjoint(_DEGREES):  # without a scale they may have any
             units |= _DEGREES if "°" in units else {"°"}
         seen = False
         if not self._surely_lacks(values):
-            # Nearly all are written in figures, and reading number words takes a hundred times as long.
+            # Nearly all numbers are in figures, and reading number words takes a hundred times as long.
             for numbers in (_figures, _values):
                 for text in self.texts:
                     there = text.memoize(numbers)
@@ -281,17 +282,17 @@ class _Sources:
         return spelled is not None and spelled.search(self.low) is not None
 
     def has_date(self, said: str, at: int) -> bool:
-        """Return whether the date that stands at a place of a sentence is in a chunk, however written."""
+        """Return whether a chunk has the date at an index of a sentence, in any notation."""
         for start, end in date_spans(said):
             if start <= at < end:
                 return not self._dates.isdisjoint(date_keys(said[start:end], whole=True))
         return False
 
     def _surely_lacks(self, values: Sequence[str]) -> bool:
-        """Return whether surely no text has one of `values`: cheap, but False proves nothing."""
+        """Return whether certainly no text has one of `values`: cheap, but False proves nothing."""
         for value in values:
             digits = value.replace(".", "").strip("0")
-            # A short number may be a century in Roman digits; 1.5 million is 15 and zeros.
+            # A short number may be a century in Roman numerals; 1.5 million is 15 and zeros.
             if len(digits) <= _SHORT or not digits.isdecimal() or digits in self._bare:
                 return False
             wanted = [_WRITTEN[one] for one in {*digits} - {"0"}]
@@ -356,7 +357,7 @@ class _Sources:
 
 
 def _is_sum(number: float, known: Collection[float]) -> bool:
-    """Return whether it is the sum or difference of two of these."""
+    """Return whether a number is the sum or difference of two of these."""
     return any(round(number - one, 6) in known or number + one in known for one in known)
 
 
@@ -366,26 +367,26 @@ def _as_decimal(number: str) -> str:
 
 
 def _spelled_value(word: str) -> float:
-    """Return the number from 1 to 20 that a word or figures state; 0: none."""
+    """Return the number from 1 to 20 in a word or figures, or 0."""
     if word.isdecimal():
         return float(word)
     return next((n for n in range(1, 21) if word in _WORDS[str(n)]), 0)
 
 
 def _count_of_list(said: str) -> int:
-    """Return how many things a sentence names after its colon: 3 members: Ann, Bob and Carl."""
+    """Return the number of items that a sentence lists after its colon: 3 members: Ann, Bob and Carl."""
     _, colon, things = said.partition(": ")
     return len(_BETWEEN_THINGS.findall(things)) + 1 if colon else 0
 
 
 def _rounds(exact: float, said: float) -> bool:
-    """Return whether a number stated as approximate is the other, cut or rounded to its digits."""
+    """Return whether a number stated as approximate is the other one, truncated or rounded to its digits."""
     digits = f"{said:.10g}".replace(".", "").strip("0")
     return bool(exact) and abs(exact - said) <= abs(exact) * (0.5 if len(digits) < _ROUND else 0.1)
 
 
 _LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
-"""Units that say no more than the number itself."""
+"""Units that add nothing to the number itself."""
 
 
 def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
@@ -402,7 +403,7 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         units = frozenset(unit for _, unit in pairs) - _LOOSE
         values = [value for value, _ in pairs]
         if written.isdecimal():
-            values.append(written)  # in "in 2019 to 3 billion" the power of ten is read for both
+            values.append(written)  # in "in 2019 to 3 billion" the power of ten applies to both
         share = _FRACTION.search(said, max(0, one.start - 2), one.end + 3)
         if share is not None and int(share[1]) < int(share[2]):
             values, units = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
@@ -448,13 +449,13 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
     found: list[Fact] = []
     for name in _NAME.finditer(text):
         if not _BEFORE_NAME.search(text[: name.start()].rstrip('( «“"')):
-            continue  # what begins a sentence may be any word
+            continue  # the first word of a sentence may be any word
         parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part[:1].isupper()]
         if max(map(len, parts)) < _STEM or UNIT_WORDS.issuperset(parts):
             continue
         if _is_acronym(name[0], given.low):
             continue
-        last = parts[-1]  # Queen Beatrix stands in Queen Margrethe's place
+        last = parts[-1]  # Queen Beatrix instead of Queen Margrethe
         if CONTENT[last] in lacking and last.removesuffix("s")[:_STEM] not in given.low:
             found.append(Fact(at, name[0].rstrip(".’'-"), frozenset(), is_number=False))
     return found
@@ -472,10 +473,10 @@ def _is_acronym(name: str, low: str) -> bool:
 def nearest_sentence(
     fact: Fact, terms: Sequence[str], contexts: Sequence[Analysis]
 ) -> tuple[int, str, str] | None:
-    """Return the chunk's position from 0, its sentence and what it says instead; None: none says otherwise.
+    """Return the chunk's index, its sentence and its differing fact; None: no sentence differs.
 
-    It is the sentence that shares most words with the fact's own, half of them at least, and has a number of
-    the same unit or, of a name, most of them and another name.
+    It is the sentence that shares most words with the fact's sentence, at least half of them, and has a
+    number of the same unit or, for a name, most of the words and another name.
     """
     beside = frozenset(terms) - frozenset(CONTENT[word] for word in normalise(fact.text).split())
     looked_for = search_terms(beside)

@@ -1,10 +1,9 @@
-"""Words of an answer that claim nothing: about the given texts, the question and the answer itself.
+"""Words of an answer without a claim: about the given texts, the question and the answer itself.
 
-"Based on the provided passages, here is my answer" can be in no chunk and is not invented.  `claim_terms`
-leaves these words out, and with them English function words beyond `stems.STOP_WORDS`, which stay in the
-tokens because other scores are defined by them; so do sentences that only agree, laugh or admire ("Yes, it
-is!").  `claim_texts` are sentences without what they begin with.  To add a word, add it to the list whose
-language fits.
+"Based on the provided passages, here is my answer" can be in no chunk and is not invented. `claim_terms`
+leaves these words out, and also English function words beyond `stems.STOP_WORDS`, which stay in the tokens
+because other scores are defined by them; likewise sentences that only agree, laugh or admire ("Yes, it is!").
+`claim_texts` are sentences without such introductions. To add a word, add it to the list of its language.
 """
 
 import re
@@ -27,17 +26,17 @@ _AFTER_LEAD = " \t,:;，：；、—–-…"
 _HAN_FRAMING = read_pattern("framing.han_framing")
 _DIGIT = re.compile(r"\d")
 _LABELS = read_pattern("framing.labels")
-"""Numbers that only count: of a list's item, a step, a passage; and round the clock."""
+"""Numbers that only enumerate: of a list item, a step, a passage; and round the clock."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
-"""What may number the items of a list inside a line."""
+"""Numbers of list items within a line."""
 
 
 class _FramingWords(NamedTuple):
-    """Stems that claim nothing."""
+    """Stems without a claim."""
 
     framing: frozenset[str]
     claimless: frozenset[str]
-    """Those, function words and interjections."""
+    """These, function words and interjections."""
     replies: frozenset[str]
 
 
@@ -49,22 +48,22 @@ def _words() -> _FramingWords:
 
 
 def _without_labels(sentence: str) -> str:
-    """Return a sentence without the numbers that only count."""
+    """Return a sentence without numbers that only enumerate."""
     return _LABELS.sub(" ", sentence) if _DIGIT.search(sentence) else sentence
 
 
 def claim_texts(known: Analysis) -> list[str]:
-    """Return the sentences of an answer as far as they may claim something.
+    """Return the sentences of an answer reduced to the parts that may claim something.
 
-    That is without the numbers that only count, and without the words about the texts that they begin with.
-    To be used as ``known.memoize(claim_texts)``.
+    These are without enumerating numbers, and without introductory words about the texts. For
+    ``known.memoize(claim_texts)``.
     """
     words = _words()
     return [_claim_text(sentence, words) for sentence in _without_list_numbers(known.sentences)]
 
 
 def _without_list_numbers(sentences: list[str]) -> list[str]:
-    """Leave out the numbers of lists that stand in a line: those that count up from 1."""
+    """Remove the numbers of lists within a line: those that count up from 1."""
     found = [
         (at, one)
         for at, text in enumerate(sentences)
@@ -110,9 +109,9 @@ def _claim_text(sentence: str, words: _FramingWords) -> str:
 
 
 def claim_terms(known: Analysis) -> list[list[str]]:
-    """Return, of each sentence of an answer, the terms that claim something; none of one that refuses.
+    """Return the claiming terms of each sentence of an answer; empty for one that refuses.
 
-    To be used as ``known.memoize(claim_terms)``.
+    For ``known.memoize(claim_terms)``.
     """
     words = _words()
     found: list[list[str]] = []

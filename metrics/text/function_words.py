@@ -1,7 +1,7 @@
-"""Russian words that say nothing about a topic, as `stems.STOP_WORDS` are for English.
+"""Russian words without a topic, the counterpart of `stems.STOP_WORDS` for English.
 
-`content_tokens` keeps them: the definitions of many scores rest on its tokens.  The metrics that
-compare an answer or a question with chunks leave them out, by stem.
+`content_tokens` keeps them, as the definitions of many scores depend on its tokens. The metrics that compare
+an answer or a question with chunks leave them out, by stem.
 """
 
 import re

@@ -1,10 +1,9 @@
 """Look Chinese names up in a text that has no spaces between words.
 
-`entities` calls this.  京东 is in 北京东部 letter by letter, but the text speaks of 北京 and 东部.
-No dictionary is at hand, so a place is judged by its neighbours: where words of `han_words` that
-cross the name's border explain the characters around it with fewer words than the name does, the
-name does not stand there; nor where the explanations are equal and a known place crosses its
-beginning.  A word missing from the lists is not seen: then the name counts as mentioned.
+`entities` calls this. 京东 is in 北京东部 letter by letter, but the text is about 北京 and 东部. No dictionary is used,
+so an occurrence is judged by its neighbours: it does not count if words of `han_words` that cross the name's
+border explain the characters around it with fewer words than the name does, or with equally many if a known
+place crosses its beginning. Words missing from the lists are not detected: then the name counts as mentioned.
 """
 
 from .han_words import GIVEN, PLACES, SURNAMES, WORDS
@@ -19,25 +18,25 @@ _WINDOW = 4
 _KNOWN = PLACES | WORDS
 _LONGEST = max(map(len, _KNOWN))
 _SINGLE, _WORD = 3, 2
-"""What a character on its own and a known word cost: fewer and longer words explain better."""
+"""Cost of a single character and of a known word: fewer and longer words explain better."""
 
 
 def without_suffix(entity: str) -> str:
-    """Return a place without 市, 省, 县 or 区 at its end, where two characters remain."""
-    # 城市 is a word of its own, not a city called 城.
+    """Return a place name without a final 市, 省, 县 or 区, if two characters remain."""
+    # 城市 is a separate word, not a city called 城.
     if len(entity) > 2 and entity.endswith(_HAN_SUFFIXES) and has_han(entity):
         return entity[:-1]
     return entity
 
 
 def stands_in_han(text: str, name: str) -> bool:
-    """Return whether `name`, which has a Han character, stands in `text` as a name of its own."""
+    """Return whether `text` mentions `name`, which has a Han character, as a separate name."""
     judged: dict[str, bool] = {}
     start = text.find(name)
     while start >= 0:
         end = start + len(name)
         left, right = max(0, start - _WINDOW), end + _WINDOW
-        # Places alike are judged once, so that a text full of them costs no more than a look each.
+        # Equal surroundings are judged once, so that a text full of them costs only one look-up each.
         around = f"{start - left}:{text[left:right]}"
         if around not in judged:
             judged[around] = _is_own(text[left:right], start - left, end - left)
@@ -88,7 +87,7 @@ def _goes_on(text: str, start: int, end: int) -> bool:
 
 
 def _cost(run: str) -> int:
-    """Return what the cheapest way costs to cut a few characters into words."""
+    """Return the lowest cost of cutting a few characters into words."""
     best = [0]
     for end in range(1, len(run) + 1):
         cheapest = best[end - 1] + _SINGLE

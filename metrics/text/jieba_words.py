@@ -1,8 +1,8 @@
 """jieba's words, from its own dictionary and without its cache.
 
-jieba 0.42.1 keeps its parsed dictionary in the temporary folder, which everybody may write to, and
-unmarshals what it finds there: the first process to put a file there decides the words, or crashes the
-interpreter.  Here the dictionary is read from the installed package, once per process.
+jieba 0.42.1 stores its parsed dictionary in the temporary folder, which everyone may write to, and unmarshals
+the file there: the first process to create it determines the words, or crashes the interpreter. Here the
+dictionary is read from the installed package, once per process.
 """
 
 import warnings
@@ -18,7 +18,7 @@ _loading = fork.lock()
 
 
 def jieba_cut() -> Callable[[str], Iterator[str]]:
-    """Return jieba's ``cut``, with its default dictionary; nothing is loaded until it is called.
+    """Return jieba's ``cut``, with its default dictionary; nothing is loaded before the first call.
 
     Raises:
         ImportError: jieba is not installed.
@@ -39,7 +39,7 @@ def _load_jieba() -> Any:
     import jieba  # noqa: PLC0415 -- see above
 
     tokenizer = jieba.Tokenizer()
-    # What `initialize` does, but for looking into the temporary folder and writing there.
+    # Like `initialize`, but without reading or writing the temporary folder.
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
     return tokenizer

@@ -1,8 +1,7 @@
-"""Tell in which language a text is written, well enough to tell apart the users of one application.
+"""Detect the language of a text, well enough to distinguish the users of one application.
 
-By script; among languages that share one, by a few small words and letters of their own.  No model and no
-word lists of any size: a short text without such a word counts as the most common language of its
-script.
+By script; among languages that share one, by a few small words and specific letters. No model and only tiny
+word lists: a short text without such a word counts as the most common language of its script.
 """
 
 import re
@@ -21,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def language_of(text: str) -> str | None:
-    """Return the language a text is written in, as ISO 639-1 has it; None when it has no letter.
+    """Return the language of a text as ISO 639-1, or None if it has no letter.
 
     Related languages that share a script count as its most common one: Cyrillic is ``ru``, or ``uk`` with
     letters that only Ukrainian has; Arabic script is ``ar``, Devanagari ``hi``.  Latin script is read by

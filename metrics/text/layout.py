@@ -1,9 +1,9 @@
-"""Undo the layout of a text: cut it into units, within which no line break means anything.
+"""Undo the layout of a text: split it into units, within which line breaks have no meaning.
 
-PDF extraction, e-mail and wrapped Markdown break lines inside sentences; lists, tables, addresses
-and code break them between things.  `sentences` splits the units found here, `tokens` and the
-comparison of texts read them, so that no score depends on how wide a page was.
-Which break is which: `_Block`; what a line is by itself: `lines`.  Linear in the text.
+PDF extraction, e-mail and wrapped Markdown break lines inside sentences; lists, tables, addresses and code
+break them between items. `sentences` splits the units found here, `tokens` and the comparison of texts read
+them, so that no score depends on the width of a page. `_Block` decides about each break; `lines` about the
+kind of a line. Linear in the text.
 """
 
 import re
@@ -48,10 +48,10 @@ _SUSPENDED = frozenset("and or und oder и или bis to".split())
 _BOTH = 2
 
 _LEAST_WIDTH = 20
-"""Columns; texts are not wrapped narrower, so a line that had room for the next word was ended on purpose."""
+"""Least width of wrapped text, in columns: a shorter line with room for the next word was ended on purpose."""
 
 _RAGGED = 0.7
-"""Share of a block's width up to which a line of prose set in a proportional font may fall short."""
+"""Share of a block's width by which a line of prose in a proportional font may fall short."""
 
 _RAGGED_WIDE = 0.85
 """The same for Chinese, where only punctuation makes lines uneven."""
@@ -63,11 +63,11 @@ def has_layout(text: str) -> bool:
 
 
 def units(text: str) -> list[str]:
-    """Cut `text` into paragraphs, list items, headings, table rows and lines of code, in order.
+    """Split `text` into paragraphs, list items, headings, table rows and lines of code, in order.
 
-    White space inside a unit is one space each; between Han or kana a line break is nothing.
-    Quotation marks of e-mail (``>``), fences, rules and marks of emphasis are left out, and so is
-    every unit without a letter or digit.
+    White space inside a unit becomes single spaces; between Han or kana a line break is dropped. Quotation
+    marks of e-mail (``>``), fences, rules and marks of emphasis are left out, and so is every unit without a
+    letter or digit.
     """
     if not has_layout(text):
         quoted = _QUOTED.match(text)
@@ -82,13 +82,13 @@ def units(text: str) -> list[str]:
 
 
 def _without_emphasis(unit: str) -> str:
-    """Leave out Markdown's marks of emphasis, in pairs; snake_case, products and footnotes have none."""
+    """Remove Markdown's marks of emphasis, in pairs; snake_case, products and footnotes are kept."""
     opened: dict[str, int] = {}
     marks: list[tuple[int, int]] = []
     for found in _EMPHASIS.finditer(unit):
         start, end = found.span()
         before, after = unit[start - 1 : start], unit[end : end + 1]
-        # Two stars may stand inside a word, not between numbers.
+        # Two stars may occur inside a word, but not between numbers.
         inside = _DIGIT if found[0] in _STRONG else _SPACED_LETTER
         if found[0] in opened and not (before.isspace() or inside.match(after)):
             marks += ((opened.pop(found[0]), len(found[0])), (start, len(found[0])))
@@ -103,7 +103,7 @@ def _without_emphasis(unit: str) -> str:
 
 
 def _is_spaced_evenly(text: str) -> bool:
-    """Return whether a text without line breaks surely has single spaces only; False proves nothing."""
+    """Return whether a text without line breaks certainly has only single spaces; False proves nothing."""
     return (
         "  " not in text
         and text.strip(" ") == text
@@ -113,16 +113,16 @@ def _is_spaced_evenly(text: str) -> bool:
 
 
 def exact_key(text: str) -> str:
-    """Return a key that two texts share if and only if they are equal but for their layout.
+    """Return a key that is equal for two texts if and only if they differ at most in layout.
 
-    Spaces beside Han and kana do not count either: wrapping makes and loses them.
+    Spaces beside Han and kana do not count either: wrapping adds and removes them.
     """
     text = clean(text)
     return key_of(units(text), text)
 
 
 def key_of(parts: Sequence[str], text: str) -> str:
-    """Return the `exact_key` of a text whose units are known."""
+    """Return the `exact_key` of a text with known units."""
     key = " ".join(parts) or " ".join(text.split())
     return key if key.isascii() else _SPACE_BY_WIDE.sub("", key)
 
@@ -145,13 +145,13 @@ def _units(text: str) -> Iterator[str]:
 
 
 class _Habits:
-    """The text's own spelling of words that its line breaks split; looked up on first use."""
+    """The spellings elsewhere in the text of words that line breaks split; looked up on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def is_split(self, head: str, tail: str) -> bool:
-        """Return whether a hyphen splits a word: the text has it in one piece, or neither part is a word."""
+        """Return whether a hyphen splits a word: it occurs unsplit elsewhere, or neither part is a word."""
         whole, *parts = (part.casefold() for part in (head + tail, head, tail))
         return whole in self._words or (
             head != tail and HYPHENATED.isdisjoint(parts) and self._words.isdisjoint(parts)
@@ -168,20 +168,19 @@ class _Habits:
 
     @lazy_attribute
     def by_wide(self) -> str:
-        """What stands between Han and Latin letters: a space, where it does so within a line."""
+        """The text between Han and Latin letters: a space, if the text has one there within a line."""
         return " " if _SPACED_WIDE.search(self._text) else ""
 
 
 class _Block:
-    """Consecutive lines without structure of their own; decides which breaks between them count.
+    """Consecutive lines without structure; decides which breaks between them count.
 
     A line break ends a unit
 
-    - before a list item;
-    - before a line ``Key: ...`` when the unit began with one;
-    - before a line that begins a paragraph by its indentation;
-    - before a line that begins with a capital, a digit or a letter without case, when its first
-      word would have fitted on the line before: the line was not broken for want of room.
+    - before a list item; - before a line ``Key: ...`` when the unit began with one; - before a line that
+    begins a paragraph by its indentation; - before a line that begins with a capital, a digit or a letter
+    without case, if its first word would have fitted on the line before: the line was not broken for lack of
+    room.
 
     None does where each line is one word, and one of them a word that only prose has.
 
@@ -198,7 +197,7 @@ class _Block:
         self._width = max(_LEAST_WIDTH, *(line.width for line in several))
         self._columns = max(_LEAST_WIDTH, *(line.columns for line in several))
         self._ragged = any(_begins_small(line.text) for line in lines[1:])
-        # One word a line: prose if one of them is a word that no entry of a list is.
+        # One word a line: prose if one of them is a word that does not occur in lists.
         self._is_column = (
             len(lines) > _BOTH
             and not any(" " in line.text for line in lines)
@@ -232,7 +231,7 @@ class _Block:
         yield " ".join("".join(parts).split())
 
     def _is_code(self) -> bool:
-        """Return whether the block is code by its indentation, and does not read as prose."""
+        """Return whether the block is code by its indentation, and does not look like prose."""
         lines = self._lines
         if len(lines) == 1 or min(line.indent for line in lines) < self._margin + 4:
             return False
@@ -276,7 +275,7 @@ class _Block:
         announced = ended in ":：" or (ended in _STOPS and (bool(first.bullet) or not dashed))
         if line.ordinals:
             return ordinals.continued_by(line) or (line.may_begin_list and (announced or not full))
-        # A dash that a full line left for the next one is a dash; other marks are hardly ever.
+        # A dash at the start of a line after a full line is a dash; other marks hardly ever are.
         again = first.bullet == line.bullet and (line.bullet == "-" or not dashed)
         return announced or not full or again
 
@@ -293,7 +292,7 @@ class _Block:
         return before.width + 1 + len(word) > self._width
 
     def _join(self, parts: list[str], before: Line, line: Line) -> None:
-        """Add to `parts` what stands in the place of a break that counts for nothing, and `line`."""
+        """Append to `parts` the replacement of a meaningless break, and `line`."""
         last, following = before.text[-1:], line.text[:1]
         wide = (_WIDE.match(last) is not None) + (_WIDE.match(following) is not None)
         between = " "
@@ -308,13 +307,13 @@ class _Block:
         elif last == "-" and before.text[-2:-1] == "-" and before.text[-3:-2].isalnum():
             between = ""  # "word--word"
         elif self._habits.knows_no_space:
-            between = ""  # Chinese is broken anywhere, also inside a year
+            between = ""  # Chinese is broken anywhere, even inside a year
         elif last.isdigit() and following.isdigit() and _HAN.search(before.text):
             between = "" if before.width == self._width else " "
         parts.append(between + line.text)
 
     def _hyphen_join(self, parts: list[str], line: Line) -> str:
-        """Return what joins a word at its hyphen, which goes where it only splits the word."""
+        """Return the joiner of a word at its hyphen, which is dropped if it only splits the word."""
         head = _WORD.findall(parts[-1][-64:-1])
         tail = _WORD.match(line.text)
         if line.text.split(None, 1)[0] in _SUSPENDED:
@@ -329,7 +328,7 @@ def _begins_small(text: str) -> bool:
 
 
 def _begins_word(text: str) -> bool:
-    # A full stop, a comma, a dash or a closing bracket belongs to what stands before it.
+    # A full stop, a comma, a dash or a closing bracket belongs to the text before it.
     return text.lstrip(_OPENERS + "$€£#@§№+-~")[:1].isalnum()
 
 

@@ -1,6 +1,6 @@
-"""Read one line of a text: its indentation, its quotation, and what its first characters say.
+"""Read one line of a text: its indentation, its quotation, and the structure shown by its first characters.
 
-`layout` calls this and decides between lines; nothing here looks at the words of two lines.
+`layout` calls this and decides between lines; nothing here compares the words of two lines.
 """
 
 import re
@@ -26,7 +26,7 @@ _ENTRY = re.compile(
 _BULLET = re.compile(r"([-*+–—―])\s+(?=\S)|([•·‣◦▪▫■□●○◆►➢✓])")
 _NUMBER = re.compile(r"[(（]?(\d{1,3})(?:[.)）]\s+|[）、．]\s*)(?=\S)")
 _OUTLINE = re.compile(r"((?:\d{1,3}\.)+)(\d{1,3})[.)]?\s+(?=\S)")
-# A capital and a full stop are an initial ("A. Smith") as often as a number.
+# A capital letter and a full stop are an initial ("A. Smith") as often as a number.
 _LETTER = re.compile(r"\(?([a-zа-я](?=[.)])|[A-ZА-Я](?=\)))[.)]\s+(?=\S)")
 _ROMAN = re.compile(r"\(?([ivx]{1,5}(?=[.)])|[IVX]{2,5}(?=[.)])|[IVX](?=\)))[.)]\s+(?=\S)")
 _HAN_NUMBER = re.compile(r"[(（]?([一二三四五六七八九十]{1,3})[)）、．.]")
@@ -39,14 +39,14 @@ _TAB = 4
 
 
 class Structure(Enum):
-    """The kind of one line, seen alone."""
+    """The kind of a single line."""
 
     PROSE = "prose"
     """A part of a paragraph or of a list item."""
     WHOLE = "whole"
-    """A heading, a table row or a line of fenced code: a unit of its own."""
+    """A heading, a table row or a line of fenced code: a separate unit."""
     NOTHING = "nothing"
-    """Blank, a fence or a rule: it ends a unit and is none."""
+    """Blank, a fence or a rule: it ends a unit and is not one."""
 
 
 class Line:
@@ -56,26 +56,26 @@ class Line:
 
     def __init__(self, raw: str, depth: int) -> None:
         self.text = text = raw.strip()
-        """What stands on it."""
+        """Its text."""
         self.depth = depth
-        """How often it is quoted."""
+        """Its level of quotation."""
         self.indent = 0
         """Columns before the text."""
         if raw[:1] != text[:1]:
             lead = raw[: len(raw) - len(raw.lstrip())]
             self.indent = len(lead) + lead.count("\t") * (_TAB - 1)
         self.width = self.indent + len(self.text)
-        """Characters up to its end."""
+        """Number of characters up to its end."""
         self.columns = self.width
         """The same, with wide characters counted twice."""
         if not self.text.isascii():
             self.columns += len(_WIDE.findall(self.text))
         self.structure = Structure.PROSE if self.text else Structure.NOTHING
-        """What it is by itself."""
+        """Its kind."""
         self.bullet = ""
-        """The mark with which it begins as a list item does, or ""."""
+        """Its list mark, or ""."""
         self.ordinals: dict[str, int] = {}
-        """The numbers with which it begins as a list item does, by kind."""
+        """Its list numbers, by kind."""
         if text[:1] in _BULLETS:
             bullet = _BULLET.match(text)
             self.bullet = (bullet.group(1) or bullet.group(2)) if bullet else ""
@@ -84,18 +84,18 @@ class Line:
 
     @property
     def may_begin_list(self) -> bool:
-        """Whether its number is one that lists begin with."""
+        """Whether its number is one that starts lists."""
         return not {0, 1}.isdisjoint(self.ordinals.values())
 
     @property
     def is_entry(self) -> bool:
-        """Whether it reads ``Key: value``."""
+        """Whether it has the form ``Key: value``."""
         found = _ENTRY.match(self.text)
         return found is not None and not found.group()[0].islower() and found.group().count(" ") < 4
 
     @property
     def looks_like_code(self) -> bool:
-        """Whether it has characters that prose has not."""
+        """Whether it has characters that do not occur in prose."""
         return _CODE.search(self.text) is not None
 
 
@@ -106,16 +106,16 @@ class Ordinals:
         self._last: dict[str, int] = {}
 
     def note(self, line: Line) -> None:
-        """Remember the number of an item."""
+        """Store the number of an item."""
         self._last.update(line.ordinals)
 
     def continued_by(self, line: Line) -> bool:
-        """Return whether the line's number follows one that came before."""
+        """Return whether the line's number follows an earlier one."""
         return any(self._last.get(kind) == value - 1 for kind, value in line.ordinals.items())
 
 
 def _ordinals(text: str) -> dict[str, int]:
-    """Return what number a line begins with as a list item does, by every kind it may be of."""
+    """Return the list number of a line, by each kind that it may have."""
     found: dict[str, int] = {}
     head = text[:24]
     if match := _NUMBER.match(head):
@@ -162,7 +162,7 @@ def read_lines(text: str) -> list[Line]:
 def _without_quote_marks(raws: list[str]) -> Iterable[Line]:
     marks = [_QUOTE.match(raw) for raw in raws]
     for number, (raw, mark) in enumerate(zip(raws, marks, strict=True)):
-        # A line of prose may begin with "> 5 mm": such a one alone is no quotation.
+        # A line of prose may begin with "> 5 mm": a single such line is no quotation.
         alone = (
             number > 0
             and _COMPARISON.match(raw) is not None
@@ -193,7 +193,7 @@ def _mark_structures(lines: list[Line], *, fenced: bool) -> None:
         elif text[0] == "|" or _HEADING.match(text) or _TABULATED.search(text):
             line.structure = Structure.WHOLE
         if "|" in text and line.structure is Structure.PROSE:
-            # Without a bar at its beginning a row is one beside another, or beside a rule.
+            # Without a bar at its beginning a line is a table row only beside another one, or beside a rule.
             if len(_COLUMN.findall(text)) == columns or _is_table_rule(lines, number + 1):
                 line.structure = Structure.WHOLE
                 if columns:

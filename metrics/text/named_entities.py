@@ -1,7 +1,7 @@
 """Find the entities of a reference answer by rules: numbers, dates, names.
 
-`LexicalEntityRecall` calls this.  English and Russian names are capitalised spans; a single word
-that opens a sentence is one only if something else says so.  Chinese names: `chinese_names`.
+`LexicalEntityRecall` calls this. English and Russian names are capitalised spans; a single word that opens a
+sentence is one only with further evidence. Chinese names: `chinese_names`.
 """
 
 import re
@@ -22,16 +22,16 @@ from .word_lists import read_pattern
 __all__ = ["named_entities"]
 
 _MOST_ENTITIES = 200
-"""Entities taken from one reference; an answer has a handful."""
+"""Most entities of one reference; an answer usually has a handful."""
 _MOST_WORDS = 8
-"""Words of one name; longer runs of capitalised words are headings."""
+"""Most words of one name; longer runs of capitalised words are headings."""
 _LONGEST_SENTENCE = 4_000
-"""Characters; a longer "sentence" is a list or a table, and is read piece by piece."""
+"""Longest sentence in characters; a longer "sentence" is a list or a table, and is read in pieces."""
 
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶĹĻĽŁŃŅŇŌŐŒŔŘŚŞŠŤŪŮŰŲŹŻŽА-ЯЁІЇЄҐ"
 _LETTER = rf"[^\W\d_{HAN}]"
 _WORD = re.compile(
-    r"[A-Za-z][a-z]+(?=[ ,])"  # most words, at little cost: none of the following says otherwise
+    r"[A-Za-z][a-z]+(?=[ ,])"  # a cheap test for most words: none of the following ones applies
     rf"|(?:[{_UPPER}]\.){{1,4}}[{_UPPER}](?![\w.'’])|(?:[{_UPPER}]\.){{2,5}}(?![{_UPPER}])"
     rf"|(?:[{_UPPER}]\.[ ]?){{0,4}}[{_UPPER}]\.(?=[ ]?[{_UPPER}])|(?<![\w.])\.(?=[A-Z])[A-Za-z]+"
     rf"|{_LETTER}(?:[^\W_{HAN}]|['’-](?=[^\W_{HAN}]))*(?:\.[a-z]{{2,}}(?![A-Z]))*(?:\.(?<=[A-Z]\.)[A-Z]+)?"
@@ -73,7 +73,8 @@ def named_entities(text: str) -> tuple[str, ...]:
 
 
 def _named_entities(known: Analysis) -> tuple[str, ...]:
-    # White space inside a sentence is layout; a sentence is a world of its own but for the names
+    # White space inside a sentence is layout; sentences are independent except for names that prove another
+    # word to be one.
     # that prove that a word is one.
     sentences = [piece for sentence in known.sentences for piece in _pieces(sentence)]
     inside = _Inside(sentences)
@@ -88,14 +89,14 @@ def _named_entities(known: Analysis) -> tuple[str, ...]:
 
 
 class _Inside:
-    """The capitalised words that stand inside a text's sentences: there they are names."""
+    """The capitalised words inside a text's sentences, where they are names."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self._sentences = sentences
         self._known: frozenset[str] | None = None
 
     def __call__(self) -> frozenset[str]:
-        """Return the words and what `_forms` makes of them; few texts ask."""
+        """Return the words and their `_forms`; few texts need them."""
         if self._known is None:
             self._known = frozenset(
                 form
@@ -108,7 +109,7 @@ class _Inside:
 
 
 def _pieces(sentence: str) -> Iterator[str]:
-    """Return a sentence with single spaces; one beyond all measure in several pieces."""
+    """Return a sentence with single spaces; an excessively long one in several pieces."""
     flat = " ".join(sentence.split())
     start = 0
     while len(flat) - start > _LONGEST_SENTENCE:
@@ -151,7 +152,7 @@ def _of_sentence(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
 
 
 def _flat(sentence: str) -> str:
-    """Return the sentence as dates and numbers are read in it, every character in its place."""
+    """Return the sentence in the form for dates and numbers, with unchanged indexes."""
     if sentence.isascii():
         return sentence.replace("\t", " ").lower()
     flat = sentence.translate(_ONE_FOR_ONE)
@@ -162,8 +163,8 @@ def _flat(sentence: str) -> str:
 
 
 def _numbers(flat: str, dates: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Return where numbers begin and end, with sign, currency and unit."""
-    # A piece must mean by itself what it means here: of "5-10 km" the range does, the 5 does not.
+    """Return the start and end of numbers, with sign, currency and unit."""
+    # A piece must have the same meaning separately: of "5-10 km" the range does, the 5 does not.
     last = 0
     for one in sorted(quantities(flat, dates), key=lambda one: (one.start, one.end)):
         piece = flat[one.start : one.end]
@@ -187,7 +188,7 @@ def _forms(word: str) -> set[str]:
 
 
 def _capitalised_spans(sentence: str, inside: _Inside) -> Iterator[tuple[int, str]]:
-    """Return the capitalised spans of one sentence, less words that merely open it."""
+    """Return the capitalised spans of one sentence, without words that merely open it."""
     words = list(_WORD.finditer(sentence))
     lower = sum(word[0][0].islower() for word in words)
     if len(words) > _MOST_WORDS and not lower:
@@ -208,7 +209,7 @@ def _capitalised_spans(sentence: str, inside: _Inside) -> Iterator[tuple[int, st
 
 
 def _next_name_word(sentence: str, words: list[re.Match[str]], last: int) -> int | None:
-    """Return which word continues the name that `last` is in: Bank (of) England."""
+    """Return the word that continues a name after `last`: Bank (of) England."""
     end = words[last].end()
     joint = _JOINT.match(sentence, end)
     for place in range(last + 1, min(last + 4, len(words))):
@@ -255,7 +256,7 @@ def _cut(
 
 
 def _can_begin_name(word: str, inside: _Inside) -> bool:
-    """Return whether a word that opens a sentence can be the first of the name that follows."""
+    """Return whether a word that opens a sentence can be the first word of the name after it."""
     folded = word.casefold().replace("ё", "е")
     if folded in NAMES:
         return True
@@ -265,7 +266,7 @@ def _can_begin_name(word: str, inside: _Inside) -> bool:
 
 
 def _is_proven(sentence: str, word: re.Match[str], inside: _Inside) -> bool:
-    """Return whether something says that the word which opens a sentence is a name."""
+    """Return whether there is evidence that the word which opens a sentence is a name."""
     text = _POSSESSIVE.sub("", word[0])
     folded = text.casefold().replace("ё", "е")
     if any(letter.isupper() for letter in text[1:]) or not text.isalpha():
@@ -295,7 +296,7 @@ def _first_word(sentence: str, start: int) -> str:
     return word[0] if word else "-"
 
 
-@lru_cache(maxsize=10_000)  # asked about every word of a reference, often more than once
+@lru_cache(maxsize=10_000)  # called for every word of a reference, often repeatedly
 def _is_name(word: str) -> bool:
     if len(word) == 1:
         return False

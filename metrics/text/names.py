@@ -1,9 +1,8 @@
 """Looks names up in a text: word by word, with case where it matters, in one pass of C code.
 
-`entities` calls this.  A text is encoded as one character per word, and a name as one class of such characters
-per word; so a regular expression finds a name of any length in time linear in the text.  A word's case,
-symbols and position are evaluated once per distinct word.
-Chinese names are looked up by `han_names` instead.
+`entities` calls this. A text is encoded as one character per word, and a name as one class of such characters
+per word; so a regular expression finds a name of any length in time linear in the text. A word's case,
+symbols and position are evaluated once per distinct word. Chinese names are looked up by `han_names` instead.
 """
 
 import re
@@ -27,9 +26,9 @@ _GLUED, _FIRST = "\x01", "\x02"
 _LETTER = rf"[^\W\d_{HAN}]"
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶĹĻĽŁŃŅŇŌŐŒŔŘŚŞŠŤŪŮŰŲŹŻŽА-ЯЁІЇЄҐ"
 _WORD = re.compile(
-    # The space before a word goes with it: nothing begins with one, and each try costs.
+    # The space before a word is included: nothing begins with one, and each attempt costs.
     rf" ?({_FIRST}?(?:"
-    # Most words, at little cost: none of the following says otherwise.
+    # A cheap test for most words: none of the following ones applies.
     r"[A-Za-z][a-z]+(?=[ ,;:!?)\n]|\.(?:[ \n]|\Z))"
     r"|"
     rf"(?:[{_UPPER}]\.){{1,4}}[{_UPPER}](?![\w.'’])"  # U.S
@@ -44,7 +43,7 @@ _GLUE = re.compile(rf"(?<={_LETTER})(?=\d)|(?<=\d)(?={_LETTER})")
 _MIXED = re.compile(rf"\d(?:(?={_LETTER})|(?<={_LETTER}\d))")
 _BEFORE_WORD = r"[^\w.$€£¥₽+-]*"
 _OPENING = re.compile(_BEFORE_WORD)
-# Every alternative begins with one of few characters, from which to which the search jumps.
+# Every alternative begins with one of a few characters, to which the search can jump.
 _STARTS = re.compile(
     r"[.!?…\n](?:(?<!\n)(?<![\W_][^\W\d_]\.)(?<!\A[^\W\d_]\.)['\"»”’)\]]*\s+"
     rf"|(?<=\n)(?:[ \t]*\n|(?=[ \t]*(?:[-*•#>]|\d{{1,3}}[.)])[ \t]))){_BEFORE_WORD}"
@@ -58,7 +57,7 @@ _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _FIRST_ID = 0x100
 _SURROGATES = 0xD800
 _MOST_WORDS = 16
-"""Words of a name that are compared one by one; a longer "name" is compared as it stands."""
+"""Most words of a name to compare individually; a longer "name" is compared as a string."""
 
 
 def compose(text: str) -> str:
@@ -75,10 +74,10 @@ def _without_accents(word: str) -> str:
 
 
 class Word(NamedTuple):
-    """One word in the form that is compared."""
+    """One word in the form for comparison."""
 
     surface: str
-    """As written, without possessive ending and full stops of an abbreviation."""
+    """The written form, without possessive ending and full stops of an abbreviation."""
     folded: str
     """Casefolded, ё as е."""
     plain: str
@@ -86,9 +85,9 @@ class Word(NamedTuple):
     first: bool
     """Whether it opens a sentence."""
     glued: bool
-    """Whether it is a part of a longer run of letters and digits: the 16 of F16."""
+    """Whether it is part of a longer run of letters and digits: the 16 of F16."""
     initial: bool
-    """Whether it is an initial, or several."""
+    """Whether it consists of initials."""
 
 
 @lru_cache(maxsize=20_000)
@@ -118,7 +117,7 @@ def _abbreviates(token: str) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    """Cut composed text into words that know where they stand."""
+    """Split composed text into words with their positions."""
     if _MIXED.search(text):
         text = _GLUE.sub(_GLUED, text)
     return _WORD.findall(text)
@@ -129,25 +128,25 @@ def _by_plain(known: tuple[Word, str]) -> str:
 
 
 def stable_part(word: Word) -> str:
-    """Return the letters with which every form of a word begins, accents aside."""
+    """Return the prefix common to all forms of a word, ignoring accents."""
     shortest = 1 if _CYRILLIC.match(word.plain) else 2
     return word.plain[: max(shortest, len(word.plain) - 3)]
 
 
 class Name(NamedTuple):
-    """A name, cut for looking it up."""
+    """A name, split for look-ups."""
 
     text: str
-    """As written, composed."""
+    """The written form, composed."""
     words: tuple[Word, ...]
     person: bool
     """Whether it can be a full name: two or three capitalised words of letters."""
     plain: bool
-    """Whether finding it letter by letter is enough: its case does not matter."""
+    """Whether finding its letters is enough, as its case does not matter."""
 
 
 def name_of(text: str) -> Name:
-    """Return the name that composed `text` is, without a leading article."""
+    """Return the name in composed `text`, without a leading article."""
     words = [_word(token) for token in _tokens(text)]
     if len(words) > 1 and words[0].folded in ("the", "a", "an"):
         rest = words[1:]
@@ -213,7 +212,7 @@ def _case_agrees(wanted: Word, found: Word, *, alone: bool, cased: bool, same: b
 
 
 def _level(wanted: Word, found: Word) -> int | None:
-    """Return how far the letters of two words agree: an index of `TIERS`, or None."""
+    """Return the tier by which two words agree, as an index of `TIERS`, or None."""
     if wanted.folded == found.folded:
         return 0
     if wanted.plain == found.plain:
@@ -266,7 +265,7 @@ class NameIndex:
         self._glued = "".join(letter for word, letter in self._known if word.glued)
 
     def find(self, name: Name) -> NameTier | None:
-        """Return the tightest tier by which the text has `name`, or None."""
+        """Return the strictest tier by which the text has `name`, or None."""
         words = name.words[:_MOST_WORDS]
         if not words:
             return None
@@ -285,10 +284,10 @@ class NameIndex:
         return None
 
     def _candidates(self, wanted: Word, *, alone: bool, inside: bool) -> list[tuple[int, str]]:
-        """Return the text's words that can be `wanted`, with their levels.
+        """Return the text's words that can match `wanted`, with their tiers.
 
-        A part of a longer run of letters and digits can stand `inside` a name only: F16 is F-16,
-        but there is no 16 in it.
+        A part of a longer run of letters and digits can match only `inside` a name: F16 is F-16, but there is
+        no 16 in it.
         """
         stable = stable_part(wanted)
         found: list[tuple[int, str]] = []
@@ -326,7 +325,7 @@ class NameIndex:
     def _stands_as_person(
         self, words: Sequence[Word], candidates: Sequence[list[tuple[int, str]]]
     ) -> bool:
-        """Return whether the full name stands in another order, or with initials."""
+        """Return whether the text has the full name in another order, or with initials."""
         whole = [_letters(found, 2) for found in candidates]
         for first, last in ((0, 1), (1, 0)) if len(words) == 2 else ():
             if words[first].initial and len(words[first].folded) == 2 and whole[last]:
@@ -339,7 +338,7 @@ class NameIndex:
             longest = [whole[place] for place in order]
             if all(longest) and self._stands(longest):
                 return True
-            # One word stays whole, the surname, first or last; the initials beside it may be one.
+            # One word, the surname, is complete, first or last; the initials beside it may be one word.
             for place in order:
                 if words[place].initial or not whole[place]:
                     continue
@@ -385,7 +384,7 @@ class NameIndex:
 
 
 def _orders(words: Sequence[Word]) -> Iterator[tuple[int, ...]]:
-    """Return the orders in which a full name is written; others than its own only in Russian."""
+    """Return the possible orders of a full name; only Russian has others than the given one."""
     count = len(words)
     own = tuple(range(count))
     yield own
@@ -417,7 +416,7 @@ def _marked_start(match: re.Match[str]) -> str:
 
 
 def _lowered_line(match: re.Match[str]) -> str:
-    # In a line of capitals they say nothing: "WHO IS NEXT" asks, it does not name the WHO.
+    # In a line of capitals they prove nothing: "WHO IS NEXT" is a question, not about the WHO.
     line = match[0]
     if len(_CAPITALS.findall(line)) < 3:
         return line

@@ -1,8 +1,8 @@
 """Clauses of an answer that deny a clause of a chunk, or state what the chunk denies.
 
-`_claims` calls this.  Only the plain case counts, in English, Russian and Chinese: one clause has every word
-of the other and one of the two, not both, has a negation.  Whatever restricts it (another clause, another
-word) makes it no conflict.
+`_claims` calls this. Only the plain case counts, in English, Russian and Chinese: one clause has every word
+of the other and exactly one of the two has a negation. Any restriction (another clause, another word) makes
+it no conflict.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,23 +19,23 @@ __all__ = ["Denial", "denials"]
 _NEGATION = read_pattern("negation.negation")
 _QUICK = ("not", "n't", "never", "no ")
 _QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", "不", "没", "未", "无法", "并非")
-"""One of these is in whatever `_NEGATION` matches; a search for each costs next to nothing."""
+"""Every match of `_NEGATION` has one of these, which are cheap to search for."""
 _CLAUSES = read_pattern("negation.clauses")
 _SUPPOSED = read_pattern("negation.supposed")
-"""What makes a sentence no plain statement."""
+"""Signs that a sentence is not a plain statement."""
 _LEAST = 3
-"""Words of a clause that says enough to be contradicted."""
+"""Least number of words of a clause that can be contradicted."""
 
 
 class Denial(NamedTuple):
     """A clause that a chunk contradicts."""
 
     sentence: int
-    """Position of the answer's sentence, from 0."""
+    """Index of the answer's sentence, from 0."""
     text: str
     """The answer's clause."""
     chunk: int
-    """Position of the chunk, from 0."""
+    """Index of the chunk, from 0."""
     said: str
     """The chunk's sentence."""
 
@@ -49,9 +49,9 @@ def denials(
     """Return the clauses of an answer whose opposite a chunk states.
 
     Args:
-        texts: The sentences of the answer, as `framing.claim_texts` has them.
-        claiming: Of each, its terms.
-        lacking: Of each, its terms that no chunk has.
+        texts: The sentences of the answer, from `framing.claim_texts`.
+        claiming: The terms of each sentence.
+        lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
     """
     denied_there = [_may_deny(context.text) for context in contexts]
@@ -127,19 +127,19 @@ def _clause(text: str) -> _Clause:
 _AUXILIARY = frozenset(
     [f"{verb}n" for verb in "does did do is are was were has have had should would could".split()]
 ) | frozenset("can won t ca wo".split())
-"""Rests of contractions whose negation was cut out."""
+"""Remainders of contractions whose negation was cut out."""
 
 
 def _like(
     terms: frozenset[str], context: Analysis, *, any_side: bool
 ) -> Iterator[tuple[_Clause, str]]:
-    """Return the clauses of a chunk that have these words and next to no others, with their sentences."""
+    """Return the clauses of a chunk with these words and hardly any others, with their sentences."""
     for sentence in _sentences_with(terms, context):
         if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
             for clause in _clauses(sentence):
                 there = frozenset(clause.terms)
                 most = len(terms) + (1 if clause.denied else 2)
-                # 狗 of 狗不可以 stands in 狗可 of the opposite.
+                # 狗 of 狗不可以 is in 狗可 of the opposite.
                 begins = {one[0] for one in there}
                 rest = [one for one in terms - there - clause.across if one not in begins]
                 if not rest and len(there) <= most:
@@ -164,7 +164,7 @@ def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
 
 
 def _is_stated(terms: frozenset[str], clause: _Clause, contexts: Sequence[Analysis]) -> bool:
-    """Return whether a chunk says the same, too: then nothing is contradicted."""
+    """Return whether a chunk also states the same: then nothing is contradicted."""
     return any(
         own.denied == clause.denied and terms <= frozenset(own.terms)
         for context in contexts

@@ -1,4 +1,4 @@
-"""Numbers that are not written in digits alone: Chinese and Roman numerals, shifted decimals.
+"""Numbers not written in digits only: Chinese and Roman numerals, shifted decimals.
 
 `quantities` and `dates` call this.  Values are strings of decimal digits, never floats, so that
 nothing is rounded and numbers of any length are read.
@@ -9,7 +9,7 @@ import re
 __all__ = ["HAN_DIGITS", "HAN_NUMERAL", "decimal", "han_value", "roman_value", "shift"]
 
 HAN_DIGITS = ("零〇", "一", "二两兩", *"三四五六七八九")
-"""By value, the characters that may write a digit."""
+"""By value, the characters that may represent a digit."""
 _HAN_DIGITS = {digit: value for value, written in enumerate(HAN_DIGITS) for digit in written}
 _SMALL = {"十": 10, "百": 100, "千": 1000}
 _LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
@@ -25,7 +25,7 @@ _ROMAN_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000
 
 
 def decimal(number: str) -> str:
-    """Return a decimal without needless zeros: ``007.50`` is ``7.5``."""
+    """Return a decimal without redundant zeros: ``007.50`` is ``7.5``."""
     whole, _, fraction = number.partition(".")
     fraction = fraction.rstrip("0")
     # lstrip rather than int(): Python refuses to read numbers of thousands of digits.

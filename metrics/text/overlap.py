@@ -60,10 +60,10 @@ def _answer_tokens(text: str) -> list[str]:
 
 
 def token_f1(prediction: str, reference: str) -> float:
-    """Return the F1 of the tokens that two texts share, counted with their repeats.
+    """Return the F1 of the tokens that two texts share, counted with repeats.
 
-    NFKC, casefold; punctuation, spaces and the articles a, an, the dropped; Unicode words, each
-    Han character on its own (SQuAD's F1, Rajpurkar et al. 2016, for three languages).
+    NFKC, casefold; without punctuation, spaces and the articles a, an, the; Unicode words, each Han character
+    separately (SQuAD's F1, Rajpurkar et al. 2016, for three languages).
 
     Returns:
         0.0 to 1.0; 1.0 when neither text has a token, 0.0 when only one has.
@@ -92,7 +92,7 @@ def _multiset_f1(predicted: Sequence[str], wanted: Sequence[str]) -> Overlap:
 
 
 def coverage(words: Sequence[str], known: Collection[str]) -> float | None:
-    """Return which share of `words`, repeats counted, is in `known` (a set); None without words."""
+    """Return the share of `words`, with repeats, that is in `known` (a set); None without words."""
     if not words:
         return None
     return sum(map(known.__contains__, words)) / len(words)

@@ -1,9 +1,9 @@
-"""Find the numbers of a text with all that belongs to them: sign, power of ten, unit, currency.
+"""Find the numbers of a text with their sign, power of ten, unit and currency.
 
-`dates` and the entity modules call this, with text in NFKC that is casefolded and has single
-spaces.  A key says what a number means, whatever the language and the spelling: ``number:1000``,
-``number:-5``, ``number:5000000|$``, ``number:5|km``.  Ambiguous spellings give every reading.
-Numbers of different keys are different: -5, 5, 5 % and $5, and 5 km and 5 alone.
+`dates` and the entity modules call this, with text in NFKC that is casefolded and has single spaces. A key is
+the value of a number, independent of language and spelling: ``number:1000``, ``number:-5``,
+``number:5000000|$``, ``number:5|km``. Ambiguous spellings have every reading. Numbers of different keys are
+different: -5, 5, 5 % and $5, and 5 km and 5 alone.
 """
 
 import re
@@ -17,23 +17,24 @@ __all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantit
 
 
 class Quantity(NamedTuple):
-    """A number, or a range of two, as it stands in a text."""
+    """A number, or a range of two, in a text."""
 
     start: int
-    """Where it begins, sign and currency included."""
+    """Start, including sign and currency."""
     end: int
-    """Where it ends, unit included; the word for "year" is no part of it."""
+    """End, including the unit, but not a following word for "year"."""
     keys: frozenset[str]
-    """What it means."""
+    """Keys of its readings."""
     reach: int
-    """Where the word for "year" ends that may follow; else `end`."""
+    """End of a following word for "year"; else `end`."""
 
 
 _GROUPS = r"(?:(?:[,']\d{3})+(?:\.\d+)?|(?:[\u00a0\u2009\u202f ]\d{3})+(?:[.,]\d+(?![.,]?\d))?)"
 _GROUPED = re.compile(rf"\d{{1,3}}{_GROUPS}")
 _INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
 _POINTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
-# The grouped form may not begin after a digit, a full stop or a comma.  Both forms begin with the
+# The grouped form may not begin after a digit, a full stop or a comma. Both forms begin with the same digit,
+# so that the search jumps from digit to digit.
 # same digit, so that the search jumps from digit to digit.
 _NUMBER = re.compile(rf"\d(?:(?<![\d.,]\d)\d{{0,2}}{_GROUPS}(?!\d)|\d*(?:[.,]\d+)*)")
 _POINTS = re.compile("[.,]")
@@ -63,9 +64,9 @@ _ROMAN_CENTURY = re.compile(
 _COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
 _MINUS_AFTER = " ([{~≈,;:/=«\"'"
 _SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})")
-"""A number that a word or letter multiplies; begins with a digit, so that the search jumps to them."""
+"""A number multiplied by a word or letter; begins with a digit, so that the search jumps to them."""
 _ASCII_SCALED = re.compile(r"[0-9]([ -]?[a-z]+)(?!\w)")
-"""The same for a text without other letters, if it finds one of `SCALES`: a tenth of the time."""
+"""The same for a text without other letters, if it contains one of `SCALES`: a tenth of the time."""
 _HAN_POWER = re.compile("[百千万萬亿億]")
 _OTHER_DIGIT = re.compile(rf"(?![0-9])\d|{HAN_NUMERAL.pattern}")
 _MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
@@ -75,13 +76,13 @@ _BELONGING_BEFORE = (*PREFIX_ENDS, "百分之", "公元前", "第")
 _PLAIN_AFTER = re.compile(r" (?:\d|([a-z]+))|[.,;:)\]](?: |\Z)|\Z")
 _BELONGING_WORDS = UNIT_STARTS | {"century", "centuries", "b", "bc", "bce"}
 _COUNTED = re.compile(r"(?<=\w)(?: people| persons| человека?|人|名|个|位)\Z")
-"""What is counted by bare numbers and changes nothing about them."""
+"""Counting words after bare numbers that do not change the value."""
 _EDGE = 14
-"""Characters before a number that can belong to it, with room to spare."""
+"""Longest text before a number that can belong to it, in characters, generously."""
 
 
 def _readings(number: str, *, comma: bool) -> frozenset[str]:
-    """Return the values that the digits and separators of `number` can mean.
+    """Return the possible values of the digits and separators of `number`.
 
     Args:
         number: Digits with points, commas or spaces inside.
@@ -110,7 +111,7 @@ def _is_word(letter: str) -> bool:
 
 
 class _Number(NamedTuple):
-    """One number before it is joined to a range."""
+    """One number before ranges are joined."""
 
     start: int
     end: int
@@ -144,7 +145,7 @@ def _amount(sign: str, value: str, power: int) -> str:
 def _whole_unit(
     text: str, end: int, *, year: bool, ten: bool, before_christ: bool
 ) -> tuple[int, str, int] | None:
-    """Return the end, the unit and the reach of what makes a number a year, a decade and so on."""
+    """Return the end, the unit and the reach of a word that makes a number a year, a decade and so on."""
     found = _CENTURY.match(text, end)
     if found:
         return found.end(), "century", found.end()
@@ -166,7 +167,7 @@ def _whole_unit(
 
 
 def _is_bare(before: str, text: str, end: int) -> bool:
-    """Return whether nothing around a number belongs to it; no is no answer."""
+    """Return whether nothing around a number belongs to it; False proves nothing."""
     if before.rstrip(" ").endswith(_BELONGING_BEFORE):
         return False
     after = _PLAIN_AFTER.match(text, end)
@@ -228,7 +229,7 @@ def _complete(
         if unit_word is not None:
             units, stop = units_of(unit_word[1]), unit_word.end(1)
     if stop < len(text) and _is_word(text[stop]) and text[stop - 1].isdecimal():
-        return None  # the digits are a part of a word: 5g, 3d
+        return None  # the digits are part of a word: 5g, 3d
     return _Number(begin, stop, stop, values, units, sign, scale)
 
 
@@ -242,7 +243,7 @@ def _digits(text: str, cyrillic: bool) -> Iterable[_Number]:
             continue  # COVID-19
         values = _readings(match[0], comma=cyrillic)
         if start > 1 and text[start - 1] in "亿億" and text[start - 2].isdecimal():
-            continue  # read with what stands before
+            continue  # interpreted with the text before it
         found = _complete(text, start, end, values, han=False)
         if found is not None:
             yield found
@@ -291,7 +292,7 @@ def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quant
 
     Args:
         text: NFKC, casefolded, dashes as hyphens.
-        taken: Where no number may begin, as places from and to: dates.
+        taken: Ranges of indexes in which no number may begin: dates.
     """
     busy = set[int]()
     for start, end in taken:
@@ -325,7 +326,7 @@ def _join_ranges(text: str, numbers: list[_Number]) -> list[Quantity]:
             if between is not None:
                 joined = between[0].strip() not in ("and", "и", "和")
                 if joined or text[max(0, number.start - 8) : number.start].endswith("between "):
-                    # In "5-10 million km" power of ten and unit belong to both numbers.
+                    # In "5-10 million km" power of ten and unit apply to both numbers.
                     own = number.units != _NO_UNIT
                     units = number.units if own else following.units
                     scale = number.scale if own or number.scale else following.scale
@@ -358,8 +359,8 @@ def number_keys(text: str, *, whole: bool = False) -> frozenset[str]:
 def may_hold(text: str, keys: Iterable[str]) -> bool:
     """Return whether `text` may have one of `keys`, unless it `has_worded_numbers`.
 
-    No is certain, and costs next to nothing: whatever the separators, the last three digits of a
-    number stand together in the text, and so do those of its fraction and of a date's year.
+    False is certain, and cheap: whatever the separators, the last three digits of a number are adjacent in
+    the text, and so are those of its fraction and of a date's year.
     """
     for key in keys:
         kind, _, rest = key.partition(":")
@@ -368,7 +369,7 @@ def may_hold(text: str, keys: Iterable[str]) -> bool:
             if all(part[-3:] in text for part in _POINTS.split(amount.lstrip("-"))):
                 return True
         elif kind == "date" and rest[0] != "-":
-            # A year is read from the digits of any script.
+            # A year may have digits of any script.
             if rest[:4] in text or not text.isascii():
                 return True
         else:
@@ -377,7 +378,7 @@ def may_hold(text: str, keys: Iterable[str]) -> bool:
 
 
 def has_worded_numbers(text: str) -> bool:
-    """Return whether words or other digits than 0 to 9 may be a part of numbers of `text`."""
+    """Return whether numbers of `text` may contain words or other digits than 0 to 9."""
     if text.isascii():
         return not SCALES.isdisjoint(_ASCII_SCALED.findall(text))
     return (

@@ -1,9 +1,8 @@
-"""Tell the words of a question that name its topic from those that only ask.
+"""Separate the words of a question that name its topic from those that only ask.
 
-`lexical_context_relevance` calls this: "How long does a refund take?" is about a refund, and a
-chunk that says "Refunds are paid within 14 days." is on topic though it has no "long" and no
-"take".  The lists are English, Russian and Chinese; to add a word, add it to the list whose
-language fits.
+`lexical_context_relevance` calls this: "How long does a refund take?" is about a refund, and a chunk with
+"Refunds are paid within 14 days." is on topic although it has no "long" and no "take". The lists are English,
+Russian and Chinese; to add a word, add it to the list of its language.
 """
 
 import re
@@ -19,12 +18,12 @@ from .word_lists import read_entries, read_pattern
 
 __all__ = ["CHINESE_FUNCTION", "asks", "topic_terms"]
 
-# Cut out before bigrams are made, or their pieces would count as topics; the longest first.
+# Removed before bigrams are made, or their pieces would count as topics; the longest first.
 _CHINESE = read_pattern("question_words.chinese")
 CHINESE_FUNCTION = frozenset(
     "的了吗呢吧啊是在有和与及或也都就而但被把将从到对于为以之其这那哪谁什么怎样如何多少几个请问我你您他她它们会能可要不没"
 )
-"""A bigram of two of these names nothing."""
+"""A bigram of two of these names no topic."""
 _CONTRACTIONS = read_pattern("question_words.contractions")
 _HAN = re.compile(f"[{HAN}]")
 
@@ -41,9 +40,9 @@ def _courtesies() -> frozenset[str]:
 
 
 def topic_terms(known: Analysis) -> list[str]:
-    """Return the distinct terms of a question that name its topic; all when none would be left.
+    """Return the distinct terms of a question that name its topic; all of them if none would remain.
 
-    None where all are courtesies: "Hello", "Thank you".
+    Empty if all are courtesies: "Hello", "Thank you".
 
     To be used as ``known.memoize(topic_terms)``.
     """
@@ -58,7 +57,7 @@ def topic_terms(known: Analysis) -> list[str]:
 
 _TURN = read_pattern("question_words.turn")
 _KEY_WORDS = 12
-"""Words up to which a text without a sentence's marks is a search rather than a turn of a chat."""
+"""Most words of a text without sentence marks that counts as a search rather than a turn of a chat."""
 
 
 def asks(known: Analysis) -> bool:

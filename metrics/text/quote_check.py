@@ -1,7 +1,7 @@
-"""Check what a judge says it took from a text: copied words, or a restatement.
+"""Check a judge's quotations against the text: copied words, or a restatement.
 
-The asking engine and the metrics that have texts extracted call it.  A judge that
-makes up a name, an answer or a claim would otherwise set the numbers it is measured by.
+The batching of the judge and the metrics with extracted texts call it. Otherwise a judge that invents a name,
+an answer or a claim would determine the numbers itself.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from .tokens import content_tokens, tokens
 __all__ = ["is_answer_from", "is_restatement", "is_sentence_of", "stands_as_entity"]
 
 _LEAST_SHARED = 0.5
-"""Share of a restatement's content words that its text has; names for pronouns come from there, too."""
+"""Least share of a restatement's content words that its text has; names for pronouns come from there, too."""
 _NEGATIONS = frozenset({"no", "not", "nor", "never", "without"})
-"""English ones, which are no content words; those of other languages are."""
+"""English negations, which are no content words; those of other languages are."""
 _SHORT = 3
-"""Tokens up to which a whole sentence may be nothing but a name."""
+"""Most tokens of a whole sentence that may be nothing but a name."""
 
 
 def stands_as_entity(entity: str, source: str) -> bool:
     """Return whether `entity` was copied from `source`.
 
-    It stands there by the tiers of `EntityFinder`; or several words of it, without a digit, stand there
-    in a row. A single word and a number are for the tiers alone: US is not us, nor 5 % five dollars.
+    The text has it by the tiers of `EntityFinder`, or has several of its words, without a digit, in a row. A
+    single word and a number need the tiers: US is not us, nor 5 % five dollars.
     """
     words = tokens(entity)
     if words and stands_in(entity, source):
@@ -35,9 +35,9 @@ def stands_as_entity(entity: str, source: str) -> bool:
 
 
 def is_sentence_of(entity: str, source: str) -> bool:
-    """Return whether `entity` is a whole sentence of `source`, or all of it, and so names nothing.
+    """Return whether `entity` is a whole sentence of `source`, or all of it, and so not a name.
 
-    A sentence that consists of a name and nothing else is one, and so is a very short one.
+    A sentence that consists only of a name is a name, and so is a very short one.
     """
     words = tokens(entity)
     if len(words) <= _SHORT:
@@ -50,7 +50,7 @@ def is_sentence_of(entity: str, source: str) -> bool:
 def is_answer_from(answer: str, source: str) -> bool:
     """Return whether the short `answer` was taken from `source`.
 
-    As an entity or in a row of tokens; or in pieces, all its content words and negations being there.
+    As an entity or in a row of tokens; or in pieces, if all its content words and negations are there.
     """
     words = tokens(answer)
     if not words:
@@ -62,7 +62,7 @@ def is_answer_from(answer: str, source: str) -> bool:
 
 
 def is_restatement(claim: str, source: str) -> bool:
-    """Return whether at least half of the content words of `claim` stand in `source`."""
+    """Return whether at least half of the content words of `claim` are in `source`."""
     words = content_tokens(claim) or tokens(claim)
     if not words:
         return False

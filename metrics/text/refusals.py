@@ -1,8 +1,8 @@
 """Classifies the sentences of an answer as refusals, claims and others.
 
 `refusal`, `lexical_context_utilization` and the citation scores call this; the wordings are in
-`words/refusals.txt`.  Only known wordings count as refusals: some refusals are missed, and few answers are
-taken for one.
+`words/refusals.txt`. Only known wordings count as refusals: some refusals are missed, and few answers are
+mistaken for one.
 """
 
 import re
@@ -17,7 +17,7 @@ from .word_lists import read_lines
 __all__ = ["LANGUAGES", "SentenceKind", "asks_back", "greets", "sentence_kinds"]
 
 LANGUAGES = ("en", "ru", "zh")
-"""Languages in which a refusal is recognised."""
+"""Languages in which refusals are recognised."""
 
 _LETTERS = {
     "en": re.compile("[a-z]{2}|n/a"),
@@ -25,7 +25,7 @@ _LETTERS = {
     "zh": re.compile(f"[{HAN}]"),
 }
 _LONGEST_READ = 600
-"""Characters of a sentence; what stands beyond them is no refusal."""
+"""Characters of a sentence to examine; a refusal beyond them is missed."""
 _LONGEST_MATCH = 120
 _LAYOUT = re.compile(r"[\s*_`#]+")
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "´": "'", "ё": "е"})
@@ -49,9 +49,9 @@ class SentenceKind(NamedTuple):
     """The role of a sentence in an answer."""
 
     refuses: str | None
-    """The words by which it refuses; None when it does not."""
+    """The words of the refusal, or None."""
     claims: bool
-    """Whether it says something: it neither refuses nor only apologises, offers or points elsewhere."""
+    """Whether it makes a claim: it neither refuses nor only apologises, offers or refers elsewhere."""
 
 
 _CLAIM = SentenceKind(None, claims=True)
@@ -59,7 +59,7 @@ _CLAIM = SentenceKind(None, claims=True)
 
 @cache
 def _wordings() -> dict[str, list[str]]:
-    """Return the lines of ``words/refusals.txt`` by section, each part in the place of its name."""
+    """Return the lines of ``words/refusals.txt`` by section, with references to parts expanded."""
     parts: dict[str, str] = {}
     sections: dict[str, list[str]] = {}
     section: list[str] = []
@@ -93,7 +93,7 @@ def _words(section: str) -> frozenset[str]:
 
 
 def sentence_kinds(known: Analysis) -> list[SentenceKind]:
-    """Return what each sentence of an answer does.  To be used as ``known.memoize(sentence_kinds)``."""
+    """Return the kind of each sentence of an answer. For ``known.memoize(sentence_kinds)``."""
     if known.has_han or has_cyrillic(known.text):
         return list(map(_kind, known.sentences))
     return [
@@ -103,7 +103,7 @@ def sentence_kinds(known: Analysis) -> list[SentenceKind]:
 
 
 def _surely_claims(words: list[str]) -> bool:
-    """Return whether an English sentence has no word that a refusal or a courtesy cannot do without."""
+    """Return whether an English sentence has no word that every refusal or courtesy has."""
     return (
         bool(words) and words[0] not in _words("courteous") and _words("refusing").isdisjoint(words)
     )
@@ -131,9 +131,9 @@ def greets(known: Analysis) -> bool:
 
 
 def asks_back(known: Analysis) -> bool:
-    """Return whether an answer only asks: it ends with a question and claims nothing but one sentence at most.
+    """Return whether an answer only asks: it ends with a question and claims at most one sentence.
 
-    A question that only offers more ("Would you like ...?") asks nothing back beside a claim.
+    A question that only offers more ("Would you like ...?") does not count beside a claim.
     """
     sentences = known.sentences
     if not sentences:
@@ -150,7 +150,7 @@ def asks_back(known: Analysis) -> bool:
 
 
 def _own_words(text: str) -> str:
-    """Leave out quotations, unless all is one, and the condition that a sentence begins with."""
+    """Remove quotations, unless all is one, and the condition that a sentence begins with."""
     if not _QUOTED.match(text):
         text = _QUOTED.sub(" x ", text)
     return _pattern("condition").sub("", text)
@@ -173,7 +173,7 @@ def _refusing_words(text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Write out contractions and leave out adverbs of an English sentence in small letters."""
+    """Expand contractions and remove adverbs of an English sentence in small letters."""
     if "'" in text or "nt" in text or "cannot" in text or "im " in text:
         for contraction, whole in _WRITTEN_OUT:
             text = contraction.sub(whole, text)

@@ -1,8 +1,8 @@
 """Whether two Russian words can be cases of one name.
 
-`names` calls this.  Snowball's stemmer is made for search: it takes Иванов and Иван, Петров and
-Петра for one word.  Here a word is cut by the declensions that names follow, and two words are one
-name when one declension yields the same stem for both.
+`names` calls this. Snowball's stemmer is made for search: for it Иванов and Иван, Петров and Петра are one
+word. Here a word is split by the declensions of names, and two words are one name if one declension yields
+the same stem for both.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ _DECLENSIONS = {
 _SURNAME = ("", "а", "у", "ым", "ом", "е", "ой", "ы", "ых", "ыми")
 _SURNAME_STEMS = ("ов", "ев", "ин", "ын")
 _STEM_ENDS = {"hard": "бвгджзклмнпрстфхцчшщ", "hushing": "жшчщц"}
-"""The consonants that a declension's stems end with, where endings alone would say too little."""
+"""The final consonants of a declension's stems, where endings alone would be ambiguous."""
 
 _SHORTEST_STEM = 2
 

@@ -1,7 +1,7 @@
-"""Tell in which script a text is written, so that words of two scripts are not compared.
+"""Detect the script of a text, so that words of two scripts are not compared.
 
-The lexical metrics call this: between a Russian answer and an English chunk shared words say
-nothing, and "nothing shared" must not look like "not supported".
+The lexical metrics call this: between a Russian answer and an English chunk shared words mean nothing, and
+"nothing shared" must not be reported as "not supported".
 """
 
 import re
@@ -19,25 +19,25 @@ _PATTERNS = {name: re.compile(f"[{letters}]+") for name, letters in _SCRIPTS.ite
 _NOT_LATIN = re.compile(f"[{''.join(_SCRIPTS.values())}]")
 _LATIN = re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+")
 _HAN_LETTERS = 2
-"""A Han character says as much as several letters."""
+"""Weight of a Han character in letters."""
 _LATIN_SHARE = 3
-"""Latin letters per letter of another script up to which a text is still written in the other:
-names of products and terms stay Latin everywhere."""
+"""Most Latin letters per letter of another script for a text to count as the latter: names of products and
+terms are Latin everywhere."""
 
 
 @lru_cache
 def _others(script: str) -> re.Pattern[str]:
-    """Return what finds a letter of any script but this one and Latin."""
+    """Return a pattern for a letter of any script except this one and Latin."""
     return re.compile(
         f"[{''.join(letters for name, letters in _SCRIPTS.items() if name != script)}]"
     )
 
 
 def script_of(known: Analysis) -> str | None:
-    """Return the script that a text is written in; None when it has no letter that we know.
+    """Return the script of a text; None if it has no known letter.
 
-    It is the script of most letters, but a quarter of the letters is enough for a script beside
-    Latin words.  To be used as ``known.memoize(script_of)``.
+    It is the script of most letters, but for a script beside Latin words a quarter of the letters is enough.
+    For ``known.memoize(script_of)``.
     """
     text = known.text
     first = None if text.isascii() else _NOT_LATIN.search(text)
@@ -63,9 +63,9 @@ def _count(letters: re.Pattern[str], text: str) -> int:
 
 
 def share_a_script(text: Analysis, others: Iterable[Analysis]) -> bool:
-    """Return whether any of `others` is written in the script of `text`, as far as they tell.
+    """Return whether any of `others` has the script of `text`, if both are known.
 
-    What has no letter, a number or nothing at all, can be compared with anything.
+    A text without letters, such as a number, can be compared with anything.
     """
     script = text.memoize(script_of)
     seen = None

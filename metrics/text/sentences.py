@@ -1,8 +1,8 @@
 """Split English, Russian and Chinese text into sentences, by rules and in linear time.
 
-Every metric that counts sentences splits them here, so that a denominator never moves.  One
-regular expression finds the runs of end marks; what stands before and after a run decides
-whether a sentence ends there.  The word lists behind the decisions are in `abbreviations`.
+Every metric that counts sentences splits them here, so that a denominator never moves. One regular expression
+finds the runs of end marks; the text before and after a run decides whether a sentence ends there. The word
+lists for these decisions are in `abbreviations`.
 """
 
 import re
@@ -16,7 +16,7 @@ from .layout import units
 __all__ = ["RULES", "sentences", "sentences_of"]
 
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
-# Danda, Ethiopic, Khmer, Burmese and the other marks that never stand inside a word.
+# Danda, Ethiopic, Khmer, Burmese and the other marks that never occur inside a word.
 _WIDE = "。！？；｡।॥։።፧፨។៕။᠃"
 _MARKS = f".!?…{_WIDE}．‼⁇⁈⁉؟۔"
 # One run: an end mark, and the end marks, closing quotes and brackets that follow it.  A single
@@ -30,23 +30,23 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _OPENERS = "\"'“„«‹([{「『（【《〈*–—-"
 _WIDE_MARKS = frozenset(_WIDE)
 _DOUBTFUL = re.compile(f"[{''.join(sorted({*_MARKS} - _WIDE_MARKS))}]")
-"""The marks that do not end a sentence wherever they stand."""
+"""The marks that end a sentence only in some places."""
 _UP_TO_WIDE = re.compile(f"[^{_WIDE}]*[{_WIDE}][{_WIDE}{_CLOSERS}]*|[^{_WIDE}]+")
 _LONGEST_ABBREVIATION = 24
 _GLUED = re.compile(r"([^\W\d_a-z][^\W\d_A-Z]*)(?:['’][^\W\d_]+)?,? ")
 _WHOLE_WORD = re.compile(r"(?:(?<!\S)(?:[^\W\d_]{3,}|\d+)|\]) *\Z")
-"""Words between which a full stop without a space ends a sentence: no name of a file or an address."""
+"""Words around a full stop without a space that ends a sentence: they are not in file names or addresses."""
 _ROMAN = re.compile(r"[IVXLC]+\Z")
 _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
 _SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
 _LETTERS_WITH_DOTS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 
 RULES = "3"
-"""Version of the rules by which texts are cut; part of the definition of what counts sentences."""
+"""Version of the splitting rules; part of the definition of scores that count sentences."""
 
 
 def sentences(text: str) -> list[str]:
-    """Split `text` into sentences, stripped, in order; blank text gives none.
+    """Split `text` into sentences, stripped, in order; empty for blank text.
 
     A sentence ends after ``. ! ? …`` before white space, after ``。！？；`` and the marks of other
     scripts, and where a paragraph, list item, heading, table row or line of code ends
@@ -86,7 +86,7 @@ def _split(text: str) -> list[str]:
             and len(word) > 1
             and not (other_marks and _OTHER_MARK.search(piece))
         ):
-            # Mostly a sentence ended right before, and the piece is the whole of this one.
+            # Usually a sentence ended right before, and the piece is all of this one.
             whole = start == at - 1
             found.append(f"{piece.lstrip()}." if whole else text[start : mark + 1].strip())
             start = mark + 1
@@ -134,7 +134,7 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
         if glued is None or before is None:
             return False
         return before[0][0].islower() or before[0][0] == "]" or glued[1] in STARTERS
-    # The next word is looked for within a bounded stretch, which keeps the whole linear.
+    # The next word is searched in a bounded range, which keeps everything linear.
     upcoming = _NEXT_WORD.match(text, end, end + 64)
     next_word = upcoming.group(2) if upcoming else ""
     if run[0] != ".":
@@ -142,7 +142,7 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
             return not next_word[:1].islower()
         return True
     if len(run) > 1:
-        # "..." and a closing quote or bracket: the sentence goes on in small letters.
+        # "..." and a closing quote or bracket: the sentence continues in small letters.
         if next_word[:1].islower():
             return False
         if not run[1:].strip(".…!?"):
@@ -159,7 +159,7 @@ def _word_before(text: str, start: int, mark: int) -> str:
 def _word_can_end(word: str, text: str, start: int, mark: int, next_word: str) -> bool:
     """Return whether a full stop after `word` ends the sentence rather than an abbreviation."""
     if not word:
-        # A full stop on its own belongs to what stands before it.
+        # A separate full stop belongs to the text before it.
         return not next_word[:1].islower()
     small = _COMPOUNDS.get(word, word).casefold()
     if small != word and small in _COMPOUNDS.values():
@@ -190,7 +190,7 @@ def _follows_number(word: str, text: str, start: int, mark: int) -> bool:
 
 
 def _only_dates(text: str, start: int, mark: int) -> bool:
-    # "В XIX в. Россия росла": the sentence has only said when.
+    # "В XIX в. Россия росла": the sentence has only stated the time.
     if mark - start > 40:
         return False
     words = text[start:mark].split()

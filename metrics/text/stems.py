@@ -1,7 +1,7 @@
-"""Stop words and Snowball stems, remembered per word.
+"""Stop words and Snowball stems, cached per word.
 
-`tokens.content_of` and the entity tiers call this.  Snowball's stemmer objects keep the word they
-work on in themselves, so they are only ever used under a lock; a remembered stem needs none.
+`tokens.content_of` and the entity tiers call this. Snowball's stemmer objects store the current word in
+themselves, so they are used only under a lock; a cached stem needs none.
 """
 
 import re
@@ -19,16 +19,17 @@ STOP_WORDS = frozenset(
     "our i do does did can will would may might should could also into than then there here such "
     "if so about over under between during after before more most some any each other".split()
 )
-"""English function words that say nothing about the topic; checked before stemming."""
+"""English function words without a topic; checked before stemming."""
 
 MARK = "\0"
-"""Stands after each sentence in a list of several sentences' tokens; no content, and no token."""
+"""Follows each sentence in a list of several sentences' tokens; neither content nor a token."""
 
 _LONGEST_WORD = 64
-"""Characters; a longer "word" is base64 or the like: stemming it is slow and means nothing."""
+"""Longest word to stem, in characters; a longer "word" is base64 or similar: stemming it is slow and
+useless."""
 
 _REMEMBERED_WORDS = 100_000
-"""Stems kept; about 20 MB at most."""
+"""Most cached stems; about 20 MB at most."""
 
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _lock = fork.lock()
@@ -40,7 +41,9 @@ class _Stemmer(Protocol):
 
 @lru_cache(maxsize=1)
 def _stemmers() -> tuple[_Stemmer, _Stemmer]:
-    # Importing snowballstemmer reads some forty languages: not before a word needs it.
+    # Importing snowballstemmer reads some forty languages: not before a word needs it. The classes are
+    # imported directly, because the package's factory returns PyStemmer's if that is installed, and scores
+    # must not depend on it.
     # The classes are named rather than asked for by language, because the package's own factory
     # hands out PyStemmer's when that is installed, and scores must not depend on it.
     from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
@@ -58,7 +61,7 @@ def _with_tables(stemmer: Any) -> _Stemmer:
 
         def find_among_b(self, endings: Sequence[Any]) -> int:
             known = tables.get(id(endings))
-            if known is None:  # they are attributes of the class, and stay
+            if known is None:  # they are attributes of the class, and remain
                 results = {one.s: one.result for one in endings}
                 sizes = sorted(set(map(len, results)), reverse=True)
                 known = tables[id(endings)] = results, sizes
@@ -102,7 +105,7 @@ class _ContentWords(dict[str, "str | None"]):
 
 
 CONTENT: dict[str, str | None] = _ContentWords()
-"""Casefolded word → its stem, or None when it is a stop word.  Look up with ``[]`` only."""
+"""Casefolded word → its stem, or None for a stop word. Look up with ``[]`` only."""
 
 
 def stem(word: str) -> str:

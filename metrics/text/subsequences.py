@@ -1,8 +1,8 @@
 """Lengths of longest common subsequences: of two strings, and of many with many.
 
-`overlap` and the matching of chunks and sentences call this, with tokens written as characters
-(`encoding`).  The work is done by rapidfuzz, never by a quadratic loop in Python; pairs too long
-for one uninterrupted call are done in steps that let other threads run.
+`overlap` and the matching of chunks and sentences call this, with tokens encoded as characters (`encoding`).
+The work is done by rapidfuzz, never by a quadratic loop in Python; pairs too long for one uninterrupted call
+are processed in steps that let other threads run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,16 @@ from ragmeter.metrics.errors import TooLongError
 __all__ = ["lcs_of_encoded", "lcs_rows"]
 
 _UNINTERRUPTED_CELLS = 300_000_000
-"""Pairs of tokens compared in one call of rapidfuzz, which keeps the interpreter lock: 50 ms."""
+"""Most pairs of tokens in one call of rapidfuzz, which keeps the interpreter lock: 50 ms."""
 
 _MOST_CELLS = 40_000_000_000
-"""Pairs of tokens compared at all: seconds."""
+"""Most pairs of tokens in total: seconds."""
 
 _MOST_PAIRS = 10_000_000
-"""Pairs of texts compared at all: seconds."""
+"""Most pairs of texts in total: seconds."""
 
 _MOST_LENGTHS = 250_000
-"""Lengths held at a time."""
+"""Most lengths in memory at a time."""
 
 _BYTE = 256
 
@@ -32,9 +32,9 @@ _BYTE = 256
 def _table_of_rapidfuzz() -> tuple[Callable[..., Any], int, int] | None:
     """Return rapidfuzz's table of all pairs and its names for one and four bytes a length.
 
-    It compares many pairs at once (SIMD), some ten times faster than pair by pair.  Its public
-    form needs numpy to hand the table out; behind it stands a plain buffer, which every version
-    from 3.9 on has.  None where this one has not: it is asked for a table once to see.
+    It compares many pairs at once (SIMD), some ten times faster than pair by pair. Its public form needs
+    numpy to return the table; internally it is a plain buffer, which every version from 3.9 on has. None if
+    this one has not, which is tested once with a small table.
     """
     try:
         from rapidfuzz.process_cpp_impl import (  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
@@ -57,7 +57,7 @@ _TABLE = _table_of_rapidfuzz()
 
 
 def lcs_of_encoded(one: str, other: str) -> int:
-    """Return the length of the longest common subsequence of two strings, whatever their size.
+    """Return the length of the longest common subsequence of two strings of any size.
 
     Raises:
         TooLongError: They are too long to compare in seconds.

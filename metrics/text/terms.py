@@ -1,9 +1,9 @@
-"""The words by which texts are compared where Chinese must not look alike: Han runs as bigrams.
+"""The words by which texts are compared if Chinese must not look alike: Han runs as bigrams.
 
-A term is a content token (`tokens.content_tokens`) or, of a run of Han characters, each pair of
-neighbours: single characters are so common that any two Chinese texts on one subject share most
-of them.  Texts without a Han character have the same terms as content tokens.  The lexical
-metrics of the answer and of the question's relevance call this.
+A term is a content token (`tokens.content_tokens`) or, in a run of Han characters, each pair of neighbours:
+single characters are so common that any two Chinese texts on one subject share most of them. Texts without a
+Han character have the same terms as content tokens. The lexical metrics of the answer and of the question's
+relevance call this.
 """
 
 import re
@@ -45,14 +45,14 @@ _HAN = re.compile(f"[{HAN}]")
 _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
-"""Of runs of Han characters and words, one a line: those that are no more than a character, and the words."""
+"""Patterns for runs of Han characters and words, one a line: single characters, and words."""
 _ALTERED = ("i", "e", "y", "bl")
 _TIE = re.compile("[a-z]ie$")
 """The stem of "tying", too."""
 _NONE = frozenset[str]()
 _BIGRAM = 2
 _HALF = 0.5
-"""Credit of a bigram of which a text has both characters, but apart: a word cut otherwise."""
+"""Credit of a bigram if a text has both characters, but apart: a word split differently."""
 
 
 class SearchTerms(NamedTuple):
@@ -60,24 +60,24 @@ class SearchTerms(NamedTuple):
 
     terms: frozenset[str]
     pairs: frozenset[str]
-    """Those that are bigrams of Han."""
+    """The bigrams of Han among them."""
     others: frozenset[str]
-    """Those that are not."""
+    """The others."""
     single: frozenset[str]
-    """The Han characters among these."""
+    """The Han characters in these."""
 
 
 class Vocabulary(NamedTuple):
-    """The searched terms that a text holds."""
+    """The searched terms that a text has."""
 
     words: frozenset[str]
     """The terms."""
     characters: frozenset[str]
-    """The Han characters, one by one, of terms that it may have in part."""
+    """The single Han characters of terms that it may have in part."""
 
 
 def terms_of_line(line: str) -> list[str]:
-    """Return the terms of a sentence or another text whose layout plays no part, in order."""
+    """Return the terms of a sentence or another text without layout, in order."""
     return _terms_of_runs(runs_of_line(line))
 
 
@@ -114,7 +114,7 @@ def word_lines(known: Analysis) -> str:
 
 
 def sentence_lines(known: Analysis) -> list[str]:
-    """Return of each sentence its words and runs of Han characters, with a line break between two.
+    """Return the words and runs of Han characters of each sentence, separated by line breaks.
 
     To be used as ``known.memoize(sentence_lines)``.
     """
@@ -122,7 +122,7 @@ def sentence_lines(known: Analysis) -> list[str]:
 
 
 def compared_terms(known: Analysis) -> list[list[str]]:
-    """Return `sentence_terms` of an answer, less Russian function words.
+    """Return `sentence_terms` of an answer, without Russian function words.
 
     To be used as ``known.memoize(compared_terms)``.
     """
@@ -134,7 +134,7 @@ def compared_terms(known: Analysis) -> list[list[str]]:
 
 
 def search_terms(terms: Iterable[str]) -> SearchTerms:
-    """Return the terms in the form in which they are searched."""
+    """Return the terms in the form for searches."""
     every = frozenset(terms)
     lines = "\n".join(every)
     if lines.isascii():
@@ -144,7 +144,7 @@ def search_terms(terms: Iterable[str]) -> SearchTerms:
 
 
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
-    """Return the searched terms that a text holds."""
+    """Return the searched terms that a text has."""
     if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(word_lines)
@@ -156,9 +156,9 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
 
 
 def words_with(terms: Collection[str], texts: Sequence[Analysis]) -> list[dict[str, str]]:
-    """Return of each text the words that have one of these terms, none of Han, each with its term.
+    """Return for each text its words with one of these terms, none of Han, each with its term.
 
-    Only words that begin as a term does are stemmed: a stem is a word's beginning, but for the last letter of
+    Only words that begin like a term are stemmed: a stem is a word's beginning, except for the last letter of
     some in English ("happi" of "happy", "come" of "coming", "sky" of "skies", "possibl" of "possibility").
     """
     beginnings = {(term.endswith(_ALTERED) and term[:-1]) or term for term in terms}
@@ -170,7 +170,7 @@ def words_with(terms: Collection[str], texts: Sequence[Analysis]) -> list[dict[s
 
 
 def sentence_others(known: Analysis) -> list[frozenset[str]]:
-    """Return the terms of each sentence that are no bigrams.
+    """Return the terms of each sentence that are not bigrams.
 
     To be used as ``known.memoize(sentence_others)``.
     """
@@ -190,7 +190,7 @@ def _others_of(line: str) -> list[str]:
 
 
 def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
-    """Return the terms that are looked for in one of `sentence_lines`."""
+    """Return the searched terms in one of `sentence_lines`."""
     found = {pair for pair in looked_for.pairs if pair in line}
     if looked_for.others:
         found |= looked_for.others.intersection(_others_of(line))
@@ -198,12 +198,12 @@ def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
 
 
 def in_order(known: Analysis, terms: frozenset[str], others: frozenset[str]) -> list[str]:
-    """Return every place of the terms in a text with Han characters, in the text's order.
+    """Return all occurrences of the terms in a text with Han characters, in the text's order.
 
     Args:
         known: The text.
         terms: The terms, bigrams and others.
-        others: Terms that are no bigrams, and maybe not looked for.
+        others: Terms that are not bigrams, and perhaps not searched for.
     """
     if not terms.isdisjoint(others):
         return [
@@ -220,14 +220,14 @@ def in_order(known: Analysis, terms: frozenset[str], others: frozenset[str]) -> 
 
 
 def vocabulary_of(terms: Iterable[str]) -> Vocabulary:
-    """Return the vocabulary of a text that has these terms."""
+    """Return the vocabulary of a text with these terms."""
     words = frozenset(terms)
     han = (term for term in words if _HAN.match(term))
     return Vocabulary(words, frozenset(character for term in han for character in term))
 
 
 def together(vocabularies: Iterable[Vocabulary]) -> Vocabulary:
-    """Return what several texts have together."""
+    """Return the combined vocabulary of several texts."""
     every = list(vocabularies)
     return Vocabulary(
         frozenset().union(*[one.words for one in every]),
@@ -236,10 +236,10 @@ def together(vocabularies: Iterable[Vocabulary]) -> Vocabulary:
 
 
 def credit(terms: Sequence[str], there: Vocabulary) -> float:
-    """Return the number of `terms`, repeats counted, that a text holds.
+    """Return the number of `terms`, with repeats, that a text has.
 
-    A Han bigram of which only the two characters are there counts half; a Han character that
-    stands alone is there when the character is.
+    A Han bigram of which only the two characters occur counts half; a single Han character counts if it
+    occurs.
     """
     if not there.characters:
         return sum(map(there.words.__contains__, terms))
@@ -263,7 +263,7 @@ def credit_each(sentences: Iterable[Sequence[str]], there: Vocabulary) -> list[f
 
 
 def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
-    """Return those of `terms` for which `credit` is above 0."""
+    """Return the `terms` with a `credit` above 0."""
     words, characters = there
     if not characters:
         return [term for term in terms if term in words]
@@ -275,7 +275,7 @@ def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
 
 
 def absent_runs(terms: Sequence[str], there: Vocabulary) -> tuple[list[str], int]:
-    """Return those of `terms` for which `credit` gives nothing, and how many in a row at most."""
+    """Return the `terms` without a `credit`, and the longest run of them."""
     words, characters = there
     absent: list[str] = []
     run = longest = 0
@@ -290,9 +290,9 @@ def absent_runs(terms: Sequence[str], there: Vocabulary) -> tuple[list[str], int
 
 
 def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
-    """Return the words of a text that have these terms, as the text writes them first.
+    """Return the words of a text with these terms, in their first spelling in the text.
 
-    Bigrams of Han that overlap are joined to the run that they were cut from.
+    Overlapping bigrams of Han are joined to their run.
     """
     stems = {term for term in terms if not _is_bigram(term)}
     written: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Cut text into the tokens that every lexical and ROUGE metric counts.
+"""Split text into the tokens that every lexical and ROUGE metric counts.
 
-The metrics and the entity tiers call this; nothing here knows what a metric is.  English,
-Russian and Chinese are cut by one rule, in time linear in the text.
+The metrics and the entity tiers call this; nothing here depends on a metric. English, Russian and Chinese are
+split by one rule, in time linear in the text.
 """
 
 import re
@@ -34,20 +34,22 @@ __all__ = [
     "words_beginning",
 ]
 
-# One token is one Han character, or a run of other letters and digits; a decimal stays whole.
+# One token is one Han character, or a run of other letters and digits; a decimal stays whole. No alternative
+# can match where another failed, so nothing is scanned twice.
 # No alternative can match where another failed, so nothing is ever scanned twice.
 _ASCII_LINES = {
     code: letter.lower() if (letter := chr(code)).isalnum() or letter == MARK else " "
     for code in range(128)
 }
 _PIECE = 50_000
-"""Characters cut in one go, at most some 5 ms."""
-# Where a text may be cut in two: after white space or a Han character, unless a mark follows.
+"""Longest text to split in one call, some 5 ms."""
+# Where a text may be divided: after white space or a Han character, unless a mark follows.
 _BORDER = re.compile(rf"[\s{HAN}](?=[\s\w])")
 _NOTHING = frozenset((None,))
 _WIDE_PUNCTUATION = tuple(zip("，：；！？（）", ",:;!?()", strict=True))
 _TYPOGRAPHY = "’‘“”–—…•\u00a0"
-# A full stop or a comma before a digit: only there can a token have one inside.  Looking for ".0" in
+# A full stop or a comma before a digit: only there can a token contain one. Looking for ".0" in the
+# translated text takes a third of a regular expression's time.
 # what this makes of a text takes a third of a regular expression's time.
 _ASCII_SHAPE = {
     code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " "
@@ -60,16 +62,17 @@ LEAST_HAN = "\u3005"
 _OTHER_THAN_HAN = re.compile(
     "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+"
 )
-"""Letters of the large block of Han, stops, quotes and brackets do not decompose, nor compose with another."""
+"""Letters of the large block of Han, stops, quotes and brackets that neither decompose nor compose with
+others."""
 _CAPITAL = re.compile("[A-Z]")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-# Accents that NFKC and casefold leave loose: of a spaced accent, and the dot of a Turkish capital I.
+# Accents that NFKC and casefold leave separate: of a spaced accent, and the dot of a Turkish capital I.
 _LOOSE = re.compile("[\u0300-\u036f]+")
 
 
 @lru_cache(maxsize=2)
 def _with_marks(*, astral: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what finds a combining mark, and `_RUN` for texts that have one."""
+    """Return a pattern for a combining mark, and `_RUN` for texts that have one."""
     mark = f"[{marks(astral=astral)}]"
     letters = rf"[^\W_{HAN}]"
     return (
@@ -79,7 +82,7 @@ def _with_marks(*, astral: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def normalise(text: str) -> str:
-    """Return a cleaned text in NFKC, casefolded, ё as е, without loose accents.
+    """Return a cleaned text in NFKC, casefolded, ё as е, without separate accents.
 
     Accents that belong to a letter stay (é, й), and so do the vowel signs of other scripts.
     """
@@ -88,7 +91,7 @@ def normalise(text: str) -> str:
     if OTHER_THAN_RUSSIAN.search(text) is None:
         return text.lower().replace("ё", "е")
     if has_han(text):
-        # Most often punctuation alone is not in NFKC, and what follows costs a hundred times as much.
+        # Usually only punctuation is not in NFKC, and the following step costs a hundred times as much.
         for wide, narrow in _WIDE_PUNCTUATION:
             text = text.replace(wide, narrow)
         if _OTHER_THAN_HAN.search(text) is None:
@@ -103,7 +106,7 @@ def _compatible(found: re.Match[str]) -> str:
 
 
 def _without_typography(text: str) -> str:
-    # Often an apostrophe or a dash is all that is not ASCII; none of these is part of a token.
+    # Often an apostrophe or a dash is the only non-ASCII character; none of these is part of a token.
     if not text.isascii():
         for mark in _TYPOGRAPHY:
             text = text.replace(mark, " ")
@@ -111,7 +114,7 @@ def _without_typography(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Cut `text` into tokens: words of letters and digits, each Han character on its own.
+    """Split `text` into tokens: words of letters and digits, and single Han characters.
 
     Case, width and compatibility forms do not matter (NFKC, casefold), nor does ё for е; a decimal
     such as ``3.5`` or ``3,5`` stays one token; combining marks stay with their letters;
@@ -122,16 +125,16 @@ def tokens(text: str) -> list[str]:
 
 
 def line_tokens(text: str) -> list[str]:
-    """Cut a text into tokens, as `tokens` does, whose layout plays no part: a unit or sentence."""
+    """Split a text without layout, a unit or sentence, into tokens as `tokens` does."""
     if len(text) <= _PIECE:
         return _piece_tokens(text)
     return [word for piece in _pieces(text) for word in _piece_tokens(piece)]
 
 
 def words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[set[str]]:
-    """Return of each line those of its `line_tokens` that begin so, which no Han character does.
+    """Return for each line the `line_tokens` with these beginnings, which have no Han character.
 
-    Only what stands around the places of the beginnings is cut: of long lines, little.
+    Only the text around the matches is split: for long lines, little.
     """
     if not lines:
         return []
@@ -150,7 +153,7 @@ def _words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[
         while at >= 0:
             end = at + 1
             before = normal[at - 1 : at]
-            if before >= LEAST_HAN or not before.isalpha():  # else it stands inside a token
+            if before >= LEAST_HAN or not before.isalpha():  # else it is inside a token
                 start, end = normal.rfind(" ", 0, at) + 1, normal.find(" ", at)
                 end = spans[start] = len(normal) if end < 0 else end
             at = normal.find(beginning, end)
@@ -164,7 +167,7 @@ def _words_beginning(lines: Sequence[str], beginnings: Collection[str]) -> list[
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces, none of which holds the interpreter for long."""
+    """Yield a text in pieces short enough not to hold the interpreter lock for long."""
     start = 0
     while start < len(text):
         border = _BORDER.search(text, start + _PIECE)
@@ -200,12 +203,12 @@ def _runs(normal: str) -> list[str]:
 
 def is_han(run: str) -> bool:
     """Return whether a word begins with a Han character; then all of it is Han."""
-    # Nearly all of them stand in one place, where nothing else of a word does.
+    # Nearly all of them occur in one place, where nothing else of a word does.
     return "\u3400" <= run < "\ua000" or (run >= LEAST_HAN and _HAN.match(run) is not None)
 
 
 def tokens_of_runs(runs: Iterable[str]) -> list[str]:
-    """Return the tokens that `runs_of_lines` has the Han characters of in one piece."""
+    """Return tokens from the result of `runs_of_lines`, splitting its runs of Han characters."""
     found: list[str] = []
     for run in runs:
         if is_han(run):
@@ -216,21 +219,21 @@ def tokens_of_runs(runs: Iterable[str]) -> list[str]:
 
 
 def runs_of_lines(lines: Sequence[str]) -> list[str]:
-    """Return what `tokens_of_lines` does, but each run of Han characters in one piece."""
+    """Return the result of `tokens_of_lines`, but each run of Han characters in one piece."""
     if sum(map(len, lines)) > _PIECE:
         return [run for line in lines for run in (*runs_of_line(line), MARK)]
     return [*_runs(normalise(MARK.join(lines))), MARK] if lines else []
 
 
 def runs_of_line(line: str) -> list[str]:
-    """Return what `line_tokens` does, but each run of Han characters in one piece."""
+    """Return the result of `line_tokens`, but each run of Han characters in one piece."""
     return [run for piece in _pieces(line) for run in _runs(normalise(piece))]
 
 
 def tokens_of_lines(lines: Sequence[str]) -> list[str]:
-    """Cut many texts in one go: the tokens of each as `line_tokens` cuts them, and `MARK` after each.
+    """Split many texts at once: the `line_tokens` of each, with `MARK` after each.
 
-    One flat list is cheaper to make, to keep and to let go than a list of lists.
+    One flat list is cheaper to create, store and free than a list of lists.
     """
     if not lines:
         return []
@@ -259,19 +262,19 @@ def _one_by_one(lines: Iterable[str]) -> list[str]:
 
 
 def content_of(words: Iterable[str]) -> list[str]:
-    """Drop English stop words from `words` (as `tokens` makes them) and stem the others."""
+    """Remove English stop words from `words` (as `tokens` returns them) and stem the others."""
     content = CONTENT
     return [stemmed for word in words if (stemmed := content[word]) is not None]
 
 
 def content_set_of(words: Iterable[str]) -> frozenset[str]:
-    """Return the distinct tokens of ``content_of(words)``, for less than half of its price."""
+    """Return the distinct tokens of ``content_of(words)``, at less than half of its cost."""
     found: frozenset[str | None] = frozenset(map(CONTENT.__getitem__, words))
     return cast("frozenset[str]", found - _NOTHING if None in found else found)
 
 
 def content_tokens(text: str) -> list[str]:
-    """Cut `text` into content tokens: `tokens`, less 79 English function words, stemmed.
+    """Split `text` into content tokens: `tokens`, without 79 English function words, stemmed.
 
     Snowball's Russian stemmer takes words with a Cyrillic letter, its English stemmer pure ASCII
     words; all others stay as they are.  Repeats are kept.

@@ -1,7 +1,7 @@
 """Spellings of units, currencies and powers of ten in English, Russian and Chinese.
 
-`quantities` alone reads them.  Entries are casefolded and lack a last full stop.  A canonical name
-stands for all languages, so ``5 km`` is ``5 километров`` and ``5公里``; nothing is converted.
+Only `quantities` reads them. Entries are casefolded and without a final full stop. A canonical name
+represents all languages, so ``5 km`` is ``5 километров`` and ``5公里``; nothing is converted.
 """
 
 import re
@@ -27,12 +27,12 @@ for _name, _spellings in read_entries("units").items():
         _UNITS[_spelled] = _UNITS.get(_spelled, frozenset()) | {_name}
 
 _POWERS = {word: int(power) for power, words in read_entries("scales").items() for word in words}
-_POWERS |= {"m": 6, "b": 9, "t": 12}  # after a sign of currency only
+_POWERS |= {"m": 6, "b": 9, "t": 12}  # only after a currency sign
 _HAN_LETTER = "\u3400-\u9fff"
 
 
 def _alternatives(words: "list[str]") -> str:
-    # The longest first.  A word that ends with a letter other than Han ends at a word's border.
+    # The longest first. A word that ends with a letter other than Han must end at a word boundary.
     ordered = sorted(words, key=lambda word: (-len(word), word))
     bordered = [w for w in ordered if w[-1].isalnum() and not re.match(f"[{_HAN_LETTER}]", w[-1])]
     free = [w for w in ordered if w not in set(bordered)]
@@ -49,7 +49,7 @@ SCALE = re.compile(
     rf"[ -]?({_alternatives([word for word in _POWERS if len(word) > 1 or word not in 'mbt'])})"
     rf"\.?|([mbt])(?![^\W{_HAN_LETTER}])"
 )
-"""A power of ten after a number, in group 1; one that follows money only, in group 2."""
+"""A power of ten after a number, in group 1; one that follows only money, in group 2."""
 
 SCALES = frozenset(
     before + word
@@ -57,21 +57,21 @@ SCALES = frozenset(
     for before in ("", " ", "-")
     if not before or len(word) > 1 or word not in "mbt"
 )
-"""What `SCALE` finds of ASCII letters, with the space or hyphen before it."""
+"""Matches of `SCALE` in ASCII letters, with the space or hyphen before them."""
 
 PREFIX = re.compile(
     r"(?:(?P<sign>-|minus |минус |零下|负)?"
     r"(?P<unit>us\$|u\.s\. ?\$|a\$|au\$|c\$|ca\$|hk\$|nt\$|[$€£¥₽₹₩]|(?:usd|eur|gbp|jpy|cny|rmb|rub) )? ?"
     r"(?P<inner>-)?)\Z"
 )
-"""What stands before a number and belongs to it."""
+"""Text before a number that belongs to it."""
 
 PREFIX_ENDS = (
     *"-$€£¥₽₹₩",
     *("minus", "минус", "零下", "负"),
     *("usd", "eur", "gbp", "jpy", "cny", "rmb", "rub"),
 )
-"""How every `PREFIX` ends, spaces aside."""
+"""Possible ends of `PREFIX`, without spaces."""
 
 UNIT_STARTS = frozenset(
     re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS)
@@ -79,7 +79,7 @@ UNIT_STARTS = frozenset(
 """The Latin letters with which every `UNIT` and `SCALE` begins, up to the first other character."""
 
 UNIT_WORDS = frozenset(word for spelling in _UNITS for word in spelling.split())
-"""Every word of a unit: Celsius is none of a person."""
+"""Every word of a unit: Celsius is no person."""
 
 _PREFIXED = {"us$": "$", "u.s.$": "$", "a$": "aud", "au$": "aud", "c$": "cad", "ca$": "cad"}
 
@@ -95,5 +95,5 @@ def units_of(spelling: str) -> frozenset[str]:
 
 
 def scale_of(spelling: str) -> int:
-    """Return the power of ten that a word stands for."""
+    """Return the power of ten of a word."""
     return _POWERS[spelling]

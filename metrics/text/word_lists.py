@@ -1,4 +1,4 @@
-"""The word lists of `words/`: a text file each, words apart by white space, lines with a leading # left out."""
+"""The word lists of `words/`: text files of words separated by white space, and comment lines with a #."""
 
 import re
 from functools import cache
@@ -22,7 +22,7 @@ def read_words(name: str) -> frozenset[str]:
 
 @cache
 def read_entries(name: str) -> dict[str, list[str]]:
-    """Return the words of ``words/<name>.txt`` by what stands before the colon, not to be changed."""
+    """Return the words of ``words/<name>.txt`` by the key before the colon; must not be changed."""
     entries = (line.partition(": ") for line in read_lines(name))
     return {key: words.split() for key, _, words in entries}
 
@@ -35,5 +35,5 @@ def _patterns() -> dict[str, str]:
 
 
 def read_pattern(name: str) -> re.Pattern[str]:
-    """Return the pattern that ``words/patterns.txt`` has by this name."""
+    """Return the pattern with this name in ``words/patterns.txt``."""
     return re.compile(_patterns()[name])
