@@ -1,9 +1,10 @@
 """Look Chinese names up in a text that has no spaces between words.
 
-`entities` calls this. 京东 is in 北京东部 letter by letter, but the text is about 北京 and 东部. No dictionary is used,
-so an occurrence is judged by its neighbours: it does not count if words of `han_words` that cross the name's
-border explain the characters around it with fewer words than the name does, or with equally many if a known
-place crosses its beginning. Words missing from the lists are not detected: then the name counts as mentioned.
+`entities` calls this. 京东 is in 北京东部 letter by letter, but the text is about 北京 and 东部. No
+dictionary is used, so an occurrence is judged by its neighbours: it does not count if words of
+`han_words` that cross the name's border explain the characters around it with fewer words than
+the name does, or with equally many if a known place crosses its beginning. Words missing from the
+lists are not detected: then the name counts as mentioned.
 """
 
 from .han_words import GIVEN, PLACES, SURNAMES, WORDS
