@@ -1,7 +1,7 @@
-"""Where requests come from: one package per framework, each turning its runs into `RagRun`s.
+"""Sources of requests: one package per framework, each converting its runs to `RagRun`s.
 
-`instrument` attaches every installed framework for the whole process, without touching the
-application's code; `uninstrument` takes that back.  Importing this package imports no framework.
+`instrument` attaches every installed framework for the whole process, without changing the application's
+code; `uninstrument` detaches them. Importing this package imports no framework.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FRAMEWORKS: Mapping[str, tuple[str, str]] = {
     "langchain": ("langchain_core", "ragmeter.adapters.langchain._handler"),
     "llama_index": ("llama_index.core", "ragmeter.adapters.llama_index._handler"),
 }
-"""Framework → the module that shows it is installed, and ours that attaches to it by
+"""Framework → the module that shows it is installed, and ragmeter's module that attaches to it by
 ``attach_globally(handler)``, with a handler of its class ``HANDLER``, and ``detach_globally()``."""
 
 SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})
 """Options of the handlers that mean the same in every framework."""
 
 _lock = fork.reentrant_lock()
-"""Held while a meter is made, which may have what is attached taken back."""
+"""Held while a meter is created, which may detach attached frameworks."""
 _attached: set[str] = set()
 _made_here: list[RagMeter] = []
 _default: list[RagMeter | None] = [None]
@@ -44,15 +44,15 @@ def default_meter() -> RagMeter | None:
 
 
 def forget_default() -> None:
-    """Use the meter as no default for later handlers; attached ones keep it."""
+    """Stop using the meter as the default of later handlers; attached ones keep it."""
     _default[0] = None
 
 
 def check_meter(meter: object) -> None:
-    """Refuse what cannot take requests, where the user can still see it.
+    """Reject an object that cannot accept requests, where the user can still see the error.
 
     Raises:
-        ConfigurationError: It is no meter.
+        ConfigurationError: It is not a meter.
     """
     if isinstance(meter, type) or not hasattr(meter, "port"):
         raise ConfigurationError(f"meter is {meter!r}; pass a RagMeter object: RagMeter()")
@@ -70,12 +70,12 @@ def instrument(
     attached by hand still counts once.
 
     Args:
-        meter: Takes the requests. None: the one in use, else `RagMeter.from_env()`.
+        meter: Receives the requests. None: the one in use, else `RagMeter.from_env()`.
         frameworks: Names among ``langchain`` and ``llama_index``. None: those that are installed.
         options: ``name="support-bot"``, ``retrieval_tools=["search_*"]`` and ``retrieval_functions=[...]``
-            for all of them; what else a framework's handler takes under the framework's name, e.g.
-            ``llama_index={"text_mode": "none"}``. Where only one framework
-            is attached, its options can be given directly, e.g. ``text_mode="none"``.
+            for all of them; other options of a framework's handler under the framework's name, e.g.
+            ``llama_index={"text_mode": "none"}``. Where only one framework is attached, its options can be
+            given directly, e.g. ``text_mode="none"``.
 
     Returns:
         The meter.
@@ -116,7 +116,7 @@ def instrument(
 
 
 def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 5.0) -> None:
-    """Detach what `instrument` attached. A meter that `instrument` itself made is shut down.
+    """Detach the frameworks attached by `instrument`, and shut down a meter that it created.
 
     Args:
         frameworks: Names; None: all that are attached.
@@ -159,8 +159,7 @@ def options_by_framework(
     """Sort the options of `instrument` by framework.
 
     Raises:
-        ConfigurationError: An option belongs to no handler, or to some handlers only and does not
-            say to which.
+        ConfigurationError: An option belongs to no handler, or to some handlers only, without naming one.
     """
     known = {name: _keywords(handler) for name, handler in handlers.items()}
     chosen: dict[str, dict[str, Any]] = {name: {} for name in handlers}

@@ -1,10 +1,10 @@
-"""Requests in flight: the bounded table that every adapter keeps, and the rules for their ends.
+"""Open requests: the bounded table of every adapter, and the rules for their ends.
 
-Some requests never end: a stream that is not read, a callback the framework
-loses.  `OpenRequests` forgets the oldest beyond a number, a size or an age, and says
-so.  It sweeps when a request is opened: no timer, no thread.  `ReportedOnce` remembers which requests were
-offered to a meter, so that a second handler passes over them; `status_of_error` says how an
-exception ended a request; `scope_around` reads what the code around a request says about it.
+Some requests never end: a stream that is not read, a callback the framework loses. `OpenRequests` drops the
+oldest beyond a number, a size or an age, and reports it. It sweeps when a request is opened: no timer, no
+thread. `ReportedOnce` stores which requests were offered to a meter, so that a second handler skips them;
+`status_of_error` maps an exception to the status of a request; `scope_around` reads the settings of the code
+around a request.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MAX_AGE_S = 15 * 60.0
 
 
 class OpenRequests(Generic[K, R]):
-    """Requests in flight by key, oldest first. Thread-safe; the lock is held for map updates only.
+    """Open requests by key, oldest first. Thread-safe; the lock is held for map updates only.
 
     Args:
-        on_evict: Called with each request that was forgotten before it ended, outside the lock.
-        max_requests: How many may be kept.
-        max_bytes: How many bytes of text they may hold, as given to `grow`.
-        max_age_s: A request older than this is forgotten.
+        on_evict: Called with each request that was dropped before it ended, outside the lock.
+        max_requests: Maximum number of requests.
+        max_bytes: Maximum bytes of text that they may hold, as passed to `grow`.
+        max_age_s: A request older than this is dropped.
         clock: Seconds on a monotonic clock.
     """
 
@@ -71,7 +71,7 @@ class OpenRequests(Generic[K, R]):
         return None if entry is None else entry[1]
 
     def open(self, key: K, request: R) -> None:
-        """Add a request and forget those that are too old or too many."""
+        """Add a request and drop those that are too old or too many."""
         now = self._clock()
         evicted: list[tuple[K, R]] = []
         with self._lock:
@@ -97,12 +97,12 @@ class OpenRequests(Generic[K, R]):
                 self._bytes += size_bytes
 
     def close(self, key: K) -> R | None:
-        """Take a request out and return it, or None when it is not there (any more)."""
+        """Remove a request and return it, or None if it is not (or no longer) there."""
         taken = self.take(key)
         return None if taken is None else taken[0]
 
     def take(self, key: K) -> tuple[R, int] | None:
-        """Take a request out and return it and the bytes it held, as given to `grow`, or None."""
+        """Remove a request and return it with the bytes it held, as passed to `grow`, or None."""
         with self._lock:
             entry = self._entries.pop(key, None)
             if entry is None:
@@ -138,7 +138,7 @@ class ReportedOnce:
         self._ids: dict[str, object] = {}
 
     def is_first(self, run_id: str) -> bool:
-        """Return whether `run_id` comes for the first time; remember it."""
+        """Return whether `run_id` is new; store it."""
         mine = object()
         if self._ids.setdefault(run_id, mine) is not mine:
             return False
@@ -152,17 +152,17 @@ _by_meter: weakref.WeakKeyDictionary[RagMeter, ReportedOnce] = weakref.WeakKeyDi
 
 
 def reported_once(meter: RagMeter) -> ReportedOnce:
-    """Return the memory that all handlers of `meter` share."""
+    """Return the `ReportedOnce` that all handlers of `meter` share."""
     return _by_meter.setdefault(meter, ReportedOnce())
 
 
 def scope_around(note: object, guard: Guard) -> RequestScope | None:
-    """Return what the code around a request says about it; None: nothing.
+    """Return the settings for a request by the code around it, or None.
 
     Args:
-        note: What it says by the framework's own means (metadata, tags), over what it says by
-            ``with ragmeter.reference(...)`` and its like; None: nothing.
-        guard: Contains a malformed note: it loses the note, not the request.
+        note: Its settings by the framework's own means (metadata, tags), which override those by ``with
+            ragmeter.reference(...)`` and similar calls; None if it has none.
+        guard: Contains a malformed note: only the note is lost, not the request.
     """
     around = current_scope()
     if note is None:

@@ -1,16 +1,15 @@
 """Finds the span that another instrumentation recorded for a request or a retrieval.
 
-Adapters ask at callback time, because only then the span can be seen: as the current
-span (OpenTelemetry's GenAI instrumentations, Traceloop), or by run id in OpenInference's
-own table, which is looked up only if the application has loaded it.  Spans are
-recognised by what they say of themselves.
+Adapters call this during callbacks, because only then can the span be seen: as the current span
+(OpenTelemetry's GenAI instrumentations, Traceloop), or by run id in OpenInference's own table, which is
+looked up only if the application has loaded it. Spans are recognised by their attributes.
 
-Where they say nothing, what is current at a call's begin and end decides (`choose_spans`): an
-instrumentation that was attached before us has made its span current when we see the call begin, and
-removed it when we see it end; one attached after us, the other way round.  Of the two spans seen, the one
-whose parent is the other is the call's own; else one that says that it is such a call.
+Without such attributes, the spans current at a call's begin and end decide (`choose_spans`): an
+instrumentation that was attached before us has made its span current when we see the call begin, and removed
+it when we see it end; one attached after us, the other way round. Of the two spans seen, the one whose parent
+is the other is the call's own; else one with the attributes of such a call.
 
-Nothing here attaches, detaches, changes or keeps a span: only its `SpanContext` is handed out.
+Nothing here attaches, detaches, changes or stores a span: only its `SpanContext` is returned.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _RETRIEVAL_MARKS: Mapping[str, frozenset[str]] = {
     "openinference.span.kind": frozenset({"RETRIEVER"}),
 }
 _RETRIEVAL_TASKS = ("retriev", "vectorstore")
-"""Traceloop records a retriever as a ``task`` that only its name sets apart."""
+"""Traceloop records a retriever as a ``task`` that only its name distinguishes."""
 
 _OPENINFERENCE = "openinference.instrumentation.langchain"
 
 
 def _context_reader() -> Callable[[], object]:
-    """Return the variable's own method where OpenTelemetry keeps its context in one, as it does."""
+    """Return the `get` of the variable in which OpenTelemetry stores its context, else `get_current`."""
     variable = getattr(
         getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None
     )
@@ -54,19 +53,19 @@ def _context_reader() -> Callable[[], object]:
 
 
 ambient_context = _context_reader()
-"""Return OpenTelemetry's current context; compared by identity only, at every event, to see whether anything
-was attached since the request began."""
+"""Return OpenTelemetry's current context; compared by identity only, at every event, to detect an attachment
+since the request began."""
 
 
 def ambient_span() -> Span | None:
     """Return the current span, or None if there is none or it has already ended.
 
-    Some instrumentations leave their own ended span current after an asynchronous call; what
-    comes next in that context does not belong to it.
+    Some instrumentations leave their own ended span current after an asynchronous call; later events in that
+    context do not belong to it.
     """
     span = get_current_span()
     context: SpanContext | None = span.get_span_context()  # MLflow's may be None
-    # Only an SDK's span says when it ended: as a number.
+    # Only an SDK's span has its end: as a number.
     if context is None or not context.is_valid or isinstance(attribute_of(span, "end_time"), int):
         return None
     return span
@@ -94,11 +93,11 @@ def is_retrieval(span: Span) -> bool:
 
 
 keeps_spans: Callable[[], bool] = partial(contains, sys.modules, _OPENINFERENCE)
-"""Return whether OpenInference's instrumentation, which keeps spans by run, has been loaded."""
+"""Return whether OpenInference's instrumentation, which stores spans by run, has been loaded."""
 
 
 def openinference_span(run_id: UUID) -> SpanContext | None:
-    """Return the span OpenInference keeps for a LangChain run, if it is instrumenting."""
+    """Return the span that OpenInference stores for a LangChain run, if it is instrumenting."""
     module = sys.modules.get(_OPENINFERENCE)
     if module is None:
         return None
@@ -123,7 +122,7 @@ def _attributes(span: Span) -> Mapping[str, Any]:
 
 _UNKNOWN = object()
 _NEVER_END = frozenset({"opentelemetry.instrumentation.llamaindex"})
-"""Instrumentations that leave spans open, and current, after errors and streams: no parent for anything."""
+"""Instrumentations that leave spans open, and current, after errors and streams: never a parent."""
 
 
 SpanKind = Literal["workflow", "retrieval"]
@@ -135,13 +134,13 @@ class SeenSpan(NamedTuple):
     context: SpanContext
     """Its context; always valid."""
     parent: SpanContext | None
-    """Its parent; None: it has none, or it is not known."""
+    """Its parent; None if it has none, or it is not known."""
     knows_parent: bool
     """Whether it is a recorded span of this process, which knows its parent."""
     library: str
     """Name of the instrumentation that made it."""
     kind: SpanKind | None = None
-    """What it says that it is."""
+    """Its kind by its attributes."""
 
 
 class CallSpans(NamedTuple):
@@ -154,8 +153,8 @@ class CallSpans(NamedTuple):
 
 
 def seen_span() -> SeenSpan | None:
-    """Note the current span. None if there is none, or if a span that has ended is still current."""
-    # Nothing was ever attached to an empty context: no span either.
+    """Return the current span. None if there is none, or if a span that has ended is still current."""
+    # An empty context had nothing attached: no span either.
     span = ambient_span() if ambient_context() else None
     if span is None:
         return None
@@ -174,7 +173,7 @@ def seen_span() -> SeenSpan | None:
 def choose_spans(
     begin: SeenSpan | None, end: SeenSpan | None, kind: SpanKind = "workflow"
 ) -> CallSpans:
-    """Choose the own span of a call of this kind among what was current at its begin and at its end."""
+    """Return the spans of a call of this kind, from those current at its begin and at its end."""
     for own, around in ((begin, end), (end, begin)):
         if _is_child(own, around):
             return CallSpans(
@@ -203,9 +202,9 @@ def _is_child(own: SeenSpan | None, around: SeenSpan | None) -> bool:
 
 
 class CapturedSpans:
-    """Where callbacks captured requests, so that they are not captured again from spans. Lock-free and bounded.
+    """Spans of the requests that callbacks captured, lest spans capture them again. Lock-free and bounded.
 
-    Nothing is noted until there is a watcher.
+    Nothing is recorded until there is a watcher.
     """
 
     def __init__(self) -> None:
@@ -213,16 +212,16 @@ class CapturedSpans:
         self._requests: dict[int, tuple[_CapturedSpan, ...]] = {}
 
     def watch(self) -> None:
-        """Start noting requests."""
+        """Start recording requests."""
         self._watched = True
 
     def note(self, own: SpanContext | None, around: SpanContext | None, started_ns: int) -> None:
-        """Note a request that a callback captured and that ends now.
+        """Record a request that a callback captured and that ends now.
 
         Args:
-            own: The span that another instrumentation recorded for it; None: none is known.
+            own: The span that another instrumentation recorded for it; None if unknown.
             around: The span around it.
-            started_ns: When it began.
+            started_ns: Its begin.
         """
         span = own or around
         if not self._watched or span is None:
@@ -261,4 +260,4 @@ MOST_TRACES = 5_000
 MOST_IN_TRACE = 100
 
 captured = CapturedSpans()
-"""What all callbacks of this process captured."""
+"""The requests captured by all callbacks of this process."""

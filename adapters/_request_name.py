@@ -1,7 +1,7 @@
-"""The name of a request that was given none: the service or the script, not a framework's plumbing.
+"""The name of a request without a given one: the service or the script, not a framework's plumbing.
 
-A name that a person gave stands, and so does the name of a class of the application's own.  Read by the
-adapters when a request is built, never on its path.
+A name that a person gave is kept, and so is the name of an application's class. Read by the adapters when a
+request is built, never on its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragmeter.exporters._foreign import attribute_of
 _NAMES = json.loads(Path(__file__).with_name("request_names.json").read_text(encoding="utf-8"))
 _PLUMBING = frozenset(_NAMES["plumbing"])
 _LAUNCHERS = frozenset(_NAMES["launchers"])
-"""Names of what starts programs: they say nothing of the program."""
+"""Names of programs' launchers, which do not identify the program."""
 
 
 def request_name(shown: str | None, *, is_model: bool = False) -> str | None:
@@ -28,7 +28,7 @@ def request_name(shown: str | None, *, is_model: bool = False) -> str | None:
 
     Args:
         shown: The name of the outermost step.
-        is_model: Whether that is a model's call: its class says nothing of the application.
+        is_model: Whether that is a model's call: its class does not identify the application.
     """
     if shown is None or not (is_model or shown.startswith("Runnable") or shown in _PLUMBING):
         return shown
@@ -36,7 +36,7 @@ def request_name(shown: str | None, *, is_model: bool = False) -> str | None:
 
 
 def _service() -> str | None:
-    """Return the service's name, as its OpenTelemetry SDK or the variables of one have it."""
+    """Return the service's name from its OpenTelemetry SDK or its environment variables."""
     resource = attribute_of(trace.get_tracer_provider(), "resource")
     attributes = attribute_of(resource, "attributes")
     found = attributes.get("service.name") if isinstance(attributes, Mapping) else None

@@ -1,9 +1,8 @@
-"""Copies of retrieved documents, taken the moment they are seen.
+"""Copies of retrieved documents, made the moment they are seen.
 
-The application may change, clear or re-sort its lists right after the callback,
-and rerankers overwrite scores in place; so adapters keep `ContextSnapshot`s and never
-the framework's objects.  Taking one costs a few attribute reads and a shallow
-metadata copy: formatting and validation wait for the worker.
+The application may change, clear or re-sort its lists right after the callback, and rerankers overwrite
+scores in place; so adapters store `ContextSnapshot`s and never the framework's objects. One costs a few
+attribute reads and a shallow metadata copy: formatting and validation are left to the worker.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from ragmeter.requests.size import weight_of
 
 
 class ContextSnapshot(NamedTuple):
-    """A copy of one document, taken when it was seen."""
+    """A copy of one document, made when it was seen."""
 
     text: str
     """The text; a reference to the framework's own immutable string."""
     id: str | None
     """The document's id."""
     score: float | None
-    """The score the framework carried at that time."""
+    """The score in the framework at that time."""
     metadata: Mapping[str, Any]
     """A shallow copy of the metadata."""
     write: tuple[Any, ...] | None = None
-    """What writes the text as the model saw it, where that is more than `text`: a function, its arguments."""
+    """Produces the text as the model saw it, where that is more than `text`: a function, its arguments."""
 
     @classmethod
     def take(cls, text: object, id_: object, score: object, metadata: object) -> ContextSnapshot:
-        """Copy what a framework's document holds; odd types are turned into text, never refused."""
+        """Copy the content of a framework's document; odd types are converted to text, never rejected."""
         return cls(
             text if isinstance(text, str) else "" if text is None else str(text),
             id_ if isinstance(id_, str) or id_ is None else str(id_),
@@ -41,8 +40,8 @@ class ContextSnapshot(NamedTuple):
 
 
 def as_score(score: object) -> float | None:
-    """Read a score; rerankers also write numpy's and torch's scalars. Not a finite number: None."""
-    # Asked of every document: the protocol at the end of the line alone costs as much as the rest.
+    """Return a score, numpy's and torch's scalars of rerankers included. Not a finite number: None."""
+    # Runs for every document: the protocol at the end of the line alone costs as much as the rest.
     if score is None or isinstance(score, bool):
         return None
     if not isinstance(score, (float, int)) and not isinstance(score, SupportsFloat):
@@ -55,14 +54,14 @@ def as_score(score: object) -> float | None:
 
 
 def bytes_of_new(documents: Iterable[ContextSnapshot], known: set[int]) -> int:
-    """Return the bytes of documents whose texts are not among the `known` ones yet, by identity; note those."""
+    """Return the bytes of documents whose texts are not in `known` yet, by identity, and add these to it."""
     new = [item for item in documents if id(item.text) not in known]
     known.update([id(item.text) for item in new])
     return bytes_of(new)
 
 
 def bytes_of(documents: Iterable[ContextSnapshot]) -> int:
-    """Return the bytes that texts and metadata hold, roughly."""
+    """Return the approximate bytes of texts and metadata."""
     held: list[object] = []
     for item in documents:
         held += (item.text, item.metadata)

@@ -1,7 +1,7 @@
-"""What a vector store searches: the name of its collection, index or table, by what its object stores.
+"""The collection, index or table that a vector store searches, by the name stored in its object.
 
-Stores keep the name under names of their own, some in an object within; `source_of` knows where, and reads
-what is stored there (`fields.stored`): no code of theirs runs, so nothing is connected to, computed or loaded.
+Each store has its own attribute for the name, some in a nested object; `source_of` knows these and reads the
+stored values (`fields.stored`): none of their code runs, so that nothing is connected to, computed or loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .reading.fields import stored, stored_under, text_of_string
 
 _MAX_NAME = 200
 _MAX_RETRIEVERS = 4
-"""Retrievers around retrievers that are looked through."""
+"""Levels of retrievers around retrievers that are followed."""
 
 _NAMES = (
     "collection_name", "_collection_name", "index_name", "_index_name", "table_name", "_table_name",
@@ -31,14 +31,14 @@ _PLACES: Mapping[str, Sequence[tuple[str, ...]]] = {
         ("config", "_config", "_store", "_client", "client", "_PGVectorStore__vs"), _OF_OTHERS
     ),
 }
-"""Where the name stands: LangChain's and LlamaIndex's stores keep it, or the client's object within them."""
+"""The attributes with the name, of LangChain's and LlamaIndex's stores or of the client's object in them."""
 
 _STORES = ("vectorstore", "_vector_store", "vector_store")
 _RETRIEVERS = ("base_retriever", "retriever", "_retriever")
 
 
 def source_of(retriever: object) -> str | None:
-    """Return the name of what a retriever searches; None: its object does not store any.
+    """Return the name of a retriever's source; None if its object does not store any.
 
     Args:
         retriever: A retriever of LangChain's or LlamaIndex's, perhaps around another one.

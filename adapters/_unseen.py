@@ -1,13 +1,13 @@
-"""Retrievals that were not seen: requests that called a model and gave no sample, and what may have retrieved.
+"""Unseen retrievals: requests that called a model and gave no sample, and the possible retrievers.
 
-While a request runs, an adapter notes what its tools and functions gave out, by reference, and only for the
-first requests of a meter.  When one ends without a retrieval, the worker looks whether such a text stood in a
-prompt: who gave it out may be what retrieves, and the log has the line that says so.  Results of tools and
-functions that the user has named as retrieving are read here as well, by the rule that spans are read by.
+While a request runs, an adapter records the output of its tools and functions, by reference, and only for the
+first requests of a meter. When one ends without a retrieval, the worker checks whether such a text was in a
+prompt: its producer may be a retriever, and the log has the line that configures it. Results of tools and
+functions that the user has named as retrieving are read here as well, by the rules for spans.
 
-A tool that was not named retrieves by its shape: it gave out passages, and a later call was sent them
-(`shaped_documents`).  Texts that hold the question, or what a model said, were made of those and are left
-out.  A named result in which no document is recognised leaves contexts unknown.
+A tool that was not named counts as a retrieval if it returned passages and a later call was sent them
+(`shaped_documents`). Texts that contain the question or a model's reply derive from these and are left out. A
+named result in which no document is recognised leaves contexts unknown.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ if TYPE_CHECKING:
 
 
 LOOKS = 100
-"""Requests of a meter at whose tools and functions an adapter looks."""
+"""Requests of a meter whose tools' and functions' output an adapter records."""
 MORE_LOOKS = 5
 """Requests that are checked again when the number of those without a retrieval has doubled."""
 MOST_GIVEN = 50
-"""Texts given out that are noted of one request."""
+"""Maximum output texts recorded per request."""
 MIN_SHOWN = 60
 """A prompt of fewer characters shows no documents."""
 MIN_LETTERS = 20
-"""A text of fewer letters is a label or a number rather than what was retrieved."""
+"""A text of fewer letters is a label or a number, not a retrieved text."""
 MAX_ITEMS = 200
 _MAX_DEPTH = 6
 Who = Literal["tool", "function"]
 
 
 class RetrievalRules(NamedTuple):
-    """The tools and functions that the user says retrieve."""
+    """The tools and functions that the user declared to retrieve."""
 
     tools: tuple[RetrievalTool, ...] = ()
     functions: tuple[RetrievalTool, ...] = ()
 
     def rule_for(self, name: str | None, *, is_tool: bool) -> RetrievalTool | None:
-        """Return the user's rule for a tool or function of this name; None: there is none."""
+        """Return the user's rule for a tool or function of this name, or None."""
         rules = self.tools if is_tool else self.functions
         if not rules or name is None:
             return None
@@ -85,7 +85,7 @@ def retrieval_rules(
 
 
 def may_show(calls: Iterable[Sent]) -> bool:
-    """Return whether a model was sent enough to have been shown documents."""
+    """Return whether a model was sent enough text to contain documents."""
     return any(len(text) >= MIN_SHOWN for sent in calls for _, texts in sent for text in texts)
 
 
@@ -99,7 +99,7 @@ def context_in(variables: Mapping[str, Any]) -> str | None:
 
 
 def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...] | None:
-    """Return the documents in what `plain_of` noted of a result; None: nothing in it is known to be one."""
+    """Return the documents in a result copied by `plain_of`; None if no part of it is known to be one."""
     found = cut(result, rule)
     if found is None or any(item.text is None for item in found):
         return None
@@ -107,7 +107,7 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
 
 
 class ResultNote(Protocol):
-    """What is noted of a tool or function that gave something out."""
+    """The record of the output of a tool or function."""
 
     contexts: tuple[ContextSnapshot, ...] | None
     ended_order: int | None
@@ -126,7 +126,7 @@ N = TypeVar("N", bound=ResultNote)
 def retrieved_by_shape(
     notes: Sequence[N], calls: Sequence[Step], *, lists_only: bool = False
 ) -> list[N]:
-    """Return the unnamed tools that retrieved, their documents noted; as `shaped_documents`."""
+    """Return the unnamed tools that retrieved, with their documents set; rules as in `shaped_documents`."""
     results = [(note.ended_order or 0, note.result) for note in notes]
     found: list[N] = []
     for note, documents in zip(
@@ -141,16 +141,16 @@ def retrieved_by_shape(
 def shaped_documents(
     results: Sequence[tuple[int, object]], calls: Sequence[Step], *, lists_only: bool = False
 ) -> list[tuple[ContextSnapshot, ...]]:
-    """Return the documents that each tool retrieved, as far as can be seen; on the worker.
+    """Return the documents that each tool retrieved, as far as recognisable; on the worker.
 
-    A later call was sent the first of its passages, and no earlier one said it, as an agent that is called
-    as a tool does.
+    A tool counts if a later call was sent the first of its passages, and no earlier call's reply contains it:
+    an agent called as a tool returns a reply.
 
     Args:
-        results: What tools gave out: when, as `Step.started_ns` counts, and what, as `plain_of` notes it.
+        results: Output of tools: its time, in the units of `Step.started_ns`, and its copy by `plain_of`.
         calls: The request's calls of models.
-        lists_only: Whether a text counts only if it is a list: where something is known to retrieve, a
-            tool's text may be anything.
+        lists_only: Whether a text counts only if it is a list: in a request with a known retrieval, a tool's
+            text may be anything.
     """
     if (
         not (results and calls)
@@ -177,13 +177,13 @@ def shaped_documents(
 
 
 _HEAD = 64
-"""So many letters of a passage are looked for in prompts."""
+"""Letters of a passage that are looked for in prompts."""
 
 
 def content_of(output: object) -> object:
-    """Return what a tool says to the model, by reference where that is a text.
+    """Return a tool's content for the model, by reference if it is a text.
 
-    A command of LangGraph's says it in the messages of its update.
+    A command of LangGraph's has it in the messages of its update.
     """
     if type(output).__name__ == "Command":
         update = getattr(output, "update", None)
@@ -197,7 +197,7 @@ _UNREADABLE = object()
 
 
 def plain_of(value: object, depth: int = 0) -> Any:
-    """Copy what an object stores as what JSON knows, texts by reference; of documents what they hold."""
+    """Copy an object's stored values in JSON's types, texts by reference; of documents their content."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Enum):
@@ -221,7 +221,7 @@ def plain_of(value: object, depth: int = 0) -> Any:
 
 
 def result_in(output: object, taken: object) -> object:
-    """Return what a function found: the new fields of a state that it passes on, or the contexts."""
+    """Return the result of a function: the new fields of a state that it passes on, or the contexts."""
     if type(output) is not dict:
         return output
     before = taken if type(taken) is dict else {}
@@ -245,7 +245,7 @@ class GaveOut(NamedTuple):
 
     who: Who
     name: str
-    """Empty: it has none of its own."""
+    """Empty if it has none."""
     texts: tuple[str, ...]
 
     @classmethod
@@ -256,12 +256,12 @@ class GaveOut(NamedTuple):
 
 
 class Lookout:
-    """Notes requests without a retrieval for one meter, and decides for how long texts are noted.
+    """Records requests without a retrieval for one meter, and decides for how long texts are recorded.
 
     Args:
         meter: Counts them.
         framework: The adapter.
-        line: What mends it, with ``{}`` for the arguments to add.
+        line: The code that fixes it, with ``{}`` for the arguments to add.
     """
 
     def __init__(self, meter: RagMeter, framework: str, line: str) -> None:
@@ -272,7 +272,8 @@ class Lookout:
         self._templates = PromptTemplates()
         self.alone = RecentRetrievals()
         self.looks = LOOKS
-        """Requests of which what tools and functions give out is noted; each that retrieves is one less."""
+        """Remaining requests whose tools' and functions' output is recorded; each without a retrieval is one
+        less."""
 
     def documents_shown(
         self,
@@ -284,8 +285,8 @@ class Lookout:
     ) -> tuple[ContextSnapshot, ...]:
         """Return the documents in the prompt of a request that retrieved nothing; on the worker.
 
-        Only where its layout, or that of what a template was `filled` with, divides one from the next, and
-        beside a question.
+        Only if its layout, or that of the context that a template was `filled` with, divides them, and beside
+        a question.
         """
         if question is None:
             return ()
@@ -300,7 +301,7 @@ class Lookout:
         question: str | None,
         said: Sequence[str | None],
     ) -> None:
-        """Note a request that called a model and gave no sample. Compares nothing yet."""
+        """Record a request that called a model and gave no sample. Compares nothing yet."""
         self._unseen += 1
         if self.looks:
             self.looks -= 1
@@ -309,7 +310,7 @@ class Lookout:
         self._count("no_retrieval", lambda: self._suspects(calls, given, question, said))
 
     def unreadable(self, who: Who, name: str) -> None:
-        """Note a named tool or function of whose result no document can be read."""
+        """Record a named tool or function in whose result no document was recognised."""
         suspect = Suspects(self._line, *(((name,), ()) if who == "tool" else ((), (name,))))
         self._count("unreadable_result", lambda: suspect)
 
@@ -338,7 +339,7 @@ class Lookout:
 
 
 def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
-    """Read the documents in the results of what the user has named; return whether all could be read."""
+    """Read the documents in the results of user-named calls; return whether all could be read."""
     all_read = True
     for note in notes:
         if note.rule is not None:
@@ -353,13 +354,13 @@ def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
 def suspects_in(
     given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]
 ) -> list[GaveOut]:
-    """Return the first producer of each output text that stood in a prompt; runs on the worker.
+    """Return the first producer of each output text that occurred in a prompt; runs on the worker.
 
     Args:
-        given: What was given out, in that order.
-        prompts: What models were sent.
-        known: Texts from elsewhere: the question, what models said. A text that holds one of them was
-            made of it.
+        given: The output, in order.
+        prompts: Texts sent to models.
+        known: Texts of other origin: the question, models' replies. A text that contains one of them derives
+            from it.
     """
     if sum(map(len, prompts)) > MAX_PROMPTS:
         return []

@@ -1,12 +1,11 @@
 """Entry points of OpenTelemetry's auto-instrumentation: ``opentelemetry-instrument python app.py``.
 
-``opentelemetry-instrument`` loads these classes by the entry-point group
-``opentelemetry_instrumentor`` and calls `instrument`.  They need nothing of the package
-opentelemetry-instrumentation, which therefore is no dependency: they offer the same three
-methods.  The meter comes from the environment (`RagMeter.from_env`); ``RAGMETER_ENABLED=false``
-keeps them from doing anything, and so does ``OTEL_SDK_DISABLED=true`` unless scores go elsewhere.
-A wrong setting is logged and attaches nothing, as an exception here would take OpenTelemetry's
-other instrumentations down with it.
+``opentelemetry-instrument`` loads these classes by the entry-point group ``opentelemetry_instrumentor`` and
+calls `instrument`. They do not use the package opentelemetry-instrumentation, which is therefore no
+dependency, but have the same three methods. The meter is configured by the environment (`RagMeter.from_env`);
+``RAGMETER_ENABLED=false`` disables them, and so does ``OTEL_SDK_DISABLED=true`` unless scores go elsewhere. A
+wrong setting is logged and attaches nothing, as an exception here would take OpenTelemetry's other
+instrumentations down with it.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ logger = logging.getLogger("ragmeter")
 
 
 def _asks_for_scores() -> bool:
-    """Return whether the environment asks for scores, and has a place for them."""
+    """Return whether the environment requests scores, and configures a destination."""
     settings = read_settings()
     sdk_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    # Scores that go nowhere would still cost judge calls.
+    # Scores without a destination would still cost judge calls.
     elsewhere = settings.writes_elsewhere or settings.scoring == "queue"
     return settings.enabled and (elsewhere or not sdk_off)
 
 
 class _Instrumentor:
-    """Attaches one framework for the process, as OpenTelemetry's auto-instrumentation asks it to."""
+    """Attaches one framework for the process, for OpenTelemetry's auto-instrumentation."""
 
     _framework: str
     _distributions: tuple[str, ...]
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """Return the distributions, with versions, without which there is nothing to attach to."""
+        """Return the distributions, with versions, of which one must be installed."""
         return self._distributions
 
     def instrument(self, **kwargs: Any) -> None:
-        """Attach; keyword arguments of others (providers, ``skip_dep_check``) are not ours.
+        """Attach; keyword arguments for others (providers, ``skip_dep_check``) are ignored.
 
         Raises:
-            ModuleNotFoundError: The framework is not installed: auto-instrumentation passes over it.
+            ModuleNotFoundError: The framework is not installed: auto-instrumentation skips it.
         """
         probe = FRAMEWORKS[self._framework][0]
         if not is_installed(probe):
@@ -58,7 +57,7 @@ class _Instrumentor:
             if kwargs.get("meter") is not None or _asks_for_scores():
                 instrument(kwargs.get("meter"), frameworks=(self._framework,))
         except RagmeterError as error:
-            # A traceback would say nothing about a wrong setting.
+            # A traceback would not explain a wrong setting.
             logger.error("not attached to %s: %s", self._framework, error)  # noqa: TRY400
 
     def uninstrument(self, **kwargs: Any) -> None:
