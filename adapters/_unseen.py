@@ -272,8 +272,8 @@ class Lookout:
         self._templates = PromptTemplates()
         self.alone = RecentRetrievals()
         self.looks = LOOKS
-        """Remaining requests whose tools' and functions' output is recorded; each without a retrieval is one
-        less."""
+        """Remaining requests whose tools' and functions' output is recorded; those that retrieved count,
+        too."""
 
     def documents_shown(
         self,

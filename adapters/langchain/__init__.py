@@ -1,6 +1,6 @@
-"""LangChain and LangGraph: `RagMeterCallbackHandler` hands each request that retrieved to a meter.
+"""LangChain and LangGraph: `RagMeterCallbackHandler` offers each request that retrieved to a meter.
 
-Needs langchain-core only.  Everything but the handler is private to this package.
+Needs langchain-core only. Only the handler is public.
 """
 
 from ._handler import RagMeterCallbackHandler

@@ -1,12 +1,12 @@
-"""The answer of a LangChain request: where it stands in the output, and which model calls gave it.
+"""The answer of a LangChain request: its place in the output, and the model calls that produced it.
 
-What a root run's output says is noted on the request's path.  An output of a known shape has one answer;
-any other may hold a moderation's verdict or follow-up questions beside it, so its strings are noted, by
-reference, and compared with what the model calls said (`ragmeter.adapters.reading.answer`), on the worker.
+The data of a root run's output is recorded on the request's path. An output of a known shape has one answer;
+any other may also contain a moderation's verdict or follow-up questions, so its strings are recorded, by
+reference, and compared with the model calls' replies (`ragmeter.adapters.reading.answer`), on the worker.
 
-A request may call models for much else: to rewrite the query, to grade a document, to moderate, to suggest
-further questions. What counts is what the answering call was sent, and what those calls were sent whose
-words stand in its prompt: the drafts of a map-reduce or refine chain.
+A request may call models for other purposes: to rewrite the query, to grade a document, to moderate, to
+suggest further questions. Only the input of the answering call counts, and the input of the calls whose
+replies are in its prompt: the drafts of a map-reduce or refine chain.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ._payloads import closing_text, fields_in
 
 STRUCTURED_KEY = "structured_response"
-"""Where ``create_agent(response_format=...)`` puts the object that it answers with."""
+"""Key at which ``create_agent(response_format=...)`` returns the object that is its answer."""
 
 _ASKS = ("?", "？")
 
 
 class OutputNote(NamedTuple):
-    """What an output says about the answer."""
+    """The data of an output from which the answer is chosen."""
 
     text: str | None = None
     """The answer, if the shape leaves no choice."""
     strings: tuple[OutputString, ...] = ()
     """Strings of an output whose shape leaves a choice."""
     copied: tuple[OutputString, ...] = ()
-    """Strings of the input: what the output repeats of them is no answer."""
+    """Strings of the input: their repetitions in the output are no answer."""
     structured: object = None
     """An agent's structured answer as plain values."""
 
@@ -49,10 +49,10 @@ _NOTHING = OutputNote()
 
 
 def note_output(outputs: object, inputs: object = None) -> OutputNote:
-    """Note what a root run's output says about the answer; references and plain copies only."""
+    """Return the data of a root run's output for choosing the answer; references and plain copies only."""
     if outputs is None:
         return _NOTHING
-    if isinstance(outputs, str):  # a message's own text is of a class of its own
+    if isinstance(outputs, str):  # a message's own text has its own class
         return OutputNote(str.__str__(outputs) or None)
     fields = outputs if type(outputs) is dict else fields_in(outputs)
     if fields and "content" not in fields:
@@ -84,7 +84,7 @@ def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -
 
 
 def _structured_text(value: object) -> str | None:
-    """Return the text of a structured answer: what is named as the answer or its only long string.
+    """Return the text of a structured answer: the value named as the answer, or its only long string.
 
     A structure without either is an answer as a whole: its JSON.
     """

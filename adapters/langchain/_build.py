@@ -1,7 +1,7 @@
-"""Turns what was noted about one LangChain request into a `RagRun`; runs on the meter's worker.
+"""Converts the record of one LangChain request to a `RagRun`; runs on the meter's worker.
 
-Everything read here was copied when it was seen; no LangChain object is touched.  Which
-documents reached the model is decided in `_contexts`.
+Everything read here was copied when it was seen; no LangChain object is accessed. `_contexts` selects the
+documents that reached the model.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
 def has_retrieved(request: OpenRequest) -> bool:
     """Return whether a finished request counts: it retrieved, or tried to.
 
-    Documents from functions count only beside a model call: programs that load and split
-    documents give out such lists, too, without a question.
+    Documents from functions count only beside a model call: programs that load and split documents output
+    such lists, too, without a question.
     """
     return bool(
         request.retrievals
@@ -61,15 +61,15 @@ def build_run(
     output_contexts: tuple[ContextSnapshot, ...] | None,
     lookout: Lookout,
 ) -> RagRun | None:
-    """Build the run of a finished request, or None when it never retrieved. Can be done once.
+    """Build the run of a finished request, or None if it never retrieved. Can be done once.
 
     Args:
-        request: What was noted.
-        ending: How the root ended.
-        output: What its output says about the answer.
-        given_contexts: Contexts the application chose itself (``contexts=``); they win.
-        output_contexts: Documents of a root output that also holds an answer: the last resort.
-        lookout: Learns what could not be read, and of requests that never retrieved.
+        request: The record of the request.
+        ending: The root's end.
+        output: The data of its output from which the answer is chosen.
+        given_contexts: Contexts by the application's reader (``contexts=``), which have precedence.
+        output_contexts: Documents of a root output that also contains an answer: the last resort.
+        lookout: Records unreadable results, and requests that never retrieved.
     """
     try:
         are_read = read_results(request.retrievals, lookout)
@@ -112,7 +112,7 @@ def _run_of(
     contexts = route.documents if are_known else None if notes else output_contexts
     if given_contexts is not None:
         contexts, rule = given_contexts, "given"
-    elif not are_read:  # of a part of what was retrieved, nothing can be said about what was
+    elif not are_read:  # with only a part of the retrieved documents readable, contexts are unknown
         contexts = None
     elif notes and contexts is not None:
         found = _in_prompts(request, seen, notes, contexts, question, answer)
@@ -191,7 +191,7 @@ def _name(request: OpenRequest) -> str | None:
 
 
 def _own_tags(tags: Sequence[str], metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the application's tags, without those LangChain adds for its own purposes."""
+    """Return the application's tags, without those that LangChain adds for itself."""
     classes = {
         metadata.get("ls_vector_store_provider"),
         metadata.get("ls_embedding_provider"),
@@ -219,7 +219,7 @@ def _question(
     for other in others:
         if other in queries:
             return other
-    # Under an unknown name it is the question only if a model was sent it: else it is an id, say.
+    # Under an unknown name it is the question only if a model was sent it: else it may be an id.
     sent = [other for other in others if stands_in(other, calls)]
     if len(others) > 1:
         asked = {question_in_prompt(call.sent) for call in calls}
@@ -249,9 +249,9 @@ def _in_prompts(
     question: str | None,
     answer: str | None,
 ) -> tuple[ContextSnapshot, ...] | None:
-    """Return the parts of the documents that stand in the answering calls' prompts; None if unknown.
+    """Return the parts of the documents that the answering calls' prompts show; None if unknown.
 
-    Of `calls`, one that has not ended, or failed, may have been about to answer: then the last such one
+    Of `calls`, one that failed or has not ended may have been the answering one: then the last such call
     decides.
     """
     known = any(note.contexts for note in notes) if notes else bool(used)
@@ -275,7 +275,7 @@ def _in_prompts(
     pool = candidates(retrieved, request.passages, used)
     seen = shown(pool)
     if seen is not None and 0 < len(used) < len(pool):
-        # A document that was split stands there as a whole where its parts do.
+        # A split document is shown as a whole where its parts are.
         parts = shown(used)
         if parts is not None and _letters(parts) >= _letters(seen):
             return parts
@@ -283,7 +283,7 @@ def _in_prompts(
 
 
 def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
-    """Return whether a model was sent the question: of documents that are summed up, none was asked."""
+    """Return whether a model was sent the question: documents that are summarised have none."""
     return question is not None and not is_label(question) and stands_in(question, calls)
 
 
@@ -362,9 +362,9 @@ _PROVIDERS: Mapping[str, str] = {
     "OpenAIEmbeddings": "openai",
     "VertexAIEmbeddings": "gcp.vertex_ai",
 }
-"""The conventions' names of those who embed; a class is no name of a provider."""
+"""The conventions' names of embeddings' providers; a class is no name of a provider."""
 
 
 def _provider(metadata: Mapping[str, Any]) -> str | None:
-    """Return who embeds, by the name that the GenAI conventions have for it; None: they have none."""
+    """Return the embeddings' provider, by its name in the GenAI conventions; None if it has none there."""
     return _PROVIDERS.get(first_text(metadata, ("ls_embedding_provider",)) or "")

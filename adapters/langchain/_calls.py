@@ -1,7 +1,7 @@
-"""What the model calls of a LangChain request were sent, and what they said.
+"""The input and replies of a LangChain request's model calls.
 
-Noted on the request's own path, by reference: the strings that messages hold, never the messages, which
-the application may change, and no copies.  Read on the worker, compared and forgotten.
+Recorded on the request's own path, by reference: the strings in messages, never the messages, which the
+application may change, and no copies. Read on the worker, compared and dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def messages_sent(batches: Any) -> Sent:
-    """Note the messages that a chat model gets (``on_chat_model_start``)."""
+    """Return the messages sent to a chat model (``on_chat_model_start``), as roles and texts."""
     noted: list[tuple[str, tuple[str, ...]]] = []
     for batch in batches:
         for message in batch:
@@ -34,7 +34,7 @@ def messages_sent(batches: Any) -> Sent:
 
 
 def prompts_sent(prompts: Any) -> Sent:
-    """Note the texts that a completing model gets (``on_llm_start``)."""
+    """Return the texts sent to a completing model (``on_llm_start``), as roles and texts."""
     return tuple(("user", (text,)) for text in prompts if isinstance(text, str))
 
 
@@ -48,9 +48,9 @@ def tool_arguments(first: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def steps_of(request: OpenRequest) -> tuple[list[Step], list[Step]]:
-    """Return model calls as the reading knows them, the last ones; their order stands for a time.
+    """Convert the last model calls to `Step`s; their position in the order of events replaces the time.
 
-    And those that failed or are open since then: they may have been about to answer.
+    Calls that failed or are open since then are included: they may have been the answering ones.
     """
     notes = sorted(request.llms, key=lambda note: note.run.order)[-MAX_CALLS:]
     steps = [_step(note.run, _words(note), note) for note in notes]

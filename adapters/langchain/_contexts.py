@@ -1,4 +1,4 @@
-"""Which retrievals of a LangChain request count, and which documents reached the model by the runs.
+"""The retrievals of a LangChain request that count, and the documents that reached the model by its runs.
 
 The documents are followed by `reading.route`; runs on the meter's worker. Used by `_build` only.
 """
@@ -18,7 +18,7 @@ from ._state import OpenRequest, RetrievalNote, Run
 def counted_retrievals(
     request: OpenRequest, answering: Step | None
 ) -> tuple[list[RetrievalNote], bool]:
-    """Return the retrievals that count, in start order, and whether passages stand for them."""
+    """Return the retrievals that count, in start order, and whether passages replace them."""
     notes = counted(note for note in request.retrievals if _is_outermost(note))
     if notes:
         return notes, False
@@ -30,7 +30,7 @@ def counted_retrievals(
 def _is_outermost(note: RetrievalNote) -> bool:
     """Return whether no finished retriever encloses this one.
 
-    An enclosing retriever that was cancelled never ends: then its inner ones are all there is.
+    An enclosing retriever that was cancelled never ends: then only its inner ones are known.
     """
     outer = note.outer
     return outer is None or outer.note is None or outer.note.contexts is None
@@ -65,7 +65,7 @@ def follow(
     *,
     joins: bool,
 ) -> Route[ContextSnapshot]:
-    """Follow what was retrieved through the functions in between; `joins` as in `Route.follow`."""
+    """Follow the retrieved documents through the functions between; `joins` as in `Route.follow`."""
     counts = set(map(id, notes))
     others = [
         note
@@ -89,7 +89,7 @@ def follow(
 
 
 def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
-    """Return what functions made of documents as text; not what models, or functions as such, answered."""
+    """Return the texts that functions made of documents, without the replies of models and the answer."""
     said = {id(run) for note in request.llms for run in runs_around(note.run)}
     whole = (answer or "").strip()
     pastes: list[Paste] = []
@@ -98,7 +98,7 @@ def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
         given = [text for text in paste.given if id(text) not in handed_through]
         if not given or id(paste.run) in said:
             continue
-        # Not the answer, nor, where no model is seen, what becomes a part of it.
+        # Not the answer, nor, where no model is seen, a text that becomes a part of it.
         texts = [text.strip() for text in given]
         becomes = answer and not request.llms and any(text in answer for text in texts)
         if not answer or not (whole in texts or becomes):
@@ -108,7 +108,7 @@ def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
 
 
 def _given_documents(run: Run) -> Run | None:
-    """Return the nearest function around a model call, the root excepted, that was given documents."""
+    """Return the nearest function around a model call, except the root, with documents as input."""
     current = run.parent
     while current is not None and current.parent is not None:
         if current.texts:

@@ -1,7 +1,7 @@
-"""What happens at each LangChain event: the request's own path, so it is short.
+"""The callbacks of each LangChain event: they run on the request's own path and are short.
 
-`on_start` and `on_end` make the callbacks of `RagMeterCallbackHandler`, which contain their errors.  Each
-function notes ids, times and shallow copies; texts are not joined here.
+`on_start` and `on_end` create the callbacks of `RagMeterCallbackHandler`, which contain their errors. Each
+function records ids, times and shallow copies; texts are not joined here.
 """
 
 from __future__ import annotations
@@ -71,24 +71,24 @@ except ImportError:  # not promised by LangChain: without it, fallbacks are requ
 
 
 COUNTED_FROM = 16 * 1024
-"""Bytes of texts from which on they count in the table of requests in flight at once, not at the end."""
+"""Bytes of recorded texts from which they are added to the table of open requests at once, not at the end."""
 
 
 Note = Callable[[Attachment, Run, Any, Mapping[str, Any], int], None]
-"""Notes the end of a run: its result or error, what else the framework says, the time."""
+"""Records the end of a run: its result or error, the framework's other data, the time."""
 
 
 def on_start(  # noqa: PLR0915 -- what `start` does
     kind: RunKind, given: str, read: Callable[[Any], Sent] | None = None
 ) -> Callable[..., None]:
-    """Return the callback for the start of such a run; the topmost one begins a request.
+    """Return the callback for the start of runs of a kind; the topmost run begins a request.
 
-    Most events of a request are of no interest, so that a callback does without further calls what it can.
+    Most events of a request are irrelevant, so a callback does as much as possible without further calls.
 
     Args:
-        kind: What runs.
-        given: How the framework calls what it gives the run.
-        read: For model calls: reads what was sent.
+        kind: The kind of run.
+        given: The framework's name of the run's input.
+        read: For model calls: returns the sent texts.
     """
 
     def start(  # noqa: PLR0915 -- on the request's path a further function costs more than reading a long one
@@ -111,7 +111,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                 return
             parent = (parent_run_id and runs.get(parent_run_id.int)) or _run_around(runs)
             if event.get("run_type") in _PASSING:
-                # It retrieves and says nothing itself, but runs below it belong to its request.
+                # It neither retrieves nor replies, but runs below it belong to its request.
                 if parent is not None:
                     runs[key] = parent
                     parent.request.family.add(key)
@@ -179,12 +179,12 @@ _PASSING = frozenset({"prompt", "parser"})
 
 
 def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
-    """Return the callback for the end of a run, which is noted if its request is watched.
+    """Return the callback for the end of a run, which is recorded if its request is watched.
 
     Args:
-        callback: Under which name its failures count.
-        given: How the framework calls the run's result.
-        note: What notes it.
+        callback: The name under which its failures are counted.
+        given: The framework's name of the run's result.
+        note: The function that records it.
     """
 
     def end(
@@ -195,7 +195,7 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         if attached is None or run is None:
             return
         try:
-            if run.key != run_id.int:  # another stands for it, and it has no runs below it any more
+            if run.key != run_id.int:  # another stands for it, and it has no open runs below it
                 attached.runs.pop(run_id.int, None)
                 run.request.family.discard(run_id.int)
             elif run.request.ignored:
@@ -224,7 +224,7 @@ def _note_rule(rules: RetrievalRules, run: Run, inputs: object) -> None:
 
 
 def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
-    """Note the documents, and once something was retrieved the strings, that a chain is given."""
+    """Record a chain's input documents and, after a retrieval, its input strings."""
     lists = document_lists(inputs)
     if lists:
         run.documents = copied_lists(lists)
@@ -236,7 +236,7 @@ def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
 def _retriever_started(
     attached: Attachment, run: Run, query: object, event: Mapping[str, Any]
 ) -> None:
-    """Note a retrieval if it counts: wanted, and not within another retriever."""
+    """Record a retrieval if it counts: not excluded, and not within another retriever."""
     request = run.request
     options = request.options
     names = {run.name, *(event.get("tags") or ())}
@@ -263,7 +263,7 @@ def _retriever_started(
 
 
 def _calling_retriever() -> object:
-    """Return the retriever whose call is under way, which callbacks do not say; None: it is not known."""
+    """Return the retriever whose call is running, which callbacks do not pass; None if unknown."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 -- the documented way to the callers
     for _ in range(_MAX_CALLERS):
         if frame is None:
@@ -275,13 +275,13 @@ def _calling_retriever() -> object:
 
 
 _MAX_CALLERS = 15
-"""Frames between a retriever's call and what is noted of it: dispatching, and ours."""
+"""Frames between a retriever's call and its callback: dispatching, and ragmeter's."""
 
 
 def retriever_ended(
     attached: Attachment, run: Run, documents: Any, event: Mapping[str, Any], now: int
 ) -> None:
-    """Copy what an outermost retriever returned, at once: the application gets the very list."""
+    """Copy an outermost retriever's documents, at once: the application receives the same list."""
     del event
     request = run.request
     note = run.note
@@ -310,7 +310,7 @@ def retriever_ended(
 def retriever_failed(
     attached: Attachment, run: Run, error: BaseException, event: Mapping[str, Any], now: int
 ) -> None:
-    """Note a retrieval that raised."""
+    """Record a retrieval that raised."""
     note = run.note
     if run.nested is not None:
         run.nested.error_type = error_type(error)
@@ -326,7 +326,7 @@ def retriever_failed(
 def chain_ended(
     attached: Attachment, run: Run, outputs: Any, event: Mapping[str, Any], now: int
 ) -> None:
-    """Note documents that a chain gave out; end the request if it was the topmost run."""
+    """Record a chain's output documents; end the request if it was the topmost run."""
     request = run.request
     kind = type(outputs)
     is_text = issubclass(kind, str) or (
@@ -389,7 +389,7 @@ def llm_ended(
 def run_failed(
     attached: Attachment, run: Run, error: BaseException, event: Mapping[str, Any], now: int
 ) -> None:
-    """Note a failure; end the request if the topmost run failed."""
+    """Record a failure; end the request if the topmost run failed."""
     request = run.request
     if is_control_flow(error):
         request.interrupted = request.interrupted or is_interrupt(error)
@@ -413,7 +413,7 @@ def _run_around(runs: Mapping[int, Run]) -> Run | None:
 
 
 def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:
-    """Return whether a run starts below a request that is over; then so do all runs below it."""
+    """Return whether a run starts below an ended request; then so do all runs below it."""
     family = current_family.get()
     if family is None or not family.closed or parent_run_id.int not in family:
         return False
@@ -422,10 +422,9 @@ def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:
 
 
 def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: RetrievalNote) -> None:
-    """Note the span another instrumentation made for a retrieval, if it can be seen now.
+    """Record the span that another instrumentation made for a retrieval, if visible now.
 
-    Asked at the retrieval's start and end: which of them shows it depends on which handler
-    comes first.
+    Called at the retrieval's start and end: which of them shows it depends on the order of handlers.
     """
     if ambient_context() is not request.context:
         span = ambient_span()

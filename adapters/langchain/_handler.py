@@ -1,14 +1,14 @@
-"""LangChain and LangGraph: a callback handler that hands each request that retrieved to a meter.
+"""LangChain and LangGraph: a callback handler that offers each request that retrieved to a meter.
 
-``chain.invoke(question, config={"callbacks": [RagMeterCallbackHandler(meter)]})`` is all there is
-to do.  LangChain calls the handler in the request's own thread or task; it notes ids, times and
-references, and offers the request to the meter when its root run ends.  What the notes mean is
-decided in `_build` on the meter's worker, what payloads look like in `_payloads`.  The handler
-never attaches an OpenTelemetry context, never changes what passes by, and contains its own errors.
+``chain.invoke(question, config={"callbacks": [RagMeterCallbackHandler(meter)]})`` is sufficient. LangChain
+calls the handler in the request's own thread or task; it records ids, times and references, and offers the
+request to the meter when its root run ends. `_build` interprets the records on the meter's worker,
+`_payloads` has the shapes of payloads. The handler never attaches an OpenTelemetry context, never changes
+payloads, and contains its own errors.
 
-`instrument` attaches one handler to every run of the process, through LangChain's own hook.  A hook cannot
-be taken back, so it is registered once and reads a switch: a context variable whose default is a handler
-that does nothing while it has no meter.  Nothing is patched.
+`instrument` attaches one handler to every run of the process, through LangChain's own hook. A hook cannot be
+unregistered, so it is registered once and reads a switch: a context variable whose default is a handler that
+does nothing while it has no meter. Nothing is patched.
 """
 
 from __future__ import annotations
@@ -58,29 +58,28 @@ except ImportError:
 class RagMeterCallbackHandler(BaseCallbackHandler):
     """Offers every LangChain or LangGraph request that retrieves to a meter, as one sample.
 
-    Attach it once, anywhere: in the call's ``config``, by ``with_config``, in a constructor. One
-    handler serves all threads and event loops; all handlers of one meter share what they know, so that
-    attaching twice counts once (the first one attached decides how the request is read).
-    It copies, deep-copies (to itself) and pickles: in its own process it comes back with its
-    meter, in another one it works with the meter that was given to `ragmeter.adapters.instrument`
-    there, and does nothing until there is one.
+    Attach it once, anywhere: in the call's ``config``, by ``with_config``, in a constructor. One handler
+    serves all threads and event loops; all handlers of one meter share their records, so that attaching twice
+    counts once (the first one attached decides how the request is read). It copies, deep-copies (to itself)
+    and pickles: in its own process it is restored with its meter, in another one it uses the meter passed to
+    `ragmeter.adapters.instrument` there, and does nothing until there is one.
 
     Args:
-        meter: Takes the requests. None: the one given to `ragmeter.adapters.instrument`, if any.
-        question: Where the question stands, if not where it is usually found: a key of the root
-            run's input, or a function of that input. Called on the request's own path.
-        contexts: Where the contexts that reached the model stand: a key of the root run's output,
-            or a function of that output that returns documents or texts. As above.
-        answer: Where the answer stands: a key of the root run's output, or a function of it.
+        meter: Receives the requests. None: the one passed to `ragmeter.adapters.instrument`, if any.
+        question: The place of the question, if not the usual one: a key of the root run's input, or a
+            function of that input. Called on the request's own path.
+        contexts: The place of the contexts that reached the model: a key of the root run's output, or a
+            function of that output that returns documents or texts. As above.
+        answer: The place of the answer: a key of the root run's output, or a function of it.
         include: Only retrievers with one of these names or tags count.
         exclude: Retrievers with one of these names or tags do not count, nor do those within them;
             ``ragmeter:ignore`` is always among them.
-        strict: Only what retrievers return counts, as they return it: no tool artifacts, no
+        strict: Only the documents that retrievers return count, in their order: no tool artifacts, no
             documents from functions, no reranking by functions.
         name: Name of the requests; default: the root run's name.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how they are read.
-        retrieval_functions: The same of functions, chains and nodes of a graph, by the names of their runs.
+            `RetrievalTool` with rules for reading them.
+        retrieval_functions: The same for functions, chains and nodes of a graph, by the names of their runs.
 
     Raises:
         ConfigurationError: An argument has the wrong type.
@@ -118,10 +117,10 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
     @property
     def raise_error(self) -> bool:  # type: ignore[override]
-        """Whether LangChain hands on what it has just caught from a callback of this handler.
+        """Whether LangChain re-raises the exception that it has just caught from a callback of this handler.
 
-        Only what a signal handler of the application raised meanwhile, a task queue's time limit, say:
-        nothing else comes out of our callbacks, and that is not ours to keep.
+        Only for an exception that a signal handler of the application raised meanwhile, such as a task
+        queue's time limit: callbacks raise no other, and this one belongs to the application.
         """
         return is_hosts(sys.exc_info()[1])
 
@@ -129,10 +128,10 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
     def run_inline(self) -> bool:  # type: ignore[override]
         """Whether LangChain calls the handler in the request's own task, without a thread hop.
 
-        Always, but for one question: before an asynchronous text model starts, LangChain asks all
-        handlers, and as soon as one says yes it leaves out the others. There the answer is no
-        (LangChain asks again, and calls inline, when it delivers the event), unless another handler
-        has already said yes, which leaves us to say so too or miss the event as well.
+        Always, with one exception: before an asynchronous text model starts, LangChain asks all handlers, and
+        as soon as one returns true it leaves out the others. For this check the value is false (LangChain
+        asks again, and calls inline, when it delivers the event), unless another handler has already returned
+        true, which requires true here, too, lest the event be missed.
         """
         asking = sys._getframe(1)  # noqa: SLF001 -- only the caller decides this
         if asking.f_code.co_name == "<listcomp>" and asking.f_back is not None:
@@ -148,23 +147,23 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
 
     @property
     def meter(self) -> RagMeter | None:
-        """The meter that takes the requests now; None while there is none."""
+        """The current meter, or None."""
         attached = self._attachment
         return None if attached is None else attached.meter()
 
     @property
     def open_requests(self) -> int:
-        """Requests in flight that this handler's meter knows of."""
+        """Number of open requests of this handler's meter."""
         attached = self._attachment
         return 0 if attached is None else len(attached.requests)
 
     def annotate(self, run_id: UUID | str, **note: Any) -> None:
-        """Add a note about one request, named by the ``run_id`` of its config.
+        """Add a note about one request, identified by the ``run_id`` of its config.
 
-        For references that must not stand in metadata other tracers copy. Call it before the
-        request ends. Keys as in ``metadata["ragmeter"]``: ``reference``, ``name``, ``question``,
-        ``session_id``, ``user_id``, ``tags``; others become metadata. A malformed note or run id loses
-        the note, never the request: it is counted, and logged with what to pass instead.
+        For references that must not be in metadata, which other tracers copy. Call it before the request
+        ends. Keys as in ``metadata["ragmeter"]``: ``reference``, ``name``, ``question``, ``session_id``,
+        ``user_id``, ``tags``; others become metadata. A malformed note or run id loses the note, never the
+        request: it is counted, and logged with what to pass instead.
         """
         attached = self._attachment
         if attached is not None:
@@ -186,35 +185,35 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         return restore_handler, (type(self), token, self._options.portable())
 
     on_chain_start = on_start("chain", "inputs")
-    """Note a chain, graph, node or function; the topmost one begins a request."""
+    """Record a chain, graph, node or function; the topmost one begins a request."""
     on_chain_end = on_end("on_chain_end", "outputs", chain_ended)
-    """Note documents a chain gave out; the end of the topmost one ends the request."""
+    """Record a chain's output documents; the end of the topmost one ends the request."""
     on_chain_error = on_end("on_error", "error", run_failed)
-    """Note a failure, a cancellation or a graph's pause."""
+    """Record a failure, a cancellation or a graph's pause."""
     on_retriever_start = on_start("retriever", "query")
-    """Note a retriever's start, and whether it is nested in another."""
+    """Record a retriever's start, and whether it is nested in another."""
     on_retriever_end = on_end("on_retriever_end", "documents", retriever_ended)
-    """Copy what an outermost retriever found."""
+    """Copy the documents of an outermost retriever."""
     on_retriever_error = on_end("on_retriever_error", "error", retriever_failed)
-    """Note a failed retrieval."""
+    """Record a failed retrieval."""
     on_chat_model_start = on_start("llm", "messages", messages_sent)
-    """Note a model call, and by reference what it was sent."""
+    """Record a model call and, by reference, its input."""
     on_llm_start = on_start("llm", "prompts", prompts_sent)
-    """Note a call to a model that completes text."""
+    """Record a call to a model that completes text."""
     on_llm_end = on_end("on_llm_end", "response", llm_ended)
-    """Note what a model said."""
+    """Record a model's reply."""
     on_llm_error = on_end("on_error", "error", run_failed)
-    """Note a failed model call."""
+    """Record a failed model call."""
     on_tool_end = on_end("on_tool_end", "output", tool_ended)
-    """Note the documents in a tool's artifact."""
+    """Record the documents in a tool's artifact."""
     on_tool_error = on_end("on_error", "error", run_failed)
-    """Note a failed tool."""
+    """Record a failed tool."""
     _on_tool_start = on_start("tool", "inputs")
 
     def on_tool_start(
         self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any
     ) -> None:
-        """Note a tool."""
+        """Record a tool."""
         given = event.pop("inputs", None)
         if event.get("name") is None and isinstance(serialized, dict):
             event["name"] = serialized.get("name")
@@ -222,7 +221,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
         self._on_tool_start(serialized, given, run_id=run_id, **event)
 
     def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Ignore it: the pausing node's error says the same on every version of LangGraph."""
+        """Ignore it: the pausing node's error has the same information on every version of LangGraph."""
 
     def on_resume(self, *args: Any, **kwargs: Any) -> None:
         """Ignore it, as `on_interrupt`."""
@@ -247,7 +246,7 @@ def _names(label: str, names: Iterable[str]) -> frozenset[str]:
 
 
 HANDLER = RagMeterCallbackHandler
-"""What `attach_globally` takes."""
+"""Arguments of `attach_globally`."""
 
 
 class _GlobalHandler(RagMeterCallbackHandler):
@@ -262,10 +261,10 @@ class _GlobalHandler(RagMeterCallbackHandler):
 
     @property
     def ignore_chain(self) -> bool:
-        """Whether nothing is even announced: no chains, retrievers, tools, calls, tokens."""
+        """Whether LangChain skips all its events: chains, retrievers, tools, calls, tokens."""
         return self._own is None
 
-    # One property under five names; a checker takes the names for methods of their own.
+    # One property under five names, which a checker takes for separate methods.
     ignore_llm = ignore_chain  # pyright: ignore[reportIncompatibleMethodOverride]
     ignore_chat_model = ignore_chain  # pyright: ignore[reportIncompatibleMethodOverride]
     ignore_agent = ignore_chain  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -285,11 +284,11 @@ def attach_globally(handler: RagMeterCallbackHandler) -> None:
     if not _registered:
         from langchain_core.tracers.context import register_configure_hook  # noqa: PLC0415 -- slow
 
-        # The default makes it seen in every thread, task and copied context.
+        # The default makes it visible in every thread, task and copied context.
         register_configure_hook(_hook, inheritable=True)
         _registered.append(True)
 
 
 def detach_globally() -> None:
-    """Stop capturing. Requests in flight are forgotten by age."""
+    """Stop capturing. Open requests are dropped by age."""
     _handler.point_at(None)

@@ -1,9 +1,8 @@
-"""Notes the documents that chains and tools give out without being retrievers.
+"""Records the documents in the output of chains and tools that are no retrievers.
 
-These "passages" show what happened to documents between retriever and model: a reranking
-function, a grading node, a vector store called by hand.  Strings that functions give out are noted
-beside them, as "pastes": documents may have been cut after they became text.  What it all means for the
-contexts is decided in `_contexts`.
+These "passages" show the changes to documents between retriever and model: a reranking function, a grading
+node, a direct call of a vector store. Functions' output strings are recorded beside them, as "pastes":
+documents may have been cut after they became text. `_contexts` interprets both.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MIN_LENGTH = 12
 
 
 def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> None:
-    """Record the documents a chain produced, unless they are just those it received or retrieved."""
+    """Record a chain's output documents, unless they are exactly those it received or retrieved."""
     request = run.request
     given = document_lists(outputs)
     if not given and type(outputs) is list and _rejects_all(run, outputs):
@@ -44,7 +43,7 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
         taken = copied_lists(lists) if lists else None
     passed_on: frozenset[str] = frozenset()
     if taken is not None:
-        # A state that is handed through: only the lists that are new or changed matter.
+        # A state that is passed through: only lists that are new or changed matter.
         passed_on = frozenset(
             key for key, documents in given.items() if _same_list(documents, taken.get(key))
         )
@@ -74,9 +73,9 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
 
 
 def _rejects_all(run: Run, outputs: list[Any]) -> bool:
-    """Return whether a function received documents and returned an empty list and nothing else.
+    """Return whether a function received documents and returned only an empty list.
 
-    Not one of several that run side by side: its list may be of something else that the documents lack.
+    Not one of several that run in parallel: its list may be of something that the documents lack.
     """
     if outputs or not run.documents or "" not in run.documents:
         return False
@@ -99,15 +98,15 @@ def _add_passage(
 
 
 def note_documents(run: Run, documents: Sequence[Any], now: int) -> None:
-    """Record the documents a tool returned beside its text, unless retrievers below it found just these."""
+    """Record the documents beside a tool's text, unless retrievers below it found exactly these."""
     if not _as_retrieved(documents, run.children_retrievals or ()):
         _add_passage(run, now, None, {"": snapshot_documents(documents)})
 
 
 def documents_beside_answer(outputs: object, inputs: object) -> tuple[ContextSnapshot, ...] | None:
-    """Return documents that stand beside an answer in the root's output; the last resort.
+    """Return documents beside an answer in the root's output; the last resort.
 
-    This is all that is seen of a chain whose own constructor got the handler.
+    A chain whose own constructor received the handler shows nothing else.
     """
     lists = document_lists(outputs)
     if not lists or answer_in(note_output(outputs, inputs), (), ()) is None:
@@ -120,7 +119,7 @@ def documents_beside_answer(outputs: object, inputs: object) -> tuple[ContextSna
 
 
 def documents_given(reader: Run, inputs: object) -> tuple[ContextSnapshot, ...]:
-    """Return the documents that a request was given, or a function below it: found by an earlier one."""
+    """Return the input documents of a request, or of a function below it, found by an earlier request."""
     lists = document_lists(inputs) or {
         key: [document for document, _ in pairs] for key, pairs in (reader.documents or {}).items()
     }
@@ -130,7 +129,7 @@ def documents_given(reader: Run, inputs: object) -> tuple[ContextSnapshot, ...]:
 def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
     """Record the strings a function returned, with the documents and strings it received.
 
-    Whether they are documents that it pasted or cut is found out later.
+    Whether they are documents that it pasted or cut is determined later.
     """
     request = run.request
     given = (outputs,) if type(outputs) is str else strings_of(outputs)
@@ -148,7 +147,7 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
 
 
 def strings_of(payload: object) -> tuple[str, ...]:
-    """Return the strings of a payload that may hold documents: itself, a list's, those under its keys."""
+    """Return the strings of a payload that may contain documents: itself, a list's, those under its keys."""
     found: list[str] = []
     for value in payload.values() if type(payload) is dict else (payload,):
         items: Any = value if type(value) in _LISTS else (value,)
@@ -188,7 +187,7 @@ def _as_retrieved(documents: Sequence[Any], notes: Sequence[RetrievalNote]) -> b
 
 
 def enclosing_retriever(run: Run) -> Run | None:
-    """Return the nearest retriever around a run that is not looked through."""
+    """Return the nearest retriever around a run, except transparent ones."""
     current = run.retriever
     while current is not None and current.transparent:
         current = current.retriever

@@ -1,10 +1,9 @@
-"""Where question, answer and documents stand in LangChain's payloads, as tables of rules.
+"""Tables of rules for question, answer and documents in LangChain's payloads.
 
-These functions look at shapes only (strings, mappings, messages by their ``type`` and ``content``,
-documents by their ``page_content``) and import no framework, so that the rules can be read, and tested, on
-their own.  They never raise on odd payloads and never change them.  Documents are copied when they are seen,
-odd ones turned into text: for every list that counts, so the usual document is recognised by
-a few dictionary look-ups.
+These functions use shapes only (strings, mappings, messages by their ``type`` and ``content``, documents by
+their ``page_content``) and import no framework, so that the rules can be read, and tested, separately. They
+never raise on odd payloads and never change them. Documents of every list that counts are copied when they
+are seen, odd ones converted to text; the usual document is recognised by a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from ragmeter.adapters.reading.fields import (
 from ragmeter.requests.refusals import refusal_of
 
 QUESTION_KEYS = (*FIELD_NAMES["question"], "messages")
-"""Keys whose value is the user's question, or a conversation that holds it, best first."""
+"""Keys of the user's question, or of a conversation that contains it, best first."""
 
 DOCUMENT_KEYS = FIELD_NAMES["context"]
-"""Keys under which a chain's last word on its documents stands."""
+"""Keys of a chain's final list of documents."""
 
 INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """LangGraph raises these to pause for a person."""
@@ -37,10 +36,10 @@ CONTROL_FLOW_ERRORS = frozenset({"GraphBubbleUp"})
 
 
 class Question(NamedTuple):
-    """What an input says about the question."""
+    """The data of an input from which the question is chosen."""
 
     text: str | None
-    """The question, or None when no rule is sure."""
+    """The question; None if no rule is certain."""
     others: tuple[str, ...] = ()
     """Strings of a mapping without a known key; the one that is a query, or that a model was sent, is it."""
 
@@ -56,7 +55,7 @@ def find_question(inputs: object) -> Question:
         return Question(inputs or None)
     fields: Mapping[str, Any] | None
     if type(inputs) is dict and "content" not in inputs:
-        fields = inputs  # what most inputs are, without asking what else they might be
+        fields = inputs  # the most frequent inputs, before any other check
     else:
         text = _text_in(inputs)
         if text is not None:
@@ -74,14 +73,14 @@ def find_question(inputs: object) -> Question:
 
 
 def closing_text(messages: object) -> str | None:
-    """Return what the model says at a conversation's end, or in a lone message; None where it calls tools."""
+    """Return the model's text at a conversation's end, or in a lone message; None if it calls tools."""
     last = messages[-1] if isinstance(messages, (list, tuple)) and messages else messages
     found = strings_in(last)
     return found[0].text if found and found[0].closes else None
 
 
 def field_of(payload: object, key: str) -> Any:
-    """Return what stands under `key` in a mapping or in an object's fields, or None."""
+    """Return the value of `key` in a mapping or in an object's fields, or None."""
     fields = fields_in(payload)
     return None if fields is None else fields.get(key)
 
@@ -89,9 +88,9 @@ def field_of(payload: object, key: str) -> Any:
 def document_lists(payload: object) -> dict[str, Sequence[Any]]:
     """Return every list of documents in a payload, by key; ``""`` when the payload is the list.
 
-    A list of lists, such as ``retriever.map()`` gives out, is one list, in its order. Empty lists
-    under a key of `DOCUMENT_KEYS` count: a filter may have rejected everything. Lists in an object under
-    a key count as well, and lists of objects that hold one document each.
+    A list of lists, such as ``retriever.map()`` returns, is one list, in its order. Empty lists under a key
+    of `DOCUMENT_KEYS` count: a filter may have rejected everything. Lists in an object under a key count as
+    well, and lists of objects with one document each.
     """
     if payload is None or isinstance(payload, (str, bytes)):
         return {}
@@ -118,7 +117,7 @@ _PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def _lists_within(value: object) -> list[tuple[str, Sequence[Any]]]:
-    """Return the lists of documents that an object of the application's own holds, by field."""
+    """Return the lists of documents in an application's object, by field."""
     fields = fields_of(value)
     if not fields or "content" in fields:
         return []
@@ -148,7 +147,7 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
 
 
 def _documents_held(payload: Sequence[Any]) -> Sequence[Any]:
-    """Return the documents of objects that hold one each, such as hits with a grade."""
+    """Return the documents of objects with one each, such as hits with a grade."""
     held: list[Any] = []
     for item in payload:
         fields = fields_of(item)
@@ -174,8 +173,8 @@ def is_document(value: Any) -> bool:
 def tool_documents(output: object) -> Sequence[Any]:
     """Return the documents in a tool's artifact, or in its raw output.
 
-    A tool may also return a LangGraph ``Command``: then the tool messages, and whatever else it
-    writes to the state, stand in the command's update.
+    A tool may also return a LangGraph ``Command``: then the tool messages, and its other writes to the state,
+    are in the command's update.
     """
     if type(output).__name__ == "Command":
         output = getattr(output, "update", None)
@@ -195,7 +194,7 @@ def tool_documents(output: object) -> Sequence[Any]:
 
 
 def llm_text(first: object) -> str | None:
-    """Return the text of a model's first generation; None when it only called tools."""
+    """Return the text of a model's first generation; None if it only called tools."""
     text = getattr(first, "text", None)
     if isinstance(text, str) and text:
         return text
@@ -218,7 +217,7 @@ _OWN_IDS = ("run-", "lc_")
 
 
 def last_refusal(outputs: object) -> str | None:
-    """Return the words by which a root run's output refuses, perhaps none; None: it does not."""
+    """Return the refusal in a root run's output, possibly empty; None if it does not refuse."""
     if outputs is None or isinstance(outputs, str):
         return None
     messages = field_of(outputs, "messages")
@@ -234,7 +233,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Return whether a graph only moves control by this exception, interrupts included."""
+    """Return whether a graph uses this exception only for control flow, interrupts included."""
     return any(kind.__name__ in CONTROL_FLOW_ERRORS for kind in type(error).__mro__)
 
 
@@ -249,7 +248,7 @@ def _plain_text(value: object) -> str | None:
 
 
 def _text_in(value: object) -> str | None:
-    """Return the text that a value is, or the user's message that it is, or holds as its last one."""
+    """Return the text in a value: itself, the user's message that it is, or its last such message."""
     text = _plain_text(value)
     if text is not None or value is None:
         return text
@@ -264,25 +263,25 @@ def _text_in(value: object) -> str | None:
 
 
 def fields_in(value: object) -> Mapping[str, Any] | None:
-    """Return a mapping's items, or what an object stores by name."""
+    """Return a mapping's items, or the named values that an object stores."""
     return value if isinstance(value, Mapping) else fields_of(value)
 
 
 SCORE_KEYS = ("relevance_score", "score", "similarity_score", "_score", "rerank_score")
-"""Metadata keys under which retrievers and rerankers leave a document's score, best first."""
+"""Metadata keys of a document's score as set by retrievers and rerankers, best first."""
 
 _SCORE_KEYS = frozenset(SCORE_KEYS)
 
 
 def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
-    """Copy documents, (document, score) pairs and plain strings as they are now."""
+    """Copy documents, (document, score) pairs and plain strings in their current state."""
     if documents is None:
         return ()
     if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
         documents = (documents,)
     snapshots: list[ContextSnapshot] = []
     for document in tuple(documents):
-        # LangChain's own class holds its fields in its `__dict__`: what nearly every document is.
+        # LangChain's own class has its fields in its `__dict__`: nearly every document is one.
         fields = getattr(document, "__dict__", None)
         if type(fields) is dict:
             text, id_ = fields.get("page_content"), fields.get("id")
@@ -316,7 +315,7 @@ def _snapshot(document: object) -> ContextSnapshot:
     elif isinstance(document, str):
         return ContextSnapshot.take(document, None, score, None)
     else:
-        # One at a time: a pydantic object answers for an attribute it lacks by slow Python code.
+        # One at a time: a pydantic object reports an absent attribute by slow Python code.
         text = getattr(document, "page_content", _MISSING)
         if text is _MISSING:
             text = getattr(document, "text", document)
@@ -332,7 +331,7 @@ def _snapshot(document: object) -> ContextSnapshot:
 def copied_lists(
     lists: Mapping[str, Sequence[Any]],
 ) -> dict[str, tuple[tuple[Any, str], ...]]:
-    """Copy document lists: each document (not copied) with the text it has now."""
+    """Copy document lists: each document (not copied) with its current text."""
     copied: dict[str, tuple[tuple[Any, str], ...]] = {}
     for key, documents in lists.items():
         pairs: list[tuple[Any, str]] = []
@@ -346,7 +345,7 @@ def copied_lists(
 
 
 def text_of(document: object) -> str:
-    """Return a document's text as it is now; the document may stand in a (document, score) pair."""
+    """Return a document's current text; the document may be in a (document, score) pair."""
     if isinstance(document, tuple) and document:
         document = document[0]
     is_row = type(document) is dict

@@ -1,4 +1,4 @@
-"""Begin and end of a request: what is known at its start, and what the meter receives at its end.
+"""Begin and end of a request: the data recorded at its start, and the run offered to the meter at its end.
 
 On the request's own path, called by `_events` under its guards.
 """
@@ -64,7 +64,7 @@ from ._state import (
 )
 
 IGNORE_TAG = "ragmeter:ignore"
-"""A request or retriever with this tag is not ours."""
+"""A request or retriever with this tag is not captured."""
 
 _IDS = frozenset({*CONVERSATION_KEYS, *USER_KEYS})
 
@@ -78,7 +78,7 @@ _NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 def begin_request(
     attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
 ) -> None:
-    """Record what is known at a request's start: question, parent span, notes of the application."""
+    """Record a request's data at its start: question, parent span, notes of the application."""
     current_family.set(request.family)
     attached.requests.open(request.root.key, request)
     options = request.options
@@ -93,7 +93,7 @@ def begin_request(
     note = request.metadata.get(NOTE_KEY)
     request.scope = current_scope() if note is None else scope_around(note, attached.on_note)
     request.context = context = ambient_context()
-    # Nothing was ever attached to an empty context: no span either.
+    # An empty context had nothing attached: no span either.
     span = ambient_span() if context else None
     if span is not None:
         request.span = span
@@ -115,9 +115,9 @@ def begin_request(
 
 
 def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) -> None:
-    """Note the retrievals before a request, and that it may be one itself.
+    """Record the retrievals before a request, and that it may be one itself.
 
-    At its begin: LangChain reports an asynchronous call's end in another context.
+    At its begin, because LangChain reports an asynchronous call's end in another context.
     """
     scope, metadata, run_id = request.scope or NOTHING_SAID, request.metadata, request.root.run_id
     is_own = span is None or is_workflow(span) or is_retrieval(span)
@@ -149,7 +149,7 @@ def end_request(
     error: BaseException | None = None,
     event: Mapping[str, Any] = _NOTHING_MORE,
 ) -> None:
-    """Take the request out and offer it to the meter, if it retrieved."""
+    """Remove the request and offer it to the meter, if it retrieved."""
     try:
         _offer_request(attached, request, ended_ns, outputs, error, event)
     finally:
@@ -211,7 +211,7 @@ def _offer_request(
         if keeps_spans() and request.target is None:
             with attached.on_span_lookup:
                 request.target = openinference_span(request.root.run_id)
-    # What is needed of the application's objects has been copied.
+    # All that is needed of the application's objects was copied.
     request.inputs = request.span = request.context = None
     for note in request.retrievals:
         note.documents = ()
@@ -241,7 +241,7 @@ def _ended(request: OpenRequest, alone: LoneRetrieval) -> LoneRetrieval | None:
 
 
 def _remember(attached: Attachment, request: OpenRequest) -> None:
-    """Keep for a request to come what only this one knows, and take what an earlier one knew."""
+    """Store data of this request that a later one needs, and load those of an earlier one."""
     if request.interrupted and "thread_id" in request.metadata:
         attached.paused.open(str(request.metadata["thread_id"]), request.question)
     if request.llms and not (request.retrievals or request.options.strict):
@@ -257,7 +257,7 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
 
 
 def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:
-    """Take the input a streamed run was really given; at its start it was empty."""
+    """Record the actual input of a streamed run; at its start it was empty."""
     request.inputs = inputs
     if request.root.kind != "chain":
         return
@@ -291,12 +291,12 @@ def _read(reader: Reader, payload: object) -> Any:
 
 
 def look_for_workflow(request: OpenRequest) -> None:
-    """Note the span another instrumentation made for the whole request, if it is current now."""
+    """Record the span that another instrumentation made for the whole request, if it is current."""
     span = ambient_span()
     if span is not None and span is not request.span and is_workflow(span):
         request.target = span.get_span_context()
 
 
 def holds_state(request: OpenRequest) -> bool:
-    """Return whether a graph remembers: its state may hold documents of earlier turns."""
+    """Return whether a graph has a memory: its state may contain documents of earlier turns."""
     return "thread_id" in request.metadata

@@ -1,7 +1,7 @@
-"""What tools and functions give out that are no retrievers: the user's own searches, named or not.
+"""Output of tools and functions that are no retrievers: the user's own searches, named or not.
 
-Results of those that the user has named are retrievals.  While nothing was retrieved, what the others
-give out is noted by reference, for some requests only, so that it can be said which may be a search.
+Results of those that the user has named are retrievals. While nothing was retrieved, the output of the others
+is recorded by reference, for some requests only, so that possible searches can be reported.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _note_given(request: OpenRequest, run: Run, output: object) -> None:
     if run.kind == "chain" and name == "RunnableLambda":
         name = ""
     elif run.kind == "chain" and (name.startswith("Runnable") or "<" in name):
-        return  # it puts together what others gave out
-    held = plain_of(output) if run.kind == "tool" else output  # of a message, what it says
+        return  # it joins the output of others
+    held = plain_of(output) if run.kind == "tool" else output  # of a message, its text
     given = GaveOut.of("tool" if run.kind == "tool" else "function", name, held)
     if given is not None:
         request.note("given", given)
@@ -93,7 +93,7 @@ def _note_given(request: OpenRequest, run: Run, output: object) -> None:
 
 
 def note_unseen(lookout: Lookout, request: OpenRequest) -> None:
-    """Note a request that called a model and retrieved nothing that is known as such."""
+    """Record for `lookout` a request that called a model without a known retrieval."""
     if request.llms:
         calls = [note.run.sent for note in request.llms]
         said = [note.text for note in request.llms]

@@ -1,10 +1,10 @@
-"""What is noted about LangChain requests while they run, and which run belongs to which request.
+"""The records of LangChain requests while they run, and the mapping of runs to requests.
 
-`_events` notes every start and end in an `Attachment`; `_build` reads what was noted once the request is
-over.  Handlers are cheap and may be made per request; what they share stands in an `Attachment`, one per
-meter, found again by pickled handlers through a token: so a handler attached twice, or two
-handlers of one meter, still yield one request.  Runs are identified by id only, never by thread, task or
-instance.  No LangChain import here, and no work on texts: notes hold references and shallow copies.
+`_events` records every start and end in an `Attachment`; `_build` reads the record of an ended request.
+Handlers are cheap and may be created per request; they share an `Attachment`, one per meter, which pickled
+handlers find by a token: so a handler attached twice, or two handlers of one meter, still yield one request.
+Runs are identified by id only, never by thread, task or instance. Imports nothing of LangChain and does no
+work on texts: records hold references and shallow copies.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ if TYPE_CHECKING:
 RunKind = Literal["chain", "llm", "retriever", "tool"]
 
 MAX_LIVE_RUNS = 4096
-"""Beyond this many runs in one request, those that have ended are forgotten."""
+"""Runs in one request beyond which the ended ones are dropped."""
 
 active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever", default=None)
-"""The retriever run around the current code: shows that a retriever is nested in another even
-where the outer one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
+"""The retriever run around the current code: shows that a retriever is nested in another even where the outer
+one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
 
 found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
     "ragmeter_langchain_found", default=()
 )
-"""The calls of this context that may be lone retrievals: the next may be sent what they found."""
+"""The calls of this context that may be lone retrievals: the next call may receive their documents."""
 
 _LONGEST_PAUSE_S = 24 * 3600.0
 _NO_ID = UUID(int=0)
 
 
 class Family(set[int]):
-    """The ids of one request's runs, and whether the request is over.
+    """The ids of one request's runs, and whether the request has ended.
 
-    A run that starts below a request that is over (a task that was not waited for) is not a request
-    of its own. It finds this in its own context, so that nothing need be remembered here.
+    A run that starts below an ended request (a task that was not awaited) is no separate request. It finds
+    this object in its own context, so that nothing need be stored here.
     """
 
     closed = False
@@ -76,7 +76,7 @@ current_family: ContextVar[Family | None] = ContextVar("ragmeter_langchain_famil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How one handler wants its requests read."""
+    """One handler's settings for reading its requests."""
 
     question: Reader | None = None
     contexts: Reader | None = None
@@ -88,7 +88,7 @@ class Options:
     rules: RetrievalRules | None = None
 
     def portable(self) -> Options:
-        """Return what of it can be pickled: functions only if another process can import them."""
+        """Return the settings that can be pickled: functions only if another process can import them."""
         return replace(
             self,
             question=_importable(self.question),
@@ -110,14 +110,14 @@ def _importable(reader: Reader | None) -> Reader | None:
 class Run:
     """One run of LangChain's within a request.
 
-    Made for every run on the request's own path, so without code of Python's: what few runs have stands on
-    the class until it is set.
+    Created for every run on the request's own path, so without Python code of its own: attributes that few
+    runs have are set on the class as defaults.
     """
 
     key = 0
     """Its id as an integer."""
     run_id = _NO_ID
-    """The id itself, of a request's topmost run and of retrievers: nothing else asks for it."""
+    """The id itself, of a request's topmost run and of retrievers: only these need it."""
     request: OpenRequest
     parent: Run | None = None
     kind: RunKind = "chain"
@@ -129,21 +129,21 @@ class Run:
     open = True
     failed = False
     transparent = False
-    """A retriever that is not among those included: what is within it may be."""
+    """Whether it is a retriever that is not included: retrievers within it may be."""
     documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None
-    """Document lists of the input as they were at the start: each document and its text."""
+    """Document lists of the input in their state at the start: each document and its text."""
     strings: tuple[str, ...] = ()
-    """Strings of the input, noted once something was retrieved."""
+    """Strings of the input, recorded after a retrieval."""
     tags: Sequence[str] | None = None
     sent: Sent = ()
-    """What a model call was sent."""
+    """The input of a model call."""
     rule: RetrievalTool | None = None
-    """By which its result is read: the user says that it retrieves."""
+    """The rule for reading the result of a run that the user named a retrieval."""
     taken: object = None
-    """What it was given, if so."""
+    """The input of such a run."""
     note: RetrievalNote | None = None
     nested: RetrievalNote | None = None
-    """A retrieval within another one: it counts as a stage only."""
+    """The record of a retrieval within another one: it counts as a stage only."""
     children_retrievals: list[RetrievalNote] | None = None
     """Finished retrievals below this run, in the order they finished."""
 
@@ -175,16 +175,16 @@ class RetrievalNote:
     ended_order: int | None = None
     error_type: str | None = None
     rule: RetrievalTool | None = None
-    """By which the documents are read from `result`; None: they are known."""
+    """The rule by which the documents are read from `result`; None: they are known."""
     result: object = None
-    """What a tool or function gave out that the user has named."""
+    """The output of a tool or function that the user has named."""
     retriever: object = None
-    """LangChain's own object: the worker reads in it what was searched."""
+    """LangChain's own object, in which the worker reads the searched source."""
     target: SpanContext | None = None
 
     @property
     def who(self) -> Who:
-        """What it is, where it is no retriever."""
+        """Its kind, if it is no retriever."""
         return "tool" if self.run.kind == "tool" else "function"
 
     @property
@@ -193,7 +193,7 @@ class RetrievalNote:
         return self.run.name or ""
 
     def note_around(self) -> None:
-        """Note it, finished, with all runs around it."""
+        """Record it, finished, with all runs around it."""
         parent = self.run.parent
         while parent is not None:
             if parent.children_retrievals is None:
@@ -210,13 +210,13 @@ class LlmNote(NamedTuple):
     arguments: tuple[Mapping[str, Any], ...] = ()
     """Arguments of the tools that it called."""
     refusal: str | None = None
-    """The words by which it refused, perhaps none; None: it did not."""
+    """The words of its refusal, possibly empty; None if it did not refuse."""
     response_id: str | None = None
-    """What the model's provider calls this completion."""
+    """The provider's id of this completion."""
 
 
 class Ending(NamedTuple):
-    """How a root run ended."""
+    """The end of a root run."""
 
     ended_ns: int
     kind: type[Any]
@@ -228,9 +228,9 @@ class Ending(NamedTuple):
 
 
 class OpenRequest:
-    """One request in flight: its root run and what its runs showed. Dropped when the root ends.
+    """One open request: its root run and the records of its runs. Dropped when the root ends.
 
-    As with `Run`, what most requests lack stands on the class.
+    As with `Run`, attributes that few requests have are set on the class as defaults.
     """
 
     ignored = False
@@ -238,23 +238,23 @@ class OpenRequest:
     """Retrievals within others."""
     passages: Sequence[Passage[ContextSnapshot]] = ()
     given: Sequence[GaveOut] = ()
-    """What tools and functions gave out while nothing was retrieved."""
+    """The output of tools and functions while nothing was retrieved."""
     shaped: Sequence[RetrievalNote] = ()
-    """Tools that were not named: their results may show that they retrieve."""
+    """Unnamed tools: their results may have a document's shape."""
     loose_bytes = 0
-    """Bytes of noted strings that are not counted in the table yet."""
+    """Bytes of recorded strings that are not counted in the table yet."""
     reader: Run | None = None
-    """The function that was given documents last."""
+    """The last function with input documents."""
     handed: tuple[ContextSnapshot, ...] = ()
-    """Documents that it was given, or that were found just before, and not those that it retrieved."""
+    """Its input documents, or those found just before it, without those that it retrieved."""
     brought: Collection[str] = ()
     """Texts of the documents in its own input."""
     before: tuple[LoneRetrieval, ...] = ()
-    """The retrievals that were called by themselves before it began."""
+    """The retrievals outside a request before it began."""
     alone: LoneRetrieval | None = None
-    """What a later request sees of it."""
+    """Its record for later requests, as a possible lone retrieval."""
     hidden: OpenRequest | None = None
-    """Stands for all its parts that run under `ragmeter.suppress`."""
+    """Replaces all its parts that run under `ragmeter.suppress`."""
     root: Run
     inputs: object = None
     question = Question(None)
@@ -264,12 +264,12 @@ class OpenRequest:
     span: Span | None = None
     """The span current at the start; compared by identity, never changed."""
     context: object = None
-    """OpenTelemetry's context at the start; likewise. While it is in force no new span is."""
+    """OpenTelemetry's context at the start; likewise. While it is current there is no new span."""
     parent_span: SpanContext | None = None
     target: SpanContext | None = None
     interrupted = False
     resumes = False
-    """A ``Command`` resumed an earlier request: its question was asked there."""
+    """Whether a ``Command`` resumed an earlier request, which has the question."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -284,23 +284,23 @@ class OpenRequest:
         self.known_texts: set[int] = set()
         """Identities of the prompts' texts that were counted already."""
         self.filled: str | None = None
-        """What a template was given as the context."""
+        """The context passed to a template."""
 
     def note(self, kind: str, note: object) -> None:
-        """Add a note of a kind that most requests lack: those have no list for it."""
+        """Add a record of a kind that most requests lack, creating its list."""
         self.__dict__.setdefault(kind, []).append(note)
 
     def unfinished(self) -> list[Run]:
-        """Return the model calls that failed or are still going on."""
+        """Return the model calls that failed or are still running."""
         ended = {id(note.run) for note in self.llms}
         return [run for run in self.calls if id(run) not in ended]
 
     def dissolve(self) -> None:
-        """Undo the circles among the request's notes once they have been read.
+        """Break the reference cycles among the request's records once they have been read.
 
-        Else every request would leave some twenty objects for the garbage collector to find, which
-        runs on any thread of the application's. Lists stay lists: a run that ends
-        after its request may just now be noting something.
+        Otherwise every request would leave some twenty objects for the garbage collector, which runs on any
+        thread of the application's. Lists stay lists: a run that ends after its request may be recording at
+        this moment.
         """
         for note in self.retrievals:
             run: Run | None = note.run
@@ -331,16 +331,16 @@ _CALLBACKS = (
 class Attachment:
     """The shared state of one meter's handlers: runs by id, requests by root id. Thread-safe and bounded.
 
-    Ids are kept as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
+    Ids are stored as integers (`UUID.int`): a `UUID` is hashed by Python code, five times a run.
     """
 
     def __init__(self, meter: RagMeter) -> None:
         self.meter = weakref.ref(meter)
-        """Returns the meter, or None once it is not held any more."""
+        """Returns the meter, or None once it is no longer held."""
         self.token = uuid.uuid4().hex
         self.lookout = Lookout(meter, "langchain", "RagMeterCallbackHandler(meter, {})")
         self.runs: dict[int, Run] = {}
-        """Runs of requests in flight; a run that shows nothing itself has its parent stand for it."""
+        """Runs of open requests; a run without data of interest is mapped to its parent."""
         self.requests: OpenRequests[int, OpenRequest] = OpenRequests(self._evict)
         self.annotations: OpenRequests[UUID, RequestScope] = OpenRequests(lambda _key, _note: None)
         self.is_annotated = False
@@ -348,7 +348,7 @@ class Attachment:
         self.paused: OpenRequests[str, Question] = OpenRequests(
             lambda _key, _question: None, max_age_s=_LONGEST_PAUSE_S
         )
-        """What interrupted graphs were asked, by thread id: resumed, they are not asked again."""
+        """The questions of interrupted graphs, by thread id: a resumed graph does not receive it again."""
         self.callbacks: Mapping[str, Guard] = {
             name: meter.port.guard(f"langchain.{name}") for name in _CALLBACKS
         }
@@ -358,7 +358,7 @@ class Attachment:
         self.on_span_lookup = meter.port.guard("langchain.target_span")
 
     def annotate(self, run_id: UUID, note: Mapping[str, Any]) -> None:
-        """Keep a note for the request with this root run."""
+        """Store a note for the request with this root run."""
         scope = parse_scope(note)
         if scope is not None:
             earlier = self.annotations.close(run_id)
@@ -366,20 +366,20 @@ class Attachment:
             self.is_annotated = True
 
     def hide(self, run_id: UUID, parent: Run) -> None:
-        """Note a run below `parent` that is not captured, nor is what runs below it."""
+        """Record that a run below `parent`, with all runs below it, is not captured."""
         request = parent.request
         hidden = request.hidden
         if hidden is None:
             hidden = request.hidden = OpenRequest(request.options)
             hidden.ignored = True
-            hidden.family = request.family  # its runs are forgotten with the request's
+            hidden.family = request.family  # its runs are dropped with the request's
             hidden.root = Run()
             hidden.root.request = hidden
         self.runs[run_id.int] = hidden.root
         request.family.add(run_id.int)
 
     def close_request(self, request: OpenRequest) -> int | None:
-        """Forget a request and all its runs; return the bytes it held, None if it was gone."""
+        """Drop a request and all its runs; return the bytes it held, None if it was gone."""
         taken = self.requests.take(request.root.key)
         request.family.closed = True
         for key in tuple(request.family):
@@ -420,7 +420,7 @@ def attachment_of(meter: RagMeter) -> Attachment:
 
 
 def default_attachment() -> Attachment | None:
-    """Return the state of the process's default meter, or None when there is none."""
+    """Return the state of the process's default meter, or None."""
     meter = default_meter()
     if meter is None:
         return None
