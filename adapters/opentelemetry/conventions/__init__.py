@@ -1,4 +1,4 @@
-"""The conventions that spans of RAG requests are written by: one reader each, chosen by the span itself."""
+"""The conventions of RAG requests' spans: one reader each, chosen by the span itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 ANY_SPAN = AnySpan()
-"""Reads spans that no convention knows."""
+"""Reads spans of no known convention."""
 
 READERS: Sequence[Reader] = (
     OpenInference(),
@@ -65,11 +65,11 @@ READERS: Sequence[Reader] = (
     GenAI(),
     ANY_SPAN,
 )
-"""In the order in which a span is offered to them; the first that knows it reads it, and no other."""
+"""In the order in which they are tried; only the first that recognises a span reads it."""
 
 
 def reading(span: SpanRecord) -> tuple[Reader, Role] | None:
-    """Return the reader of the span and the span's role; None: it belongs to no known convention."""
+    """Return the reader of the span and the span's role; None if it belongs to no known convention."""
     if span.reading is UNREAD:
         span.reading = None
         for reader in READERS:

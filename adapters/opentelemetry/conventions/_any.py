@@ -1,7 +1,7 @@
-"""Spans of no convention that is known here: what they are about is read from names, words and shapes.
+"""Spans of no known convention, read by names, words and shapes.
 
-Emitters differ in how they call things and agree in what there is: a kind (``span.kind``), what went
-in (``input``, ``arguments``, ``prompt``) and what came out (``output``, ``result``, ``documents``).
+Emitters differ in names and agree in content: a kind (``span.kind``), the input (``input``, ``arguments``,
+``prompt``) and the output (``output``, ``result``, ``documents``).
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _ROLES: Mapping[Role, re.Pattern[str]] = {
     "model": re.compile(r"llm|model|generation|chat|completion", re.IGNORECASE),
     "join": re.compile(r"flow|task|step|function|pipeline|request|^span$", re.IGNORECASE),
 }
-"""In the order in which kinds are tried; what is read last is a step as well."""
+"""In the order in which kinds are tried; the last one is a step as well."""
 _PARTS = frozenset(("model_chunk", "client", "server", "internal", "producer", "consumer"))
-"""Kinds that say nothing of what a span is about."""
+"""Kinds that do not describe a span's role."""
 _STORES = re.compile(
     r"vector|chroma|pinecone|qdrant|weaviate|milvus|faiss|lancedb|marqo|vespa|opensearch|elasticsearch|turbopuffer",
     re.IGNORECASE,
@@ -86,11 +86,11 @@ _QUERIES = [
     *"arguments args inputs input request prompt".split(),
 ]
 _ANSWERS = "answer reply completion output outputs response result".split()
-"""Words that say what an attribute holds, those first that say most."""
+"""Words for the content of an attribute, the most specific first."""
 
 
 class _Fields(NamedTuple):
-    """What a span's attributes hold, by the words of their names."""
+    """The content of a span's attributes, by the words of their names."""
 
     given: Mapping[str, Any]
     out: Mapping[str, Any]
@@ -100,7 +100,7 @@ class _Fields(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _place(key: str) -> tuple[Literal["kind", "in", "out", "model"], str] | None:
-    """Return what an attribute of this name holds. The same names come with every request."""
+    """Return the content of an attribute by its name. The same names come with every request."""
     if _FOREIGN.match(key):
         return None
     if _KIND.fullmatch(key):
@@ -131,7 +131,7 @@ def _fields(span: SpanRecord) -> _Fields:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value that a mapping of its type and itself wraps."""
+    """Return the value wrapped in a mapping of ``type`` and ``value``, else the value itself."""
     found = opened(value)
     if isinstance(found, dict) and set(found) == {"type", "value"}:
         return opened(found["value"])
@@ -152,7 +152,7 @@ _OPERATIONS = (
 
 
 def is_indexing(span: SpanRecord) -> bool:
-    """Return whether a span embeds, or writes into a store: neither asks for anything."""
+    """Return whether a span embeds, or writes into a store: neither is a question."""
     operations = " ".join(str(span.attributes.get(key, "")) for key in _OPERATIONS)
     return "embed" in f"{operations} {span.name}".lower() or is_writing(span)
 

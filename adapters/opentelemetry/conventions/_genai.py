@@ -1,7 +1,7 @@
-"""The GenAI semantic conventions, and the agent frameworks that write their spans by them.
+"""The GenAI semantic conventions, and the agent frameworks whose spans follow them.
 
-A retrieval by these conventions has ids and scores, and no texts; some emitters add them.  Pydantic AI and
-the Vercel AI SDK use the same names and differ in where question and answer of the request stand.
+A retrieval by these conventions has ids and scores, and no texts; some emitters add them. Pydantic AI and the
+Vercel AI SDK use the same names and differ in the places of the request's question and answer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GenAI(Reader):
 
     def question(self, span: SpanRecord) -> str | None:
         asked = last_of(sent_in(span), "user")
-        # What a chain was called with stands there as JSON.
+        # The input of a chain is JSON there.
         return None if asked is None else question_in(opened(asked))
 
     def query(self, span: SpanRecord) -> str | None:
@@ -72,7 +72,7 @@ class GenAI(Reader):
         return _ANY.query(span) if self.role(span) == "tool" else None
 
     def answer(self, span: SpanRecord) -> str | None:
-        # The text of all steps stands in one message, before the tools' calls and results.
+        # The text of all steps is in one message, before the tools' calls and results.
         return said_in(span)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ class GenAI(Reader):
         value = opened(span.attributes.get("gen_ai.tool.call.result"))
         if value is not None:
             return value
-        # Under names of their own, or in an event: of the tool's call, or of its choice.
+        # Under separate names, or in an event: of the tool's call, or of its choice.
         other = _ANY.result(span)
         if other is None:
             other = said_in(span)
@@ -114,7 +114,7 @@ class GenAI(Reader):
 
 
 class PydanticAI(GenAI):
-    """Reads Pydantic AI's spans: the whole conversation and the final result stand on the agent's."""
+    """Reads Pydantic AI's spans: the whole conversation and the final result are on the agent's span."""
 
     name = "pydantic_ai"
     switch = "let Instrumentation include content"
@@ -141,7 +141,7 @@ class PydanticAI(GenAI):
 
 
 class VercelAI(GenAI):
-    """Reads the spans of the Vercel AI SDK, by the conventions or in its own older form."""
+    """Reads the spans of the Vercel AI SDK, by the conventions or in its older form."""
 
     name = "vercel_ai_sdk"
     switch = "leave recordInputs and recordOutputs on"

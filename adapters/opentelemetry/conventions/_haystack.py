@@ -1,7 +1,7 @@
 """Haystack's own tracer: ``haystack.pipeline.run`` around ``haystack.component.run``.
 
-All components have one span name; its type says what one does, and by what it is given and gives back,
-which stands there without any content, too.
+All components have one span name; their function follows from the component's type and from its declared
+inputs and outputs, which the span has even without content.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Haystack(Reader):
         raw = mapping_of(span.attributes.get(self.output_key)).get("documents")
         if not isinstance(raw, list) or len(raw) != len(found.items):
             return found
-        # Flattened: what the store keeps stands beside the document's own fields.
+        # Flattened: the store's metadata is beside the document's own fields.
         return Documents(
             tuple(map(_with_metadata, found.items, raw)),
             found.missing,

@@ -1,4 +1,4 @@
-"""Conventions whose spans name their kind, and bear what went in and what came out in one attribute each."""
+"""Conventions whose spans have their kind, their input and their output in one attribute each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROLES: Mapping[str, Role] = {
 
 
 def role_of_kind(kind: object) -> Role | None:
-    """Return what a span of this kind is about; None: it names none."""
+    """Return the role of a span of this kind; None if it has none."""
     return _ROLES.get(kind.lower(), "other") if isinstance(kind, str) else None
 
 
@@ -37,10 +37,10 @@ class KindReader(Reader):
     Args:
         name: The convention's name.
         kind_key: The attribute with the kind.
-        input_key: The attribute with what went in.
-        output_key: The attribute with what came out.
-        switch: What turns its texts on where they are off.
-        system_key: The attribute with a model's instructions, where they do not stand in the input.
+        input_key: The attribute with the input.
+        output_key: The attribute with the output.
+        switch: The setting that turns its texts on.
+        system_key: The attribute with a model's instructions, if they are not in the input.
     """
 
     def __init__(

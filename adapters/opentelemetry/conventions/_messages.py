@@ -1,6 +1,6 @@
-"""What a model was sent and replied, from attributes, span events and log records, in old forms and new.
+"""Input and replies of models in attributes, span events and log records, in old and new forms.
 
-Log records of a span stand among its events (`with_logs`).
+Log records of a span are added to its events (`with_logs`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PRINTED_ROLES = {"System": "system", "User": "user", "Ai": "assistant"}
 
 
 def holds_content(name: str) -> bool:
-    """Return whether an event of this name may hold messages of a model's call, or a document."""
+    """Return whether an event of this name may contain messages of a model's call, or a document."""
     return name.startswith("gen_ai.") or name.endswith("query.result")
 
 
 def holds_messages(note: LogNote) -> bool:
-    """Return whether a log record holds what a model was sent or replied."""
+    """Return whether a log record contains a model's input or reply."""
     return holds_content(_event_of(note)) or any(
         _value_in(note, key) is not None
         for key in ("gen_ai.input.messages", "gen_ai.output.messages")
@@ -66,19 +66,19 @@ def with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[
 
 
 def sent_in(span: SpanRecord) -> list[tuple[str, str]]:
-    """Return role and text of each message that a model was sent, by the GenAI conventions of any time."""
+    """Return role and text of each message sent to a model, by any version of the GenAI conventions."""
     for home in _homes(span):
         found = messages_in(home.get(_SENT))
         if found:
             return [*(("system", text) for text in _instructions(home)), *found]
     found = [message for role, given in _message_events(span) for message in _message(role, given)]
     if found and found[-1][0] == "assistant":
-        del found[-1]  # what it said itself
+        del found[-1]  # the model's own reply
     return found or _numbered_messages(span, "prompt") or _older(span, "prompt", "user")
 
 
 def said_in(span: SpanRecord) -> str | None:
-    """Return what a model said, likewise; None: unknown, or it called tools."""
+    """Return a model's reply, likewise; None if unknown, or if it called tools."""
     for home in _homes(span):
         if _SAID in home:
             said = last_of(messages_in(home[_SAID]), "assistant")
@@ -121,7 +121,7 @@ def _message_events(span: SpanRecord) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the message in an event: its content may stand in fields, in one JSON value, or within it."""
+    """Return the message in an event: its content may be in fields, in one JSON value, or within it."""
     inner = opened(given.get("gen_ai.event.content", given))
     for _ in range(2):
         if isinstance(inner, dict) and "message" in inner:
@@ -180,7 +180,7 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
 
 
 def _printed_messages(value: Any) -> list[tuple[str, str]]:
-    """Return the messages of a list that Java printed, as listeners of LangChain4j's write it."""
+    """Return the messages of a list in Java's notation, as LangChain4j's listeners write it."""
     if not isinstance(value, str) or _PRINTED.match(value) is None:
         return []
     _, *parts = _PRINTED.split(value)
@@ -194,7 +194,7 @@ def _printed_messages(value: Any) -> list[tuple[str, str]]:
 
 
 def _by_prefix(text: str, role: str) -> tuple[str, str]:
-    """Return the message of a text that may begin with its role, as some write prompts."""
+    """Return the message of a text that may begin with its role, as some emitters write prompts."""
     match = _PREFIX.match(text)
     return (
         (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])

@@ -1,7 +1,7 @@
 """OpenInference: ``openinference.span.kind``, documents flattened into attributes or as one JSON.
 
-Ids that LangChain's documents lack there stand in the JSON of ``output.value``.  Prompt variables and
-prompts are never read for what the user had hidden.
+Ids that LangChain's documents lack there are in the JSON of ``output.value``. Prompt variables and prompts
+never replace content that the user had hidden.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OpenInference(Reader):
     def question(self, span: SpanRecord) -> str | None:
         asked = question_in(_value(span, "input"))
         tasks = opened(span.attributes.get("crew_tasks")) if asked is None else None
-        # A crew without inputs is asked by the description of its only task.
+        # A crew without inputs has its only task's description as the question.
         return (
             question_in(mapping_of(tasks[0]).get("description"))
             if isinstance(tasks, list) and len(tasks) == 1
@@ -148,7 +148,7 @@ def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
 
 
 def _with_ids(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
-    """Add the ids and scores that the documents have in the span's output."""
+    """Add the documents' ids and scores from the span's output."""
     if all(item.id is not None for item in items):
         return items
     if not isinstance(output, str) or '"page_content"' not in output:
@@ -167,7 +167,7 @@ def _with_ids(items: tuple[Document, ...], output: Any) -> tuple[Document, ...]:
 
 
 def _nodes_of(value: Any) -> tuple[Document, ...]:
-    """Return ids and scores of LlamaIndex's nodes in the short form that stands for them."""
+    """Return ids and scores of LlamaIndex's nodes in the span's abbreviated output."""
     found = opened(value)
     if not isinstance(found, list):
         return ()
@@ -180,7 +180,7 @@ def _nodes_of(value: Any) -> tuple[Document, ...]:
 
 
 def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
-    """Return role and text of each message; of a text given whole and in parts the whole."""
+    """Return role and text of each message; of a text both whole and in parts, the whole."""
     found: list[tuple[str, str]] = []
     for row in rows_under(span.attributes, prefix).values():
         whole = row.get("message.content")

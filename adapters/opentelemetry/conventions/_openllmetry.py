@@ -1,7 +1,7 @@
-"""OpenLLMetry (Traceloop): ``traceloop.span.kind``, what went in and came out as JSON in one attribute each.
+"""OpenLLMetry (Traceloop): ``traceloop.span.kind``, input and output as JSON in one attribute each.
 
-A retriever is a ``task`` like any other step; it is known by its name, or by the documents that it returned
-without having been given any.  Every text stands on the span twice; one is read.
+A retriever is a ``task`` like any other step; it is recognised by its name, or by documents in its output
+without any in its input. Every text is on the span twice; one is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KIND = "traceloop.span.kind"
 _RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
 _RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)
 _MORE = re.compile(r"engine|chain|agent|answer|generate|generation", re.IGNORECASE)
-"""What does more than to retrieve."""
+"""Functions that do more than retrieve."""
 _RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
 
 
@@ -55,7 +55,7 @@ class OpenLLMetry(Reader):
             return "tool"
         name = str(attributes.get("traceloop.entity.name", span.name)).removesuffix(".task")
         if kind == "task" and operation is None:
-            # LlamaIndex's: its other steps are given nodes, or give back texts.
+            # LlamaIndex's: its other steps have nodes as input, or texts as output.
             if _RETRIEVER.fullmatch(name) or self._retrieves(span, name):
                 return "retrieval"
             if "gen_ai.output.messages" in attributes:

@@ -1,4 +1,4 @@
-"""What a reader of a convention answers about one span, and the few things all readers do alike."""
+"""The interface of a convention's reader of one span, and the code that all readers share."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ Missing = Literal[
     "rerank_invisible",
     "unreadable_result",
 ]
-"""Why a span does not hold its documents."""
+"""The reason why a span does not contain its documents."""
 
 
 class Documents(NamedTuple):
-    """The documents of a retrieval, as far as its span holds them."""
+    """The documents of a retrieval, as far as its span contains them."""
 
     items: tuple[Document, ...] = ()
     """The documents, in rank order."""
     missing: Missing | None = None
-    """Why they are not all there; None: they are."""
+    """The reason why they are incomplete, or None."""
 
 
 class Reader(ABC):
@@ -56,11 +56,11 @@ class Reader(ABC):
     name: str
     """The convention's name."""
     switch: str = ""
-    """What turns its texts on where they are off."""
+    """The setting that turns its texts on."""
     input_key: str = ""
-    """The attribute with what a step was called with."""
+    """The attribute with the input of a step."""
     output_key: str = ""
-    """The attribute with what it gave back."""
+    """The attribute with its output."""
 
     @abstractmethod
     def role(self, span: SpanRecord) -> Role | None:
@@ -83,13 +83,13 @@ class Reader(ABC):
         return answer_in(span.attributes.get(self.output_key))
 
     def answer_beside(self, span: SpanRecord) -> str | None:
-        """Return the answer on a span that has its documents, too: all of a request in one."""
+        """Return the answer on a span that also has the documents: a whole request in one span."""
         del span
         return None
 
     def documents(self, span: SpanRecord) -> Documents:
-        """Return the documents that a retrieval or a reranking gave back."""
-        # A retriever that found nothing says so; one that says nothing may not.
+        """Return the output documents of a retrieval or a reranking."""
+        # A retriever that found nothing reports so; one without an output may have found documents.
         absent: Missing | None = None if self.input_key in span.attributes else "content_off"
         return reported_documents(span, span.attributes.get(self.output_key), absent)
 
@@ -106,7 +106,7 @@ class Reader(ABC):
         return span.attributes.get(self.output_key)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
-        """Return role and text of each message that a model was sent."""
+        """Return role and text of each message sent to a model."""
         value = span.attributes.get(self.input_key)
         sent = messages_in(value)
         text = None if sent else question_in(value)
@@ -117,16 +117,16 @@ class Reader(ABC):
         return self.answer(span)
 
     def refuses(self, span: SpanRecord) -> bool:
-        """Return whether a model, or a request, says that the provider refused or filtered the answer."""
+        """Return whether a model's or request's span reports a refusal or filtering by the provider."""
         return refuses(span.attributes, self.output_key)
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
-        """Return the variables of the prompt that a model was sent, where the span has them."""
+        """Return the variables of a model's prompt, if the span has them."""
         del span
         return {}
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
-        """Return whether the user had what went in, or what came out, replaced."""
+        """Return whether the user had the input, or the output, replaced."""
         return is_hidden(
             span.attributes.get(self.input_key if side == "input" else self.output_key)
         )
@@ -140,7 +140,7 @@ def _place(key: str, start: int) -> tuple[int, str] | None:
 
 
 def rows_under(fields: Mapping[str, Any], prefix: str) -> dict[int, dict[str, Any]]:
-    """Return what is flattened under a prefix, by number: ``<prefix>0.a`` is ``a`` of row 0."""
+    """Return the values flattened under a prefix, by number: ``<prefix>0.a`` is ``a`` of row 0."""
     rows: dict[int, dict[str, Any]] = {}
     start = len(prefix)
     for key, value in fields.items():
@@ -159,9 +159,9 @@ def reported_documents(
 
     Args:
         span: The span.
-        value: What came out; None: the span does not say.
-        absent: Why it does not, where it neither failed nor lost attributes.
-        unread: Why what holds no documents holds none; None: nothing was found.
+        value: The output; None if the span has none.
+        absent: The reason for that, if the span neither failed nor lost attributes.
+        unread: The reason why an output has no documents; None: nothing was found.
     """
     if value is None:
         dropped: Missing | None = "truncated" if span.dropped else absent
