@@ -1,6 +1,6 @@
-"""The metric module: a `RagSample` goes in, `Score`s come out.
+"""The metric module: converts a `RagSample` to `Score`s.
 
-Usable without the rest of ragmeter: it knows no framework and no telemetry.  All but the errors is
+Usable without the rest of ragmeter: it knows no framework and no telemetry. Everything except the errors is
 loaded on first use, so that importing costs little.
 """
 
@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     from .text.tokens import content_tokens, tokens
     from .verdict import VERDICT_CODES, Verdict, VerdictRules, VerdictWord
 
-# Where the other names stand; metrics are found by the table in `registry`, and the imports above are
+# Homes of the other names; metrics are found by the table in `registry`, and the imports above are for type
+# checkers.
 # for type checkers.
 _HOMES = {
     name: module

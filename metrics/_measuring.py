@@ -1,7 +1,7 @@
 """Measures one sample with many metrics, for `evaluate` and `ragmeter.Scorer`.
 
-Computed metrics run at once; the others wait for a free place and for their model.  Scores come in the order
-of the metrics, whichever ends first.
+Computed metrics run at once; the others wait for a free slot and for their model. Scores are in the order of
+the metrics, whichever ends first.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class SampleMeasurement:
         rules: The rules of the verdict.
         sparing: Inputs (``reference``, ``stages``): metrics that read one are left out for a sample
             without it.
-        max_text_chars: Characters of a text beyond which the metrics that read it are skipped; None: none.
-        deadline_s: Seconds that a metric may wait for its model, then its scores are ``timeout``; None:
-            for ever.
+        max_text_chars: Longest text, in characters; metrics that read a longer one are skipped. None: no
+            limit.
+        deadline_s: Longest wait of a metric for its model, in seconds, after which its scores are
+            ``timeout``; None: no limit.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class SampleMeasurement:
         self._max_text_chars = max_text_chars
         self._deadline_s = deadline_s
         self.awaits = any(not isinstance(metric, ComputedMetric) for metric in self.metrics)
-        """Whether any metric asks a model, which needs `measure`."""
+        """Whether any metric needs a model, and so `measure`."""
 
     def metrics_of(
         self, sample: RagSample, only: Callable[[Metric], bool] | None = None
@@ -71,7 +72,7 @@ class SampleMeasurement:
 
         Args:
             sample: The sample.
-            only: Which of them; None: all.
+            only: Filter of the metrics; None: all.
         """
         return [
             metric
@@ -80,7 +81,7 @@ class SampleMeasurement:
         ]
 
     def measurements(self) -> dict[str, str]:
-        """Return the measurement of each score: same measurement and sample, same score."""
+        """Return the key of each score's measurement: equal keys and samples mean equal scores."""
         model = None if self._judge is None else self._judge.model
         return {
             name: measurement_key(metric, model)
@@ -91,7 +92,7 @@ class SampleMeasurement:
     def compute(
         self, sample: RagSample, only: Callable[[Metric], bool] | None = None
     ) -> SampleScores:
-        """Score a sample with the computed metrics alone; never raises `Exception`."""
+        """Score a sample with the computed metrics only; never raises `Exception`."""
         return self._together(
             sample,
             [
@@ -113,9 +114,9 @@ class SampleMeasurement:
 
         Args:
             sample: The sample.
-            places: How many metrics may ask a model at a time, over all samples.
-            only: Which metrics; None: all.
-            unjudged: Why metrics that ask a model are ``skipped``; None: they are measured.
+            places: Limits the metrics that use a model at a time, over all samples.
+            only: Filter of the metrics; None: all.
+            unjudged: Why metrics that use a model are ``skipped``; None: they are measured.
         """
 
         async def one(metric: Metric) -> tuple[Score, ...]:

@@ -1,7 +1,7 @@
 """Kinds of an answer's words that no chunk has: the parts of 1 - `lexical_groundedness`.
 
 The metric counts them and writes them into its summary; aggregation reads them from there, wherever the score
-was made: `ragmeter.quality.manner` explains a fall by them.
+was measured: `ragmeter.quality.manner` explains a fall by them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 GROUNDEDNESS = "lexical_groundedness"
 KINDS = ("framing", "facts", "sentences", "chunks", "other")
-"""Words that claim nothing; numbers and names; words of sentences that the chunks do not carry; all words,
-where nothing was retrieved; words of sentences that the chunks carry otherwise."""
+"""Words without a claim; numbers and names; words of sentences without support in the chunks; all words, if
+nothing was retrieved; words of otherwise supported sentences."""
 NOTHING_RETRIEVED = "nothing was retrieved that the answer could rest on"
 _SAID = re.compile(r"[\d.]+ of ([\d.]+) words?(?:; lacking: ([^;]*))?")
 
 
 def lacking_said(counts: Mapping[str, float]) -> str:
-    """Return the number of words that no chunk has, by kind, as a clause; empty: there are none."""
+    """Return the numbers of words that no chunk has, by kind, as a clause; empty without such words."""
     said = ", ".join(f"{kind} {counts[kind]:g}" for kind in KINDS if counts.get(kind))
     return f"; lacking: {said}" if said else ""
 
@@ -27,11 +27,11 @@ def ungrounded(summary: str | None, value: float | None) -> dict[str, float] | N
     """Return the share of an answer's words that no chunk has, by kind; the sum is 1 - `value`.
 
     Args:
-        summary: Of the score.
-        value: Of the score.
+        summary: Summary of the score.
+        value: Value of the score.
 
     Returns:
-        None: There is no value, or another version wrote the summary.
+        None: No value, or the summary of another version.
     """
     if value is None or summary is None:
         return None

@@ -1,8 +1,7 @@
 """Every error ragmeter raises, in one tree.
 
-Raised only while something is being built or configured, never into a live request (what a metric
-raises becomes a status).  They live on the ground floor because every floor above raises
-from this tree::
+Raised only during construction or configuration, never into a live request (exceptions of metrics become
+statuses). They are defined in the lowest layer because every layer above raises them::
 
     RagmeterError
     ├── ConfigurationError        an argument, setting or environment variable is wrong
@@ -33,15 +32,15 @@ __all__ = [
 ]
 
 DISTRIBUTION = "ragmeter-otel"
-"""What package indexes call what is imported as `ragmeter`."""
+"""Package name for installation of the module `ragmeter`."""
 
 
 PUBLISHED = False
-"""Whether we publish on package indexes; until then no message names one (docs/support.md)."""
+"""Whether ragmeter is published on package indexes; until then no message names one (docs/support.md)."""
 
 
 def install_command(*extras: str) -> str:
-    """Return the shell command that installs these extras, as every message names it.
+    """Return the shell command that installs these extras, for messages.
 
     It installs them from the origin of this installation, as pip and uv record it: a checkout, a wheel, a
     repository.  If that is unknown, or was removed since, it names the packages of the extras.
@@ -97,8 +96,8 @@ def _origin() -> dict[str, Any]:
 def loggable(error: BaseException) -> str:
     """Return the part of `error` that is safe for a log, an explanation or telemetry.
 
-    Always its class. Its message only where the words are ours or the operating system's: errors of
-    hooks, metrics, exporters and third-party libraries often quote a text, pydantic's always do.
+    Always its class. Its message only if it is by ragmeter or the operating system: errors of hooks, metrics,
+    exporters and third-party libraries often quote a text, pydantic's always do.
     """
     kind = type(error)
     if kind.__module__.partition(".")[0] == "ragmeter" and str(error):
@@ -157,7 +156,7 @@ class ReferenceFileError(RagmeterError, ValueError):
     Attributes:
         path: The file.
         line: The line, counted from 1.
-        reason: What is wrong with it.
+        reason: The reason.
     """
 
     def __init__(self, path: str, line: int, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""Score samples outside any live run: a notebook, a test, a nightly job.
+"""Score samples offline: in a notebook, a test, a nightly job.
 
-`evaluate` and its asynchronous twin measure with the functions of the meter, so the numbers are those of
-live requests.  Nothing is exported here.  For many batches: `ragmeter.Scorer`, which is built once.
+`evaluate` and its asynchronous twin use the meter's functions, so the numbers are those of live requests.
+Nothing is exported here. For many batches, build a `ragmeter.Scorer` once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ __all__ = ["Evaluation", "SampleScores", "aevaluate", "evaluate"]
 
 
 LOOK_S = 0.1
-"""Seconds between two looks at a thread that measures."""
+"""Seconds between two checks of a measuring thread."""
 
 
 def evaluate(
@@ -36,18 +36,19 @@ def evaluate(
     verdict: VerdictRules | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
-    """Score every sample with every metric; works inside a running event loop (notebooks) too.
+    """Score every sample with every metric; also works inside a running event loop (notebooks).
 
     Args:
-        samples: What to score: `RagSample` objects, rows as dictionaries with the columns of a data set, a
+        samples: The samples: `RagSample` objects, rows as dictionaries with the columns of a data set, a
             frame or table (pandas, polars, pyarrow, datasets), or the path of a data set.
         metrics: ``"live"``, ``"golden"`` or ``"all"``, or names or `Metric` objects, as `RagMeter` takes
-            them; None: ``"golden"`` if a sample has a reference, else ``"live"``. With a judge they bring
+            them; None: ``"golden"`` if a sample has a reference, else ``"live"``. With a judge they include
             judged metrics.
-        judge: The judge that judged metrics ask; without one their scores are ``skipped``.
-        embedder: What semantic metrics ask, as for `ragmeter.RagMeter`; without one they are ``skipped``.
-        concurrency: Judged measurements under way at once, at least 1.
-        verdict: The rules of the verdict; None: with their usual thresholds.
+        judge: The judge of judged metrics; without one their scores are ``skipped``.
+        embedder: The embedder of semantic metrics, as for `ragmeter.RagMeter`; without one they are
+            ``skipped``.
+        concurrency: Most concurrent judged measurements, at least 1.
+        verdict: The rules of the verdict; None: the default ones.
         progress: Whether to show a progress bar; None: in a notebook and on a terminal, and never in a
             server.
 

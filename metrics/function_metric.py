@@ -39,7 +39,7 @@ class FunctionMetric(ComputedMetric):
         return self.function(sample)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Pickle a decorated function by its name: in its module the name means the metric."""
+        """Pickle a decorated function by its name, which in its module refers to the metric."""
         module = str(getattr(self.function, "__module__", None))
         path = str(getattr(self.function, "__qualname__", None))
         if module != "__main__" and module in sys.modules and _object_at(module, path) is self:
@@ -47,7 +47,7 @@ class FunctionMetric(ComputedMetric):
         return super().__reduce_ex__(protocol)
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Wrap the function's number; None is ``undefined``, NaN and infinities are errors."""
+        """Convert the function's result to a score; None is ``undefined``, NaN and infinities are errors."""
         value = self.function(sample)
         if value is None:
             return scores_without_value(self, "undefined", "the function returned None")
@@ -74,7 +74,7 @@ class FunctionMetric(ComputedMetric):
 
 
 def _object_at(module: str, path: str) -> Any:
-    """Return the object at `path` in `module`; None if there is none."""
+    """Return the object at `path` in `module`, or None."""
     found: Any = import_module(module)
     for name in path.split("."):
         found = getattr(found, name, None)
@@ -118,14 +118,14 @@ def metric(
         function: The function; returns a finite number within `range`, or None for "undefined".
         name: The score's name; default: the function's.
         needs: Fields it reads, as `Metric.needs`; when one is missing the function is not called.
-        target: What the score judges.
+        target: The judged part: retrieval or answer.
         method: How it is computed.
         range: Smallest and largest possible value; a result outside is a ``metric_error``.
-        direction: Which way is better: ``higher``, ``lower`` or, for a plain measurement, ``none``.
+        direction: The better direction: ``higher``, ``lower`` or, for a plain measurement, ``none``.
         definition: Version of the formula; change it whenever scores can move.
 
     Raises:
-        ConfigurationError: The name is not snake case, or there is no such direction.
+        ConfigurationError: The name is not snake case, or the direction is unknown.
     """
     if direction not in get_args(ScoreDirection):
         raise ConfigurationError(

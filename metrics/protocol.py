@@ -1,10 +1,9 @@
-"""What a metric is, and the one function that runs one without ever raising.
+"""The metric protocol, and the one function that runs a metric without ever raising.
 
-Every metric is a frozen `Metric`.  A metric that needs no judge is a
-`ComputedMetric`: a plain function of the sample.  `run_metric` (and
-`compute_metric`, its spelling for computed metrics) checks the inputs, contains
-whatever the metric raises and turns it into a `Score` with a status; the meter and
-`evaluate` call nothing else.  This module must not know any particular metric.
+Every metric is a frozen `Metric`. A metric without a judge is a `ComputedMetric`: a plain function of the
+sample. `run_metric` (and `compute_metric` for computed metrics) checks the inputs, contains the metric's
+exceptions and turns them into a `Score` with a status; the meter and `evaluate` call nothing else. This
+module must not know any particular metric.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ FIELDS = (
     "reference.contexts",
     "reference.context_ids",
 )
-"""What `Metric.needs` may name."""
+"""Allowed values in `Metric.needs`."""
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -65,61 +64,61 @@ class Metric(ABC):
     """Measures one thing about a `RagSample`. Implementations are frozen and reentrant."""
 
     name: str
-    """Snake case, unique; what users write in ``RagMeter(metrics=[...])``."""
+    """Unique name in snake case, for ``RagMeter(metrics=[...])``."""
     score_names: tuple[str, ...]
     """Names of the scores that `measure` returns, in order."""
     needs: tuple[str, ...]
     """Fields the metric reads: ``question``, ``contexts``, ``stages``, ``answer``, ``reference.answer``,
     ``reference.contexts``, ``reference.context_ids``; ``"a|b"`` means either."""
     judged: ClassVar[bool] = True
-    """Whether it asks the judge (and so costs money)."""
+    """Whether it calls the judge (and so costs money)."""
     method: ScoreMethod
-    """How its scores come about."""
+    """The method of its scores."""
     target: ScoreTarget
-    """What its scores judge. Answer metrics skip requests that ended in none of `endings`."""
+    """The judged part. Answer metrics skip requests whose status is not in `endings`."""
     endings: ClassVar[frozenset[str]] = frozenset({"ok"})
-    """Statuses of the requests whose answers it judges; of ``refused`` ones no text need be known."""
+    """Statuses of the requests whose answers it judges; ``refused`` ones may lack a text."""
     targets: Mapping[str, ScoreTarget] = MappingProxyType({})
-    """The same for single scores, by their names, where they differ from `target`."""
+    """Targets of single scores, by name, if different from `target`."""
     definition: str
-    """Version of the formula and prompt; changes whenever scores can move."""
+    """Version of the formula and prompt; changes whenever scores can change."""
     range: tuple[float | None, float | None] = (0.0, 1.0)
     """Smallest and largest possible value of its scores."""
     reads_texts: bool = True
-    """Whether it reads the texts it needs, so that one that is too long skips it; ids are none."""
+    """Whether it reads the texts it needs, so that a too long one skips it; ids do not count."""
     reads_carried: ClassVar[bool] = False
-    """Whether what was `RagSample.carried` will do where of the contexts only ids are known."""
+    """Whether the texts in `RagSample.carried` suffice if only the ids of the contexts are known."""
     direction: ScoreDirection = "higher"
-    """Which way is better."""
+    """The better direction."""
     lacks_embedder: bool = False
-    """Whether it asks an embedder and has none: it is ``skipped`` until `asking` gives it one."""
+    """Whether it lacks a required embedder: it is ``skipped`` until `asking` sets one."""
     directions: Mapping[str, ScoreDirection] = MappingProxyType({})
-    """The same for single scores, by their names, where they differ from `direction`."""
+    """Directions of single scores, by name, if different from `direction`."""
     ranges: Mapping[str, tuple[float | None, float | None]] = MappingProxyType({})
-    """The same for single scores, by their names, where they differ from `range`."""
+    """Ranges of single scores, by name, if different from `range`."""
 
     @abstractmethod
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Return one `Score` per name in `score_names`, in that order."""
 
     def asking(self, embedder: Embedder | None) -> Metric:
-        """Return this metric with `embedder`, if it asks one and has none of its own."""
+        """Return this metric with `embedder`, if it needs one and has none."""
         del embedder
         return self
 
     async def aclose(self) -> None:  # noqa: B027 -- most have nothing to release
-        """Release what it has on the running event loop, which ends. It can be used again."""
+        """Release its resources of the running event loop, which is about to end. It can be used again."""
 
     def direction_of(self, score_name: str) -> ScoreDirection:
-        """Return which way is better for the score called `score_name`."""
+        """Return the better direction of the score `score_name`."""
         return self.directions.get(score_name, self.direction)
 
     def target_of(self, score_name: str) -> ScoreTarget:
-        """Return the target of the score called `score_name`."""
+        """Return the target of the score `score_name`."""
         return self.targets.get(score_name, self.target)
 
     def range_of(self, score_name: str) -> tuple[float | None, float | None]:
-        """Return the smallest and largest possible value of the score called `score_name`."""
+        """Return the smallest and largest possible value of the score `score_name`."""
         return self.ranges.get(score_name, self.range)
 
     def undefined_scores(self, why: str) -> tuple[Score, ...]:
@@ -142,13 +141,13 @@ class Metric(ABC):
 
         Args:
             name: One of `score_names`.
-            value: The value, or None when the formula has no denominator.
-            explanation: One sentence for a person; say why when there is no value.
-            summary: The same without any text of the request, by ids, counts and numbers.
+            value: The value, or None if the formula has no denominator.
+            explanation: One sentence for a person; the reason if there is no value.
+            summary: The same without any text of the request, only ids, counts and numbers.
             label: A word for the value, one of few.
             items: The evidence.
         """
-        # Arguments that say what the default says are left out: each costs a tenth of the score.
+        # Arguments equal to the defaults are left out: each costs a tenth of the score.
         given: dict[str, Any] = {}
         if explanation is not None:
             given["explanation"] = explanation
@@ -175,7 +174,7 @@ class Metric(ABC):
     def prefixed(self, prefix: str) -> Metric:
         """Return this metric with `prefix` before its name and its scores' names.
 
-        So two of a kind can live side by side: ``PrecisionRecallF1(...).prefixed("sentence_")``.
+        So two of the same class can be used together: ``PrecisionRecallF1(...).prefixed("sentence_")``.
 
         Raises:
             ConfigurationError: The prefix is not snake case.
@@ -202,12 +201,12 @@ class Metric(ABC):
         return _wrap(self, at_least=at_least)
 
     def needing(self, *fields: str) -> Metric:
-        """Return this metric, measured only where a request has `fields`, too, spelled as in `needs`.
+        """Return this metric, restricted to requests with these `fields`, spelled as in `needs`.
 
-        So what costs a call can be kept to requests with a reference: elsewhere it is ``missing_input``.
+        So calls can be limited to requests with a reference: others get ``missing_input``.
 
         Raises:
-            ConfigurationError: A field is none that a metric can need.
+            ConfigurationError: A field is not allowed in `needs`.
         """
         for option in (option for name in fields for option in name.split("|")):
             if option not in FIELDS:
@@ -227,7 +226,7 @@ class ComputedMetric(Metric):
         """Return one `Score` per name in `score_names`, in that order."""
 
     def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
-        """Do the same as `compute`; one that reads texts for some of its scores only bounds them here."""
+        """Do the same as `compute`; metrics that read texts for only some scores limit these here."""
         del max_text_chars
         return self.compute(sample)
 
@@ -242,13 +241,13 @@ class _Wrapping:
     """The changes to `metric`, the same for computed and judged metrics."""
 
     metric: Metric
-    """The metric that measures."""
+    """The wrapped metric."""
     prefix: str = ""
-    """Put before its name and the names of its scores."""
+    """Prefix of its name and of its scores' names."""
     at_least: float | None = None
-    """Values from here on are labelled ``pass``, lower ones ``fail``; None: labels stay."""
+    """Least value labelled ``pass``; lower ones are ``fail``; None: labels are unchanged."""
     more_needs: tuple[str, ...] = ()
-    """What a request must have besides what `metric` needs."""
+    """Required fields in addition to the `needs` of `metric`."""
 
     def __post_init__(self) -> None:
         inner = self.metric
@@ -301,11 +300,11 @@ class _WrappedMetric(_Wrapping, Metric):
         return self._wrap(await self.metric.measure(sample, judge))
 
     def asking(self, embedder: Embedder | None) -> Metric:
-        """Return this metric with the wrapped one asking `embedder`."""
+        """Return this metric with `embedder` set in the wrapped one."""
         return replace(self, metric=self.metric.asking(embedder))
 
     async def aclose(self) -> None:
-        """Release what the wrapped metric has on the running event loop."""
+        """Release the wrapped metric's resources of the running event loop."""
         await self.metric.aclose()
 
 
@@ -330,26 +329,26 @@ def _wrap(
 
 
 def reads_reference(metric: Metric) -> bool:
-    """Return whether a metric reads anything of a reference, so that without one it has no value."""
+    """Return whether a metric reads any part of a reference, so that without one it has no value."""
     return any("reference." in need for need in metric.needs)
 
 
 def lacks_input(metric: Metric, sample: RagSample, inputs: Sequence[str]) -> bool:
-    """Return whether a metric reads an input that a request has nothing of.
+    """Return whether a metric reads an input that is missing completely from a request.
 
     Args:
         metric: The metric.
         sample: The request.
-        inputs: Which inputs to look at: ``reference``, ``stages``.
+        inputs: The inputs to check: ``reference``, ``stages``.
     """
     read = {whole for _, options in _options(tuple(metric.needs)) for whole, _ in options}
     return any(name in read and getattr(sample, name) is None for name in inputs)
 
 
 def is_measurable(metric: Metric, sample: RagSample) -> bool:
-    """Return whether a request has what a metric needs: its inputs and, for answers, a regular end.
+    """Return whether a request has the inputs of a metric and, for answers, a regular end.
 
-    How long its texts are does not matter here.
+    The length of its texts is not checked here.
     """
     return _not_measurable(metric, sample) is None
 
@@ -357,7 +356,7 @@ def is_measurable(metric: Metric, sample: RagSample) -> bool:
 def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
     """Return the first of `needs` that is unset, or None.
 
-    Empty is not missing: ``contexts=()`` is a retrieval that found nothing.
+    Empty is not missing: ``contexts=()`` is a retrieval without results.
     """
     for need, options in _options(tuple(needs)):
         for whole, part in options:
@@ -371,7 +370,7 @@ def missing_field(sample: RagSample, needs: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=512)
 def _options(needs: tuple[str, ...]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return each need with its options: a sample's field, and the field of that or ""."""
+    """Return the alternatives of each need: a sample's field, and a field within it or ""."""
     cut = [(need, [option.partition(".") for option in need.split("|")]) for need in needs]
     return [(need, [(whole, part) for whole, _, part in options]) for need, options in cut]
 
@@ -385,15 +384,15 @@ def scores_without_value(
     missing: str | None = None,
     names: Sequence[str] | None = None,
 ) -> tuple[Score, ...]:
-    """Build the scores of a metric that has no value to give, all for the same reason.
+    """Build the scores of a metric without a value, all for the same reason.
 
     Args:
         metric: The metric.
         status: Why there is no value.
         explanation: The same in a sentence.
-        error_type: Low-cardinality class of what went wrong.
-        missing: The field that was not given, as `Metric.needs` spells it.
-        names: Which of its scores; None: all.
+        error_type: Low-cardinality class of the error.
+        missing: The missing field, as in `Metric.needs`.
+        names: The names of the scores; None: all.
     """
     build = Score if missing is None else _missing_input
     return tuple(
@@ -415,8 +414,8 @@ def scores_without_value(
 
 
 _missing_input: Callable[..., Score] = lru_cache(maxsize=512)(Score)
-"""Most scores of a request without a reference say the same as those of the request before; what
-they say names fields, never what a request said, so that one object will do for all."""
+"""Cached scores: most scores of a request without a reference equal those of the request before; they name
+fields, never the content of a request, so that one object is enough."""
 
 
 def _reads_contexts(metric: Metric) -> bool:
@@ -424,7 +423,7 @@ def _reads_contexts(metric: Metric) -> bool:
 
 
 def _longest_text(metric: Metric, sample: RagSample) -> int:
-    """Return the characters of the longest text that the metric reads."""
+    """Return the length in characters of the longest text that the metric reads."""
     reference = sample.reference
     texts: list[str | None] = []
     for _, options in _options(tuple(metric.needs)):
@@ -450,7 +449,7 @@ def _longest_text(metric: Metric, sample: RagSample) -> int:
 def too_long_scores(
     metric: Metric, longest: int, max_text_chars: int, names: Sequence[str]
 ) -> tuple[Score, ...]:
-    """Build the scores called `names` of a metric that would have to read a text that is too long."""
+    """Build the scores `names` of a metric that would have to read a too long text."""
     why = f"too long: a text of {longest} characters, max_text_chars is {max_text_chars}"
     return scores_without_value(metric, "skipped", why, "too_long", names=names)
 
@@ -495,9 +494,9 @@ def _not_measurable(
 
 
 def _count_orphans(metric: Metric, reference: Reference) -> int:
-    """Return how many golden ids name no chunk any more, of those that the metric would look for.
+    """Return the number of golden ids that the metric needs and that no longer name a chunk.
 
-    Chunks that replaced them look like wrong ones, so no number would be true.
+    Chunks that replaced them would count as wrong, so no number would be true.
     """
     if not reference.orphaned_ids:
         return 0
@@ -514,9 +513,9 @@ def failed_scores(
     explanation: str,
     error_type: str,
 ) -> tuple[Score, ...]:
-    """Build the scores of a metric that could not be measured.
+    """Build the scores of a metric that failed.
 
-    What would not have been measured anyhow says so: ``missing_input`` or ``skipped``.
+    Scores that would not have been measured anyway are ``missing_input`` or ``skipped``.
     """
     return _not_measurable(metric, sample) or scores_without_value(
         metric, status, explanation, error_type
@@ -527,7 +526,8 @@ def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
     if isinstance(error, TooLongError):
         return scores_without_value(metric, "skipped", f"too long: {error}", "too_long")
     status: ScoreStatus = "metric_error"
-    # On Python 3.10 asyncio's is another class. If it was raised, asyncio is loaded; we need not load it.
+    # On Python 3.10 asyncio's class is another one. If it was raised, asyncio is already loaded; it need not
+    # be imported here.
     timeouts = (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))
     if isinstance(error, timeouts):
         status = "timeout"
@@ -537,11 +537,11 @@ def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
 
 
 def _orient(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """Return `scores`, each with the metric's direction where it was left out."""
+    """Return `scores`, with the metric's direction in those that left it out."""
     oriented = list(scores)
     for place, score in enumerate(scores):
         direction = metric.directions.get(score.name, metric.direction)
-        # It is only asked whether the default was given where it is not what the metric says.
+        # Whether the default was given explicitly matters only if the metric has another direction.
         if score.direction == "higher" != direction and "direction" not in score.model_fields_set:
             oriented[place] = score.model_copy(update={"direction": direction})
     return tuple(oriented)
@@ -554,8 +554,8 @@ def compute_metric(
 
     Args:
         metric: The metric.
-        sample: What it measures.
-        max_text_chars: Skip it when a text that it reads is longer; None: never.
+        sample: The sample.
+        max_text_chars: Longest text; the metric is skipped if it reads a longer one. None: no limit.
     """
     try:
         unmeasurable = _not_measurable(metric, sample, max_text_chars)
@@ -567,7 +567,7 @@ def compute_metric(
 async def run_metric(
     metric: Metric, sample: RagSample, judge: Judge | None, max_text_chars: int | None = None
 ) -> tuple[Score, ...]:
-    """Run any metric, as `compute_metric` does a computed one."""
+    """Run any metric, with the guarantees of `compute_metric`."""
     if isinstance(metric, ComputedMetric):
         return compute_metric(metric, sample, max_text_chars)
     try:

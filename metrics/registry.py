@@ -1,8 +1,8 @@
-"""The metrics that exist, and how a name becomes one.
+"""The known metrics, and their lookup by name.
 
-`RagMeter`, `evaluate` and the command line call this.  Built-ins are one tuple; third parties
-register a class, an object or a function returning one under the entry-point group
-``ragmeter.metrics``, and are imported only when asked for by name.
+`RagMeter`, `evaluate` and the command line call this. Built-ins are one tuple; third parties register a
+class, an object or a function returning one under the entry-point group ``ragmeter.metrics``, which is
+imported only when requested by name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = [
     "resolve_metrics",
 ]
 
-# The one table: name → module and class, in the order in which metrics are shown. Those that ask a
+# The table: name → module and class, in the order of display. Judged metrics are separate: a meter without a
+# judge never loads them.
 # judge stand by themselves: a meter without one never loads them.
 _JUDGED = {
     "context_precision": "judged.context_precision:ContextPrecision",
@@ -56,21 +57,21 @@ _FREE = {
     "retrieval_funnel": "computed.retrieval_stages:RetrievalFunnel",
     "right_document_loss": "computed.retrieval_stages:RightDocumentLoss",
 }
-# Free ones that are computed only when asked for by name.
+# Free ones that are computed only when requested by name.
 _ON_REQUEST = {
     "lexical_query_coverage": "computed.lexical:LexicalQueryCoverage",
     "citations": "computed.citations:Citations",
 }
-# Those that ask an embedder: in every preset once there is one.
+# Metrics with an embedder: in every preset if there is one.
 _SEMANTIC = {
     "semantic_context_relevance": "semantic.semantic_context_relevance:SemanticContextRelevance",
 }
-# Metrics that judge several others' questions in one call; each has `covers`, their names.
+# Metrics that judge the questions of several others in one call, whose names are in `covers`.
 _FUSED = {
     "fused_context_metrics": "judged.fused_context:FusedContextMetrics",
     "live_judged": "judged.live_judged:LiveJudged",
 }
-# Scores of `live_judged` that can be asked for by their own names; several become one metric, one ask.
+# Scores of `live_judged` that can be requested by name; several become one metric with one ask.
 _LIVE = (
     "context_sufficiency",
     "judged_precision",
@@ -79,7 +80,7 @@ _LIVE = (
     "judged_hit_rate",
     "judged_refusal",
 )
-# By default these are asked where there is a reference: elsewhere one call is enough, `live_judged`.
+# By default these are measured for requests with a reference: for others one call is enough, `live_judged`.
 _WITH_REFERENCE = frozenset({"context_utilization", "context_relevancy", "answer_relevancy"})
 _HOMES = {**_JUDGED, **_FREE, **_SEMANTIC, **_ON_REQUEST, **_FUSED}
 
@@ -87,13 +88,13 @@ if TYPE_CHECKING:
     from .embedder import Embedder
 
     BUILTIN: tuple[type[Metric], ...]
-    """Every metric that ships with ragmeter, in the order in which they are shown."""
+    """Every metric that ships with ragmeter, in the order of display."""
 
 PRESETS = ("live", "golden", "all")
-"""Names of sets of metrics, to be given in the place of a metric's name or of the whole list."""
+"""Names of sets of metrics, allowed instead of a metric's name or of the whole list."""
 
 ENTRY_POINT_GROUP = "ragmeter.metrics"
-"""Where other packages register theirs: ``my_metric = "my_package:MyMetric"``."""
+"""Entry-point group of other packages: ``my_metric = "my_package:MyMetric"``."""
 
 
 @cache
@@ -129,9 +130,9 @@ def default_metrics(
     """Return the metrics of the preset ``golden``, a meter's default.
 
     Args:
-        judged: Add those that ask a judge.
-        fused: For those with a reference answer, ask about chunks and references in one call, too.
-        embedder: Add those that ask it.
+        judged: Add judged metrics.
+        fused: For requests with a reference answer, ask about chunks and references in one call.
+        embedder: Add metrics that use it.
     """
     return preset_metrics("golden", judged=judged, fused=fused, embedder=embedder)
 
@@ -142,15 +143,15 @@ def preset_metrics(
     """Return a set of metrics.
 
     Args:
-        preset: ``live``: the few that need no reference. ``golden``: those, and all that read a
-            reference. ``all``: every built-in metric, including those that are otherwise measured by name only.
-        judged: Add those that ask a judge: `live_judged`, one call for a request without a reference; to
-            ``golden`` and ``all`` the others, which ``golden`` asks for requests with a reference answer.
-        fused: For requests with a reference answer, ask about chunks and references in one call, too.
-        embedder: Add those that ask it.
+        preset: ``live``: few metrics, without a reference. ``golden``: those, and all that read a reference.
+            ``all``: every built-in metric, including those that are otherwise measured by name only.
+        judged: Add judged metrics: `live_judged`, one call for a request without a reference; to ``golden``
+            and ``all`` the others, which ``golden`` measures for requests with a reference answer.
+        fused: For requests with a reference answer, ask about chunks and references in one call.
+        embedder: Add metrics that use it.
 
     Raises:
-        ConfigurationError: There is no such set.
+        ConfigurationError: Unknown preset.
     """
     if preset not in PRESETS:
         raise ConfigurationError(
@@ -167,7 +168,7 @@ def preset_metrics(
 
 
 def _judged_metrics(preset: str, *, fused: bool) -> list[Metric]:
-    # Fused ones first: in their own call they answer for metrics that come later.
+    # Fused ones first: their call also answers for later metrics.
     fused = fused and preset != "live"
     names = [name for name in _FUSED if fused or name != "fused_context_metrics"]
     stand_ins: list[Metric] = [_builtin(name)() for name in names]
@@ -188,18 +189,18 @@ def resolve_metrics(
     fused: bool = False,
     embedder: Embedder | None = None,
 ) -> list[Metric]:
-    """Turn names into metrics, with their default settings; metric objects pass as they are.
+    """Return metrics for names, with their default settings; metric objects pass unchanged.
 
     Args:
-        metrics: A preset, or names of metrics and presets, and objects, in the order wanted. What a preset
-            brings need not be named again.
-        judged: Whether presets bring the metrics that ask a judge.
-        fused: As of `preset_metrics`.
-        embedder: What metrics ask that have no embedder of their own; presets bring those that ask it.
+        metrics: A preset, or names of metrics and presets, and objects, in order. Metrics of a preset need
+            not be named again.
+        judged: Whether presets include judged metrics.
+        fused: As in `preset_metrics`.
+        embedder: The embedder of metrics without one; with it, presets include semantic metrics.
 
     Raises:
-        UnknownMetricError: No metric has that name; the message names the nearest.
-        ConfigurationError: Two metrics give scores of the same name, or an entry is not a metric.
+        UnknownMetricError: Unknown name; the message has similar ones.
+        ConfigurationError: Two metrics have scores of the same name, or an entry is not a metric.
     """
     if isinstance(metrics, str):
         return preset_metrics(metrics, judged=judged, fused=fused, embedder=embedder)
@@ -222,7 +223,7 @@ def resolve_metrics(
 def _with_presets(
     entries: list[str | Metric], *, judged: bool, fused: bool, embedder: Embedder | None
 ) -> list[str | Metric]:
-    """Replace a preset by its metrics, and drop names that it already brings."""
+    """Replace a preset by its metrics, and drop names that it already includes."""
     named = [entry for entry in entries if isinstance(entry, str) and entry in PRESETS]
     if not named:
         return entries
@@ -242,7 +243,7 @@ def _with_presets(
 
 
 def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
-    """Replace all names of scores that one live call gives by one metric."""
+    """Replace all names of scores of one live call by one metric."""
     names = [entry for entry in entries if isinstance(entry, str)]
     asked = [name for name in names if name in _LIVE]
     if not asked and "live_judged" not in names:
@@ -257,7 +258,7 @@ def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
 
 
 def _beside(metrics: list[Metric]) -> list[Metric]:
-    """Let metrics that share their call know which metrics come after them."""
+    """Adapt metrics that share their call to the metrics after them."""
     found: list[Metric] = []
     for place, metric in enumerate(metrics, start=1):
         beside = getattr(metric, "beside", None)

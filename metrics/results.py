@@ -1,4 +1,4 @@
-"""What `evaluate` and `ragmeter.Scorer` return: a list of samples' scores, and what they amount to."""
+"""The results of `evaluate` and `ragmeter.Scorer`: a list of samples' scores, and their summary."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .verdict import Verdict, VerdictRules
 __all__ = ["Evaluation", "SampleScores", "ScoreSummary", "Summaries"]
 
 SHOWN = 10
-"""Rows that a notebook shows of many."""
+"""Most rows shown in a notebook."""
 
 
 class SampleScores(dict[str, Score]):
-    """The scores of one sample by name, in the order of the metrics, and what they say together."""
+    """The scores of one sample by name, in the order of the metrics, and their verdict."""
 
     def __init__(self, scores: Iterable[Score], sample: RagSample, rules: VerdictRules) -> None:
         super().__init__((score.name, score) for score in scores)
         self.sample = sample
-        """What was scored."""
+        """The sample."""
         self.verdict: Verdict | None = rules.verdict(self, sample.status)
-        """``good``, ``suspect`` or ``bad`` with the reasons; None: nothing that could be judged by."""
+        """``good``, ``suspect`` or ``bad`` with the reasons; None: no basis for a verdict."""
 
     def to_pandas(self) -> Any:
         """Return a pandas frame, a row per score: ``score``, ``value``, ``status``, ``label``, ``explanation``.
@@ -45,7 +45,7 @@ class SampleScores(dict[str, Score]):
 
 
 class Summaries(dict[str, ScoreSummary]):
-    """What the scores of each name amount to, by name, in the order of the metrics."""
+    """The summaries of scores by name, in the order of the metrics."""
 
     def __init__(self, summaries: Iterable[ScoreSummary], failures: Sequence[str] = ()) -> None:
         super().__init__((one.name, one) for one in summaries)
@@ -54,7 +54,7 @@ class Summaries(dict[str, ScoreSummary]):
         example."""
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame, a row per score name: its values' number, mean, interval and percentiles.
+        """Return a pandas frame, a row per score name: number of values, mean, interval and percentiles.
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -66,11 +66,11 @@ class Summaries(dict[str, ScoreSummary]):
 
 
 class Evaluation(list[SampleScores]):
-    """A list of `SampleScores`, one per sample in order, with a summary and the worst of them."""
+    """A list of `SampleScores`, one per sample in order, with a summary and the worst samples."""
 
     @property
     def summary(self) -> Summaries:
-        """What the scores of each name amount to: mean with its 95 % interval, percentiles, missing values."""
+        """The summary by score name: mean with its 95 % interval, percentiles, missing values."""
         failures = Failures()
         for number, each in enumerate(self):
             for score in each.values():
@@ -78,10 +78,10 @@ class Evaluation(list[SampleScores]):
         return Summaries(summarize(self), failures.lines())
 
     def worst(self, count: int = 5) -> list[SampleScores]:
-        """Return the samples to look at first: by verdict, then by how low their scores are.
+        """Return the samples to inspect first: by verdict, then by how low their scores are.
 
         Args:
-            count: How many, at most.
+            count: Largest number of samples.
         """
         return [self[number] for number in self._worst_first()[:count]]
 
@@ -103,7 +103,7 @@ class Evaluation(list[SampleScores]):
         return sorted(range(len(self)), key=lambda number: badness[number], reverse=True)
 
     def _questions_first(self) -> list[html.ShownRow]:
-        """Return the worst sample of each of the worst questions, and for how many it stands."""
+        """Return the worst sample of each of the worst questions, with the number that it represents."""
         worst: dict[str | int, int] = {}
         times: Counter[str | int] = Counter()
         for number in self._worst_first():

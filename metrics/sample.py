@@ -25,40 +25,32 @@ __all__ = [
 SampleStatus = Literal[
     "ok", "refused", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
 ]
-"""How a request ended.
-
-``ok``: answered. ``refused``: the model's provider says that it refused, or filtered what it said.
-``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer
-was asked for. ``partial``: the answer was streamed and not read to its end; or, of a request in spans
-that others sent, a part never came. ``cancelled``: the caller gave up. ``interrupted``: paused for
-a person and not resumed. ``error``: it raised.
-"""
+"""How a request ended. ``ok``: answered. ``refused``: the model's provider reports a refusal or a filtered
+reply. ``no_answer``: ended cleanly without an answer. ``retrieval_only``: no answer was requested.
+``partial``: the answer was streamed and not read to its end; or, for a request from others' spans, a part
+never arrived. ``cancelled``: the caller gave up. ``interrupted``: paused for a person and not resumed.
+``error``: it raised."""
 
 ContextsBy = Literal["prompt", "runs", "given", "ids"]
-"""How it is known what the model saw.
-
-``prompt``: each context stands in a prompt that the model was sent. ``runs``: no prompt could be
-read, or none showed a context; what retrievers returned, as the framework's runs passed it on.
-``given``: the application said it. ``ids``: only the ids of what was retrieved are known; texts are empty,
-and metrics that read them answer ``missing_input``.
-"""
+"""How the contexts that reached the model were identified. ``prompt``: each context is in a prompt that was
+sent to the model. ``runs``: no prompt could be read, or none showed a context; the retrievers' results, as
+the framework's runs passed them on. ``given``: by the application. ``ids``: only the ids of the retrieved
+documents are known; texts are empty, and metrics that read them return ``missing_input``."""
 
 StageKind = Literal[
     "retriever", "fusion", "postprocessor", "function", "tool", "synthesizer", "unknown"
 ]
-"""What a stage between store and prompt is.
-
-``retriever``: asks a store. ``fusion``: joins what several retrievers found. ``postprocessor``:
-reranks, filters or compresses. ``function``: the application's own code. ``tool``: a tool that gave out
-documents itself. ``synthesizer``: builds the prompts. ``unknown``: it was not seen, only what it did.
-"""
+"""Kind of a stage between store and prompt. ``retriever``: queries a store. ``fusion``: joins the results of
+several retrievers. ``postprocessor``: reranks, filters or compresses. ``function``: the application's own
+code. ``tool``: a tool that returned documents itself. ``synthesizer``: builds the prompts. ``unknown``: not
+observed, only its effect."""
 
 
 _TEXT = frozenset({str})
 
 
 def _text_keys(value: Any) -> Any:
-    # Stores keep numbers as keys; a context is not refused for it.
+    # Stores may have numbers as keys; a context is not refused for that.
     if (type(value) is dict or isinstance(value, Mapping)) and not _TEXT.issuperset(
         map(type, value)
     ):
@@ -76,11 +68,11 @@ class RetrievedContext(BaseModel):
     id: str | None = None
     """The id of the document or chunk in the store, if the framework reports it."""
     score: float | None = None
-    """The retriever's own score, on the retriever's own scale; not used for ranking."""
+    """The retriever's score, on its specific scale; not used for ranking."""
     metadata: Annotated[Mapping[str, Any], BeforeValidator(_text_keys)] = Field(
         default_factory=dict
     )
-    """What the store keeps beside the text; keys that are no strings are written as strings."""
+    """The store's metadata of the chunk; keys that are no strings are converted to strings."""
 
 
 def _as_context(value: Any) -> Any:
@@ -108,30 +100,27 @@ def _as_ids(value: Any) -> Any:
 
 
 class Reference(BaseModel):
-    """What should have been said and found for a question.
+    """The expected answer and contexts of a question.
 
-    A field that was never given differs from a field given empty: `supplies`
-    distinguishes them, and metrics answer ``missing_input`` to the first and
-    ``undefined`` to the second.
+    A missing field differs from an empty one: `supplies` distinguishes them, and metrics return
+    ``missing_input`` for the first and ``undefined`` for the second.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     answer: str | None = None
-    """The answer that should have been given."""
+    """The expected answer."""
     contexts: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
-    """The texts that should have been retrieved."""
+    """The texts to retrieve."""
     context_ids: Annotated[tuple[str, ...], BeforeValidator(_as_ids)] = ()
-    """The ids that should have been retrieved, compared as strings."""
+    """The ids to retrieve, compared as strings."""
     alternative_answers: Annotated[tuple[str, ...], BeforeValidator(_as_texts)] = ()
-    """Other answers that would have been as good; used by ``answer_overlap`` only."""
+    """Other correct answers; used by ``answer_overlap`` only."""
     orphaned_ids: Annotated[tuple[str, ...], BeforeValidator(_as_ids)] = ()
-    """Ids that should have been retrieved, but name no chunk of the index any more, as ``ragmeter golden
-    check`` found: what is compared by id is then ``undefined``."""
+    """Ids to retrieve that no longer name a chunk of the index, as ``ragmeter golden check`` found: scores
+    that compare ids are then ``undefined``."""
 
-    if (
-        TYPE_CHECKING
-    ):  # what may be given is more than what is read: lists, and one text or id alone
+    if TYPE_CHECKING:  # accepts more than it stores: lists, and a single text or id
 
         def __init__(
             self,
@@ -149,21 +138,22 @@ class Reference(BaseModel):
 
 
 class RetrievalStage(BaseModel):
-    """One stage on the documents' way from the store to the model, and which of them left it."""
+    """One stage on the documents' way from the store to the model, with its output."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """The stage's name in the framework or the application; low cardinality."""
     kind: StageKind
-    """What it is."""
+    """Its kind."""
     contexts: tuple[RetrievedContext, ...] | None
-    """The documents that left it, in its order; those that went on are the objects that later stages and
-    `RagSample.contexts` hold. None: not known."""
+    """Its output documents, in its order; those that were passed on are the same objects in later stages and
+    in `RagSample.contexts`. None: unknown."""
     inputs: tuple[int, ...] = ()
-    """Places, among the request's stages, of those whose documents it was given; none: it is the first."""
+    """Indexes, among the request's stages, of those whose documents it received; empty: it is the first."""
     recorded: bool = True
-    """True: the framework said what left it. False: it was inferred, from texts or from what came next."""
+    """True: the framework reported its output. False: the output was inferred, from texts or from later
+    steps."""
 
 
 def _in_order(
@@ -180,14 +170,14 @@ def _in_order(
 class RagSample(BaseModel):
     """One RAG request: the question, the retrieved contexts, the answer.
 
-    ``contexts`` is None when retrieval was not captured and ``()`` when it
-    found nothing; metrics treat the two differently.
+    ``contexts`` is None if retrieval was not captured and ``()`` if it found nothing; metrics treat the two
+    differently.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str | None
-    """What the user asked, not a rewritten query. None: not known."""
+    """The user's question, not a rewritten query. None: unknown."""
     contexts: (
         Annotated[
             tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
@@ -195,30 +185,30 @@ class RagSample(BaseModel):
         ]
         | None
     ) = None
-    """What reached the model, in order."""
+    """The contexts that reached the model, in order."""
     carried: Annotated[
         tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
         BeforeValidator(_as_contexts),
     ] = ()
-    """What else stands in the prompt and supports an answer: chunks of earlier turns, and the whole context
-    where it is not known which document is which."""
+    """Other parts of the prompt that support an answer: chunks of earlier turns, and the whole context if its
+    documents cannot be identified."""
     contexts_by: ContextsBy = "given"
-    """How it is known that these are the contexts that reached the model."""
+    """How these contexts were identified."""
     stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None
-    """Where the documents came by before that: the prompt is not among them, it has `contexts`. In the
-    order in which they ended. None: they were not recorded."""
+    """The stages before that, in the order in which they ended, without the prompt, which has `contexts`.
+    None: not recorded."""
     answer: str | None = None
-    """What the user got."""
+    """The answer to the user."""
     reference: Reference | None = None
-    """What should have been said and found, if known."""
+    """The expected answer and contexts, if known."""
     status: SampleStatus = "ok"
     """How the request ended."""
     name: str | None = None
     """Name of the chain, engine or workflow; low cardinality."""
     search_query: str | None = None
-    """The question as it was searched with, where that differs: of a chat, the condensed one."""
+    """The search query, if it differs from the question: in a chat, the condensed one."""
 
-    if TYPE_CHECKING:  # what may be given is more than what is read: lists, and plain texts
+    if TYPE_CHECKING:  # accepts more than it stores: lists, and plain texts
 
         def __init__(
             self,
@@ -237,20 +227,19 @@ class RagSample(BaseModel):
 
     @property
     def support(self) -> tuple[RetrievedContext, ...]:
-        """What an answer may rest on: `contexts`, and what was `carried`."""
+        """The texts that an answer may rely on: `contexts` and `carried`."""
         return (*(self.contexts or ()), *self.carried)
 
     @property
     def searched_for(self) -> str | None:
-        """What chunks must be relevant to: `search_query` where there is one, else `question`."""
+        """The text that chunks must be relevant to: `search_query` if set, else `question`."""
         return self.question if self.search_query is None else self.search_query
 
 
 def search_query_of(question: str | None, queries: Iterable[str | None]) -> str | None:
-    """Return the `RagSample.search_query` of a request whose retrievals had these queries.
+    """Return the `RagSample.search_query` of a request with these retrieval queries.
 
-    The one query that all of them had, if it is not the question itself; None where they differ:
-    then none of them is the question.
+    It is the one query common to all of them, if it is not the question itself; None if they differ.
     """
     distinct = set(queries)
     query = distinct.pop() if len(distinct) == 1 else None

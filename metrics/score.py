@@ -1,7 +1,7 @@
-"""The output of every metric: a value, or the reason why there is none, and the evidence.
+"""The output of every metric: a value, or the reason for its absence, and the evidence.
 
-Metrics build a `Score`; the meter and the exporters read it.  A score never
-carries NaN, an epsilon, or 0 in the place of "unknown".
+Metrics build a `Score`; the meter and the exporters read it. A score never has NaN, an epsilon, or 0 instead
+of "unknown".
 """
 
 from __future__ import annotations
@@ -42,24 +42,21 @@ ScoreStatus = Literal[
     "skipped",
     "metric_error",
 ]
-"""Whether there is a value, and if not, why.
-
-``ok``: everything was measured. ``undefined``: the inputs are there, the formula has no
-denominator. ``missing_input``: a needed field was never given. ``partial``: some verdicts stayed
-unknown; see `Score.lower` and `Score.upper`. ``judge_error``, ``timeout``: the judge failed.
-``skipped``: not asked for (sampling, budget, or an answer metric on a failed request).
-``metric_error``: the metric itself raised.
-"""
+"""Whether there is a value, and if not, why. ``ok``: everything was measured. ``undefined``: the inputs are
+there, but the formula has no denominator. ``missing_input``: a needed field is missing. ``partial``: some
+verdicts stayed unknown; see `Score.lower` and `Score.upper`. ``judge_error``, ``timeout``: the judge failed.
+``skipped``: not measured (sampling, budget, or an answer metric on a failed request). ``metric_error``: the
+metric itself raised."""
 
 ScoreMethod = Literal["exact", "rouge", "lexical", "embedding", "detector", "llm", "human"]
-"""How the value came about; ``embedding``: by an embedding model; ``detector``: by a model that marks spans;
-``human``: feedback given after the fact."""
+"""Method of a value; ``embedding``: by an embedding model; ``detector``: by a model that marks spans;
+``human``: later feedback."""
 
 ScoreTarget = Literal["retrieval", "answer"]
-"""What is judged: the retrieval (its span carries the score) or the answer (the workflow's)."""
+"""The judged part: the retrieval (its span carries the score) or the answer (the workflow's)."""
 
 ScoreDirection = Literal["higher", "lower", "none"]
-"""Which way is better: ``higher`` values, ``lower`` ones, or ``none``, as with counts."""
+"""The better direction: ``higher`` values, ``lower`` ones, or ``none``, as with counts."""
 
 
 class _ItemFields(NamedTuple):
@@ -70,19 +67,19 @@ class _ItemFields(NamedTuple):
     verdict: bool | None
     """True, False, or None for unknown or not applicable."""
     text: str | None = None
-    """The item itself. Content: leaves the process only when content capture is on."""
+    """The text of the item. Content: exported only with content capture."""
     evidence: str | None = None
-    """What decided it, e.g. the matching chunk or the tier. Content, as `text`."""
+    """The deciding evidence, e.g. the matching chunk or the tier. Content, as `text`."""
     reason: str | None = None
     """The judge's reason, or the rule. Content, as `text`."""
     value: FiniteFloat | None = None
-    """A number behind the verdict, e.g. the coverage that was compared with a threshold."""
+    """A number behind the verdict, e.g. the coverage compared with a threshold."""
 
 
 class ScoreItem(_ItemFields):
     """One piece of evidence: the verdict on one chunk, sentence, claim, entity or question.
 
-    A named tuple: an object in JSON, `_replace` gives a changed copy.
+    A named tuple: an object in JSON; `_replace` returns a changed copy.
 
     Raises:
         ValidationError: A field has a value of another type, or `value` is not finite.
@@ -99,7 +96,7 @@ class ScoreItem(_ItemFields):
         reason: str | None = None,
         value: float | None = None,
     ) -> ScoreItem:
-        """Check the types; most arguments have exactly these, and only others cost a validation."""
+        """Check the types; most arguments have exactly these, and only others require a validation."""
         fields = (id, verdict, text, evidence, reason, value)
         if not (
             type(id) is str
@@ -119,7 +116,7 @@ def _item_validator() -> TypeAdapter[_ItemFields]:
 
 
 def _item_from_object(value: Any) -> Any:
-    """Return an item as JSON writes it, an object, as an item."""
+    """Return an item from its JSON form, an object."""
     if not isinstance(value, dict):
         raise ValueError("an item is a ScoreItem or an object with its fields")  # noqa: TRY004 -- pydantic reports ValueError
     try:
@@ -135,30 +132,30 @@ _Item = Annotated[
 
 
 class Score(BaseModel):
-    """One number about one request, or the reason why there is none."""
+    """One number about one request, or the reason for its absence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    """Snake case; the public name, equal to ``gen_ai.evaluation.name``."""
+    """Public name in snake case, equal to ``gen_ai.evaluation.name``."""
     value: FiniteFloat | None
     """A number within `range`, or None."""
     status: ScoreStatus
-    """``ok`` and ``partial`` may carry a value, nothing else does."""
+    """Only ``ok`` and ``partial`` may have a value."""
     method: ScoreMethod
-    """How it was computed."""
+    """Method of computation."""
     definition: str
     """Version of the formula and, for judged metrics, of the prompt."""
     target: ScoreTarget = "retrieval"
-    """What the score judges."""
+    """The judged part."""
     label: str | None = None
     """Low-cardinality word for the value, e.g. ``pass``; None unless bands are defined."""
     explanation: str | None = None
-    """One sentence for a person. Content: leaves the process only when content capture is on."""
+    """One sentence for a person. Content: exported only with content capture."""
     summary: str | None = None
-    """The same without any text of the request, by ids, counts and numbers alone; always allowed out."""
+    """The same without any text of the request, only ids, counts and numbers; always exported."""
     lower: FiniteFloat | None = None
-    """Lower bound over every way of filling unknown verdicts; set when ``partial``."""
+    """Lower bound over all possible values of unknown verdicts; set if ``partial``."""
     upper: FiniteFloat | None = None
     """Upper bound, as `lower`."""
     items: tuple[_Item, ...] = ()
@@ -166,23 +163,24 @@ class Score(BaseModel):
     range: tuple[float | None, float | None] = (0.0, 1.0)
     """Smallest and largest possible value; None: no bound."""
     direction: ScoreDirection = "higher"
-    """Which way is better; alarms, panels and ``keep="worst"`` follow it."""
+    """The better direction, for alarms, panels and ``keep="worst"``."""
     missing: str | None = None
-    """The field that was not given, as `Metric.needs` spells it; set when ``missing_input``."""
+    """The missing field, as in `Metric.needs`; set if ``missing_input``."""
     judge_calls: int = 0
     """Calls made to the judge for this score."""
     input_tokens: int = 0
     """Tokens sent to the judge for this score."""
     output_tokens: int = 0
-    """Tokens the judge wrote for this score."""
+    """Tokens written by the judge for this score."""
     cache_hits: int = 0
     """Questions answered from the judge's cache for this score."""
     error_type: str | None = None
-    """Low-cardinality class of what went wrong (``error.type``)."""
+    """Low-cardinality class of the error (``error.type``)."""
     asked_with: float | None = None
-    """Probability that a cascade asked for it with, 0.0 where it was spared; None: there is no cascade."""
+    """Probability with which a cascade measures it, 0.0 if it was skipped; None: no cascade."""
     asked_by_chance: bool = True
-    """Whether chance alone would have asked for it; False: only as something cheaper was undecided."""
+    """Whether the random draw alone would have selected it; False: only because a cheaper step was
+    undecided."""
 
     @model_validator(mode="after")
     def _value_agrees_with_status(self) -> Score:

@@ -1,9 +1,9 @@
 """The verdict on a request: one word, and the reasons for it, by rules over its scores.
 
-The meter asks `VerdictRules` when the free scores are there, and again when judged ones or a late reference
-arrive; `evaluate` and the command line ask it once.  A pure function: it reads values, never texts, so that
-what it says may go anywhere.  It is a queue for people, not a gate; ``docs/verdict.md`` states how often it
-errs.
+The meter calls `VerdictRules` with the free scores, and again when judged ones or a late reference arrive;
+`evaluate` and the command line call it once. A pure function: it reads values, never texts, so that its
+result may be exported anywhere. It is a queue for people, not a gate; ``docs/verdict.md`` has its error
+rates.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ __all__ = [
 ]
 
 VerdictWord = Literal["good", "suspect", "bad"]
-"""How a request looks: ``bad`` ones are for people to look at first, then ``suspect`` ones."""
+"""Quality of a request: people should look at ``bad`` ones first, then at ``suspect`` ones."""
 
 
 class Verdict(BaseModel):
-    """What a request's scores say together."""
+    """The verdict on a request's scores."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     word: VerdictWord
-    """The worst that any rule says."""
+    """The worst word of any applicable rule."""
     codes: tuple[str, ...] = ()
-    """The rules that apply, strongest first; empty when ``good``. Low cardinality."""
+    """The rules that apply, strongest first; empty if ``good``. Low cardinality."""
     reasons: tuple[str, ...] = ()
     """One sentence for each code, without any text of the request."""
     rate: str | None = None
-    """How often people call requests of this application with this word bad; None: too few labels, or none."""
+    """Share of this application's requests with this word that people call bad; None: too few labels, or
+    none."""
 
     @property
     def explanation(self) -> str:
-        """The reasons and the rate; empty if there are none."""
+        """The reasons and the rate; empty without them."""
         return "; ".join((*self.reasons, *([self.rate] if self.rate else ())))
 
 
@@ -60,10 +61,10 @@ class VerdictRules:
     languages (relevance); an application with a hundred answers rated by people sets its own.
 
     Args:
-        unsupported_below: An answer with less support is ``unsupported_answer``, bad. Support is the score
-            `support` (`lexical_groundedness` where that was not measured) or, where the judge gave
+        unsupported_below: Answers with less support are ``unsupported_answer``, bad. Support is the score
+            `support` (`lexical_groundedness` if that was not measured) or, if the judge measured
             `faithfulness`, the mean of both.
-        partly_unsupported_below: One with less than that is ``partly_unsupported``, suspect.
+        partly_unsupported_below: Answers with less are ``partly_unsupported``, suspect.
         off_topic_below: Chunks whose `lexical_context_relevance` is less are ``off_topic_context``.
         on_topic_from: From this relevance on, a refusal is ``refused_with_context``, below it
             ``refused_off_topic``.
@@ -72,7 +73,7 @@ class VerdictRules:
             where some were never found.
 
     Raises:
-        ConfigurationError: A threshold is no number from 0 to 1, or two are out of order.
+        ConfigurationError: A threshold is not a number from 0 to 1, or two are out of order.
     """
 
     definition: ClassVar[str] = "verdict-3"
@@ -107,18 +108,18 @@ class VerdictRules:
                 )
 
     def verdict(self, scores: Mapping[str, Score], status: SampleStatus = "ok") -> Verdict | None:
-        """Return what the scores of a request say together; None: nothing that could be judged by.
+        """Return the verdict on the scores of a request; None: no basis for a verdict.
 
         Args:
-            scores: The scores by name. Those without a value, and ``partial`` ones, count as not known.
-            status: How the request ended. One that failed, was cut short or has no answer is never
-                ``good``, and only rules about its retrieval apply: its answer was not measured. One that
-                its provider refused is a refusal.
+            scores: The scores by name. Those without a value, and ``partial`` ones, count as unknown.
+            status: How the request ended. A request that failed, was cut short or has no answer is never
+                ``good``, and only rules about its retrieval apply, as its answer was not measured. A refusal
+                by the provider counts as a refusal.
         """
         return self.of_values(known_values(scores), status)
 
     def of_values(self, values: Mapping[str, float], status: SampleStatus = "ok") -> Verdict | None:
-        """Do the same with the values themselves, as `known_values` gives them."""
+        """Do the same with the values, as returned by `known_values`."""
         if "greeted" in values or not values:
             return None
         seen = _look(values, status)
@@ -134,7 +135,7 @@ class VerdictRules:
 
 
 def known_values(scores: Mapping[str, Score]) -> dict[str, float]:
-    """Return what the rules read of the scores: the values that are known for certain, by name."""
+    """Return the certain values of the scores that the rules read, by name."""
     known: dict[str, float] = {}
     for name in _READ:
         score = scores.get(name)
@@ -146,7 +147,8 @@ def known_values(scores: Mapping[str, Score]) -> dict[str, float]:
     support = scores.get("support")
     undefined = support is not None and support.status == "undefined"
     if undefined and known.pop("lexical_groundedness", None) is not None:
-        # What claims nothing is not unsupported, whatever share of its words the chunks have, and not good.
+        # An answer without claims is not unsupported, whatever share of its words the chunks have, and not
+        # good.
         known["claimless"] = 1.0
     return known
 
@@ -158,7 +160,7 @@ _WORTH_A_GOOD_WORD = (
     "context_sufficiency",
     "judged_hit_rate",
 )
-"""That something was retrieved and the answer is no refusal says nothing about quality: one of these does."""
+"""A non-empty retrieval and an answer without a refusal prove no quality: one of these is needed."""
 _READ = (
     *_WORTH_A_GOOD_WORD,
     "support",
@@ -170,47 +172,47 @@ _READ = (
     "right_documents_never_found",
 )
 _MANNERS = frozenset({"asked_back", "greeted", "contradicts"})
-"""Labels of `refusal` that rules read as if they were scores."""
+"""Labels of `refusal` that rules read like scores."""
 _MAY_BE_GOOD = frozenset({"ok", "retrieval_only"})
 _GOOD = Verdict(word="good")
 
 
 class _Signals(NamedTuple):
-    """What the rules look at. None: not known; unknown is never 0."""
+    """The inputs of the rules. None: unknown, which is never 0."""
 
     empty: bool
-    """Whether it is known that nothing was retrieved."""
+    """Whether it is certain that nothing was retrieved."""
     refused: bool
-    """Whether it is known that the answer is a refusal and nothing else."""
+    """Whether it is certain that the answer only refuses."""
     partly_refused: bool
     asked: bool
-    """Whether the answer only asks back, greets or thanks: it claims nothing."""
+    """Whether the answer only asks back, greets or thanks, without a claim."""
     contradicts: bool
-    """Whether it refuses the question and answers it."""
+    """Whether it both refuses and answers the question."""
     answered: bool
-    """Whether it is known that there is an answer that claims something, and not known that it refuses."""
+    """Whether it is certain that the answer claims something, and not known that it refuses."""
     support: float | None
     grounded: float | None
     words: float | None
-    """Support by words alone."""
+    """Support by words only."""
     faithful: float | None
     conflict: bool
     """Whether the answer states a fact that no chunk has."""
     sufficiency: float | None
-    """What the judge says: 1.0 the chunks suffice, 0.5 partly, 0.0 not."""
+    """The judge's verdict: 1.0 the chunks suffice, 0.5 partly, 0.0 not."""
     relevance: float | None
-    """What the words say of the same; None, too, where the judge has looked."""
+    """The same by words; also None if the judge has answered."""
     hit: float | None
     """Whether the judge found a relevant chunk."""
     dropped: float
-    """Of the right documents, those known to be lost between retriever and model."""
+    """Share of right documents known to be lost between retriever and model."""
     never_found: float
-    """Those that no retriever found."""
+    """Share that no retriever found."""
 
 
 def _look(values: Mapping[str, float], status: SampleStatus) -> _Signals:
     get = values.get
-    # What a judge said of a question replaces what words say of it.
+    # A judge's verdict on a question replaces the one by words.
     refusal = get("judged_refusal", get("refusal"))
     grounded, faithful = get("lexical_groundedness"), get("faithfulness")
     sufficiency, hit = get("context_sufficiency"), get("judged_hit_rate")
@@ -248,7 +250,7 @@ class _Rule(NamedTuple):
 
 
 def _has_answer(seen: _Signals) -> bool:
-    # Of an empty retrieval it is already said that nothing was retrieved.
+    # An empty retrieval already has its own code.
     return seen.answered and not seen.empty
 
 
@@ -261,7 +263,7 @@ def _is_unsupported(seen: _Signals, rules: VerdictRules) -> bool:
 
 
 def _is_off_topic(seen: _Signals, rules: VerdictRules) -> bool:
-    """Return whether the chunks miss the question; a refusal and an empty retrieval have codes of their own."""
+    """Return whether the chunks miss the question; refusals and empty retrievals have separate codes."""
     if seen.refused or (seen.empty and (seen.answered or seen.asked)):
         return False
     return seen.relevance is not None and seen.relevance < rules.off_topic_below
@@ -273,7 +275,7 @@ def _lacks_right_documents(seen: _Signals, rules: VerdictRules) -> bool:
 
 def _is_on_topic(seen: _Signals, rules: VerdictRules) -> bool | None:
     if seen.sufficiency is not None:
-        return None  # then a judge has answered the better question
+        return None  # then a judge has answered the more precise question
     if seen.hit is not None:
         return seen.hit > 0.0
     return None if seen.relevance is None else seen.relevance >= rules.on_topic_from
@@ -423,7 +425,7 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 VERDICT_CODES: tuple[str, ...] = tuple(dict.fromkeys(rule.code for rule in _RULES))
-"""Every code there is, strongest first: a list that metrics may be split by."""
+"""All codes, strongest first: a list by which metrics may be split."""
 
 _SUPPORT = ("lexical_groundedness", "support", "faithfulness")
 _TOPIC = ("context_sufficiency", "judged_hit_rate", "lexical_context_relevance")
@@ -446,13 +448,13 @@ _BEHIND: Mapping[str, tuple[str, ...]] = {
     "partial_context": ("context_sufficiency",),
     "no_relevant_chunk": ("judged_hit_rate",),
 }
-"""What each rule looks at first, for places with room for a few scores only."""
+"""The main score of each rule, for displays with room for a few scores only."""
 
 
 def scores_behind(verdict: Verdict | None) -> tuple[str, ...]:
-    """Return the names of the scores that decide a verdict, the strongest reason's first.
+    """Return the names of the scores that decide a verdict, those of the strongest reason first.
 
-    Then those that could have made it a worse one: they say what was as it should be.
+    Then the scores that could have made it worse: they show which parts are good.
     """
     codes = () if verdict is None else verdict.codes
     named = [name for code in codes for name in _BEHIND[code]]

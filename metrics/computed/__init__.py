@@ -1,1 +1,1 @@
-"""Metrics that need no judge: free, and computed for every request."""
+"""Metrics without a judge: free, and computed for every request."""

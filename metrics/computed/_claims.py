@@ -1,7 +1,7 @@
 """An answer's claims beyond its chunks: words, numbers, names, denials, sentence by sentence.
 
-`lexical_groundedness`, `support` and `fact_conflict` share it, so they name the same sentence and the same
-facts, and read a request once.
+`lexical_groundedness`, `support` and `fact_conflict` share it, so they refer to the same sentence and the
+same facts, and analyse a request once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ragmeter.metrics.text.facts import Fact
 
 FACT = 2
-"""Words that a number or name counts for, in support and in choosing the sentence to look at."""
+"""Number of words for which a number or name counts, in support and in the choice of the weakest sentence."""
 
 
 class Absent(NamedTuple):
@@ -46,7 +46,7 @@ class Absent(NamedTuple):
 
     fact: Fact
     instead: tuple[int, str, str] | None
-    """The chunk's position, its sentence and what it says instead."""
+    """The chunk's index, its sentence and its differing fact."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Claims:
     answer: Analysis
     contexts: Sequence[Analysis]
     texts: Sequence[str]
-    """Of each sentence, what may claim something."""
+    """The part of each sentence that may claim something."""
     terms: Sequence[Sequence[str]]
-    """Of each sentence, the terms that do."""
+    """The claiming terms of each sentence."""
     looked_for: SearchTerms
     """All terms of the answer."""
     each: Sequence[Vocabulary]
-    """What each chunk has of them, and of the answer's other terms."""
+    """The terms of the answer that each chunk has, claiming or not."""
     held: Vocabulary
-    """What the chunks have together."""
+    """The combined terms of the chunks."""
     unsupported: Sequence[float]
-    """Of each sentence, how many of these no chunk has."""
+    """The number of claiming terms of each sentence that no chunk has."""
     longest_run: int
-    """How many in a row no chunk has, at most: what is invented stands together, a paraphrase is scattered."""
+    """Longest run of terms that no chunk has: inventions are contiguous, a paraphrase is scattered."""
     facts: Sequence[Absent]
     """Numbers and names that no chunk has."""
     denied: Sequence[Denial]
@@ -98,7 +98,7 @@ class Claims:
 
     @cached_property
     def weakest_said(self) -> tuple[str, str]:
-        """Name the sentence to look at, with its words that no chunk has and without; empty: there is none."""
+        """Describe the weakest sentence, with and without its unsupported words; empty if there is none."""
         at = self.weakest
         if at is None:
             return "", ""
@@ -111,7 +111,7 @@ class Claims:
 
     @cached_property
     def weakest(self) -> int | None:
-        """Position of the sentence with most unsupported content; None: there is none."""
+        """Index of the sentence with most unsupported content; None: no such sentence."""
         weights = list(self.unsupported)
         for fact, _ in self.facts:
             weights[fact.sentence] += FACT
@@ -134,7 +134,7 @@ def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
 
 
 def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
-    # Its rules take longer to compile than all else of a metric; a meter is built without them.
+    # Its rules take longer to compile than the rest of a metric; building a meter does not need them.
     from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
 
     said = without_marks(answer)

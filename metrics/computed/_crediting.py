@@ -1,19 +1,19 @@
 """Credit each retrieved chunk with at most one golden item, and each golden item once.
 
-Where chunks overlap, who is credited with what decides how many are credited at all: `credit`
-finds the best way, so that no rank depends on the order of the golden list.
-`RankedRetrieval` calls this; what matches is decided in `matching`.
+Where chunks overlap, the assignment determines the number of credited chunks: `credit` finds the best one, so
+that no rank depends on the order of the golden list. `RankedRetrieval` calls this; matches are found in
+`matching`.
 """
 
 from collections.abc import Sequence
 
 MOST_STEPS = 2_000_000
-"""Matches to examine while credits are moved: about a second.  Thousands of chunks that all match the same
-hundreds of golden items reach it: the chunks left over only get an item that is free."""
+"""Most matches to examine while credits are moved: about a second. Thousands of chunks that all match the
+same hundreds of golden items reach it: the remaining chunks only get free items."""
 
 
 def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
-    """Return for each chunk the golden item that it is credited with, or None.
+    """Return the golden item credited to each chunk, or None.
 
     Chunks are taken by rank; one that finds all its items taken moves the credits above it along
     an augmenting path (Berge 1957; Kuhn 1955), where there is one.  No chunk loses its credit to
@@ -23,7 +23,7 @@ def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
     hit rate are therefore all at their greatest, and the same for every order of the golden items.
 
     Args:
-        matching: For each chunk, best rank first, the positions of the golden items it matches.
+        matching: For each chunk, best rank first, the indexes of the golden items it matches.
     """
     owner: dict[int, int] = {}
     credited: list[int | None] = [None] * len(matching)
@@ -46,7 +46,7 @@ def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
                 waiting.append(owner[item])
         if free is None:
             if steps <= MOST_STEPS:
-                # All that could be reached is taken for good: no later search looks there again.
+                # Everything reachable is credited for good: no later search examines it again.
                 settled.update(came_from)
             continue
         moved: int | None = free
@@ -58,9 +58,9 @@ def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
 
 
 def credit_first_free(matching: Sequence[Sequence[int]]) -> list[int | None]:
-    """Return what continuous-eval 0.3.14 credits: to each chunk the first free item it matches.
+    """Return the credits of continuous-eval 0.3.14: each chunk gets the first free item it matches.
 
-    The result depends on the order of the golden items where chunks overlap.
+    If chunks overlap, the result depends on the order of the golden items.
     """
     taken: set[int] = set()
     credited: list[int | None] = []

@@ -17,20 +17,20 @@ from ._matching import Matcher
 FateCode = Literal[
     "in_prompt", "returned", "ranked_below_k", "dropped_by", "cut_by", "never_found", "unknown"
 ]
-"""``in_prompt``: the model saw it. ``returned``: no model was asked, and the request gave it out.
-``ranked_below_k``: a stage kept the first k of a list, and it stood below. ``dropped_by``: a stage was given
-it and did not give it on. ``cut_by``: of the document that holds it the rest went on. ``never_found``: no
-retriever found it. ``unknown``: none of these is known."""
+"""``in_prompt``: it reached the model. ``returned``: no model was called, and the request returned it.
+``ranked_below_k``: a stage kept the first k of a list, and its rank was lower. ``dropped_by``: a stage
+received it and did not pass it on. ``cut_by``: the rest of its containing document was passed on, but not
+this part. ``never_found``: no retriever found it. ``unknown``: none of these is known."""
 
 PROMPT: Final = "prompt"
 OUTPUT: Final = "output"
 UNKNOWN: Final = "unknown"
 
 MIN_EXTRACT: Final = 16
-"""Characters from which on a text counts as standing in another one: shorter ones stand anywhere."""
+"""Least characters of a text to be searched in another one: shorter ones occur anywhere."""
 
 _CUTS: Final = frozenset({"function", "tool", "synthesizer", "unknown"})
-"""Kinds of stages whose first k of a list are a mere cut; rerankers and filters are made to choose."""
+"""Kinds of stages that merely truncate a list to its first k; rerankers and filters are supposed to select."""
 
 _MODEL_ASKED: Final = frozenset({"ok", "refused", "partial", "no_answer"})
 _MAX_NAME: Final = 64
@@ -40,18 +40,18 @@ class Fate(NamedTuple):
     """The outcome of one right document."""
 
     code: FateCode
-    """What."""
+    """Its code."""
     stage: str | None = None
-    """The stage that dropped it, cut it off, moved it below the first k or, if none did, cut the list above it;
-    ``unknown``: none that was recorded."""
+    """The stage that dropped it, cut it off, moved it below the first k or, if none did, cut the list above
+    it; ``unknown``: no recorded stage."""
     recorded: bool = True
-    """False: a list that says so was inferred."""
+    """False: it depends on an inferred list."""
     rank: int | None = None
     """Its rank in the last list that had it."""
     list_name: str | None = None
-    """Who gave out that list."""
+    """The stage that returned that list."""
     kept: int | None = None
-    """How many documents were kept of it."""
+    """Number of documents kept of it."""
 
     @property
     def text(self) -> str:
@@ -60,7 +60,7 @@ class Fate(NamedTuple):
 
     @property
     def is_lost(self) -> bool | None:
-        """Whether it did not get there; None: not known."""
+        """Whether it was lost; None: unknown."""
         if self.code == "unknown":
             return None
         return self.code not in ("in_prompt", "returned")
@@ -72,9 +72,9 @@ class Journey:
     Attributes:
         names: Names of the stages, each once.
         stages: The stages as recorded.
-        end_name: ``prompt``, or ``output`` where no model was asked.
-        end: What reached the model; None: it is not known.
-        end_is_recorded: Whether a prompt showed it, or the application reported it.
+        end_name: ``prompt``, or ``output`` if no model was called.
+        end: The documents that reached the model; None: unknown.
+        end_is_recorded: Whether a prompt showed them, or the application reported them.
     """
 
     def __init__(self, sample: RagSample) -> None:
@@ -86,19 +86,19 @@ class Journey:
         if sample.status == "retrieval_only" and not self.end_is_recorded:
             self.end_name, self.end_is_recorded = OUTPUT, True
         elif not self.end_is_recorded and sample.status not in _MODEL_ASKED:
-            self.end = None  # it ended before a prompt could be seen
+            self.end = None  # it ended before a prompt was recorded
         self._next: dict[int, int] = {}
         for place, stage in enumerate(self.stages):
             for source in stage.inputs:
                 self._next[source] = max(place, self._next.get(source, place))
 
     def taker(self, place: int) -> int:
-        """Return the place of the stage that took a stage's documents last; beyond the last: the prompt."""
+        """Return the index of the last stage that received a stage's documents; beyond the last: the prompt."""
         return self._next.get(place, len(self.stages))
 
     @property
     def unseen_way(self) -> bool:
-        """Whether documents of the last stages did not reach the model, though no recorded stage took them."""
+        """Whether documents of the last stages were lost without a recorded stage that received them."""
         last = [
             context
             for place, stage in enumerate(self.stages)
@@ -109,11 +109,11 @@ class Journey:
 
     @property
     def sources(self) -> list[RetrievalStage]:
-        """The stages that received no documents, but found them."""
+        """The stages that found documents without receiving any."""
         return [stage for stage in self.stages if not stage.inputs]
 
     def lists(self) -> Iterator[Sequence[RetrievedContext]]:
-        """Yield every known list of documents, the one that reached the model first."""
+        """Yield every known list of documents, the final one first."""
         yield self.end or ()
         for stage in self.stages:
             yield stage.contexts or ()
@@ -126,7 +126,7 @@ class Journey:
         """Follow a document.
 
         Args:
-            held: The identities of the objects that are the document, or a part of it.
+            held: The identities of the objects for the document, or for a part of it.
         """
         if self.end is not None:
             rank = _rank(self.end, held)
@@ -172,7 +172,7 @@ class Journey:
         )
 
     def _lowered_by(self, last: int, held: set[int], kept: int) -> str | None:
-        """Return the stage that moved a document from among the first `kept` to below, if one did."""
+        """Return the stage that moved a document below the first `kept`, or None."""
         place = last
         while len(self.stages[place].inputs) == 1:
             (before,) = self.stages[place].inputs
@@ -188,8 +188,8 @@ class Journey:
 def fates_by_id(journey: Journey, golden: Sequence[str]) -> list[Fate]:
     """Return the fate of each document that has one of the distinct ids `golden`.
 
-    Where a later stage gave documents other ids, or none (chunks merged into their parent, extracts), it
-    is still there while its text is.
+    If a later stage changes or removes ids (chunks merged into their parent, extracts), a document counts as
+    present as long as its text is.
     """
     contexts = list(journey.contexts())
     texts: dict[str, set[str]] = {}
@@ -206,7 +206,7 @@ def fates_by_id(journey: Journey, golden: Sequence[str]) -> list[Fate]:
     for identifier in golden:
         own = texts.get(identifier)
         if own is None:
-            # It may be one of those that came without an id.
+            # It may be one of the documents without an id.
             fates.append(Fate("unknown") if nameless else journey.fate(set()))
             continue
         held = {
@@ -223,8 +223,8 @@ def fates_by_text(
 ) -> tuple[list[str], list[Fate]]:
     """Return the distinct golden texts, and the fate of each.
 
-    A golden text that stands in a document as it is, is that document; `matcher` decides about the others: of
-    documents that differ in a name or a number each is the nearest to the other's golden text, too.
+    A golden text that occurs unchanged in a document is that document; `matcher` decides about the others:
+    among documents that differ in a name or a number each is the nearest to the other's golden text, too.
     """
     contexts = list(journey.contexts())
     texts = list(dict.fromkeys(context.text for context in contexts))
@@ -254,7 +254,7 @@ def fates_by_text(
 
 
 def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
-    """Return the fate of a text whose document got there: it may have been cut off before."""
+    """Return the fate of a text whose document reached the end: the text may have been cut off before."""
 
     def own(contexts: Iterable[RetrievedContext] | None) -> list[str]:
         return [analyse(c.text).exact_key for c in contexts or () if id(c) in held]
@@ -264,7 +264,7 @@ def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
         return fate
     whole = [text for text in own(journey.contexts()) if key in text]
     if not any(all(part in text for part in parts) for parts in left for text in whole):
-        return fate  # rewritten, or its document by the id alone
+        return fate  # rewritten, or identified only by the document's id
     lists = zip(journey.names, [own(stage.contexts) for stage in journey.stages], strict=True)
     cutters = (name for name, texts in lists if texts and not any(key in one for one in texts))
     return fate._replace(code="cut_by", stage=next(cutters, UNKNOWN))
@@ -273,7 +273,7 @@ def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
 def cut_documents(
     found: Iterable[RetrievedContext], end: Iterable[RetrievedContext]
 ) -> list[RetrievedContext]:
-    """Return the documents of the last list that earlier lists hold in a longer form."""
+    """Return the documents of the final list that earlier lists have in a longer form."""
     wholes: dict[str, set[str]] = {}
     for context in found:
         if context.id is not None:
@@ -288,14 +288,15 @@ def cut_documents(
 
 
 def _parts(text: str) -> list[str]:
-    """Return the parts of a document that stand in a prompt, as adapters join them."""
+    """Return the parts of a document in a prompt, in the form in which adapters join them."""
     return [part for part in text.split(" … ") if part]
 
 
 def _near(texts: Sequence[str], golden: Sequence[str], threshold: float) -> list[str]:
-    """Return the texts that may match a golden one: those that have enough of its tokens, in any order.
+    """Return the texts that may match a golden one: those with enough of its tokens, in any order.
 
-    Most requests miss a golden text because nothing like it was found; comparing in full costs ten times this.
+    Most requests miss a golden text because nothing similar was found; a full comparison costs ten times as
+    much.
     """
     wanted = [sorted(analyse(text).tokens, key=len, reverse=True) for text in golden]
     return [text for text in texts if any(_has_most(text, one, threshold) for one in wanted)]
@@ -313,7 +314,7 @@ def _has_most(text: str, tokens: Sequence[str], threshold: float) -> bool:
 
 
 def _own_ids(journey: Journey) -> dict[str, str]:
-    """Return the id of each text, where an id means one document: chunks may share their document's."""
+    """Return the id of each text if ids identify documents: chunks may share their document's id."""
     names: dict[str, str] = {}
     shared: set[str] = set()
     for contexts in journey.lists():
@@ -329,7 +330,7 @@ def _own_ids(journey: Journey) -> dict[str, str]:
 def rewritten_documents(
     after: Sequence[RetrievedContext], before: Sequence[RetrievedContext]
 ) -> list[RetrievedContext]:
-    """Return the documents without an id and with a new text: what they were before is not known."""
+    """Return the documents without an id and with a new text, whose originals are unknown."""
     texts = {context.text for context in before}
     return [
         context
@@ -343,7 +344,7 @@ def rewritten_documents(
 def not_among(
     found: Sequence[RetrievedContext], end: Sequence[RetrievedContext]
 ) -> list[RetrievedContext]:
-    """Return the documents whose text stands in no context, by id, as a whole or as an extract."""
+    """Return the documents whose text is in no context, by id, as a whole or as an extract."""
     ids = {context.id for context in end if context.id is not None}
     texts = {context.text for context in end}
     return [
@@ -356,7 +357,7 @@ def not_among(
 
 
 def shows(context: RetrievedContext, text: str) -> bool:
-    """Return whether a context holds a text as a whole, or is an extract of it."""
+    """Return whether a context contains a text as a whole, or is an extract of it."""
     return context.text == text or _holds(context.text, text) or _is_extract(context, text)
 
 
@@ -380,7 +381,7 @@ def _is_beginning(kept: Sequence[RetrievedContext], given: Sequence[RetrievedCon
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of which none comes twice and none is ``prompt``: the second gets a number."""
+    """Return distinct names, none of which is ``prompt``: repeated ones get a number."""
     taken = {PROMPT, OUTPUT, UNKNOWN}
     found: list[str] = []
     for name in names:

@@ -1,7 +1,7 @@
 """Match retrieved texts with the texts that should have been retrieved.
 
-`PrecisionRecallF1` and `RankedRetrieval` ask here which components (chunks or sentences) match.
-Four strategies, and two backends for those that use ROUGE-L; no score is computed here.
+`PrecisionRecallF1` and `RankedRetrieval` find here which components (chunks or sentences) match. Four
+strategies, and two backends for those that use ROUGE-L; no score is computed here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,23 +21,23 @@ from ragmeter.metrics.text.tokens import tokens
 from ._rouge_compat import CompatText, covers
 
 ROUGE_CHUNK_MATCH_THRESHOLD = 0.7
-"""Least ROUGE-L recall of a golden chunk by a retrieved chunk; reached is matched."""
+"""Least ROUGE-L recall of a golden chunk by a retrieved chunk for a match."""
 
 ROUGE_SENTENCE_MATCH_THRESHOLD = 0.8
-"""Least ROUGE-L recall of a golden sentence by a retrieved sentence; reached is matched."""
+"""Least ROUGE-L recall of a golden sentence by a retrieved sentence for a match."""
 
 MatchingBackend = Literal["unicode", "rouge_compat"]
 """``unicode``: textbook ROUGE-L on Unicode tokens. ``rouge_compat``: as continuous-eval 0.3.14."""
 
 _MOST_SHARED_IDS = 64
-"""Chunks, and sentences of a chunk, whose ids are made once for all requests."""
+"""Most chunks, and sentences of a chunk, with precomputed ids for all requests."""
 
 
 class MatchingStrategy(str, Enum):
-    """What is compared (chunks or sentences), and how (equality or ROUGE-L recall)."""
+    """The compared components (chunks or sentences), and the comparison (equality or ROUGE-L recall)."""
 
     EXACT_CHUNK_MATCH = "exact_chunk_match"
-    """A retrieved chunk equals a golden chunk but for their layout (`text.layout.exact_key`)."""
+    """A retrieved chunk equals a golden chunk except for their layout (`text.layout.exact_key`)."""
     EXACT_SENTENCE_MATCH = "exact_sentence_match"
     """A sentence of a retrieved chunk equals a sentence of a golden chunk, likewise."""
     ROUGE_CHUNK_MATCH = "rouge_chunk_match"
@@ -52,7 +52,7 @@ class MatchingStrategy(str, Enum):
 
     @property
     def uses_rouge(self) -> bool:
-        """Whether ROUGE-L decides, rather than equality."""
+        """Whether ROUGE-L decides, not equality."""
         return self in (self.ROUGE_CHUNK_MATCH, self.ROUGE_SENTENCE_MATCH)
 
 
@@ -62,9 +62,9 @@ class Components:
     Args:
         ids: ``chunk-2`` or ``chunk-2/sentence-1``, counted from 1.
         texts: Their texts.
-        encoded: Their tokens as `text.encoding` writes them, for the backend that compares them;
-            None: empty strings.
-        key: What equal texts have in common.
+        encoded: Their tokens encoded by `text.encoding`, for the backend that compares them; None: empty
+            strings.
+        key: Returns the key by which texts are equal.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Components:
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Number of components."""
         return len(self.ids)
 
     def distinct(self) -> "Components":
@@ -102,18 +102,18 @@ class Components:
 
 
 class TruthMatch(NamedTuple):
-    """What was retrieved of one golden component."""
+    """The retrieved components that match one golden component."""
 
     matched: tuple[int, ...]
-    """Positions of the retrieved components that match it, ascending."""
+    """Indexes of the matching retrieved components, ascending."""
     best: int | None
-    """Position of the best of all retrieved components, if known and not worthless."""
+    """Index of the best of all retrieved components, if known and above 0."""
     value: float | None
     """ROUGE-L recall by the best one, if known; 1.0 for an exact match."""
 
 
 def _least_count(total: int, threshold: float) -> int:
-    """Return the smallest n with ``n / total >= threshold``, in floating point as the peer."""
+    """Return the smallest n with ``n / total >= threshold``, in floating point as the original."""
     count = max(0, int(total * threshold) - 1)
     while count / total < threshold:
         count += 1
@@ -121,12 +121,12 @@ def _least_count(total: int, threshold: float) -> int:
 
 
 class Matcher:
-    """A strategy with its threshold and backend, checked once.
+    """A validated strategy with its threshold and backend.
 
     Args:
-        strategy: What is compared, and how.
-        threshold: Least ROUGE-L recall, more than 0.0 and at most 1.0; None: the strategy's own.
-        backend: How ROUGE-L is computed.
+        strategy: The components and their comparison.
+        threshold: Least ROUGE-L recall, more than 0.0 and at most 1.0; None: that of the strategy.
+        backend: The implementation of ROUGE-L.
         split_sentences: Splits a chunk into sentences; None: `ragmeter.metrics.sentences`.
 
     Raises:
@@ -163,7 +163,7 @@ class Matcher:
 
     @property
     def definition(self) -> str:
-        """Name what decides a match, for `Metric.definition`."""
+        """The definition of a match, for `Metric.definition`."""
         if self.strategy.uses_rouge:
             how = f"{self.backend}/{self.threshold:g}"
             return f"{self._version}/{self.strategy.value}/{how}"
@@ -171,14 +171,14 @@ class Matcher:
 
     @property
     def _version(self) -> str:
-        # As the package does it, layout matters, unless we split the sentences.
+        # As in the original package, layout matters, unless ragmeter splits the sentences.
         own = self.strategy.by_sentence and self._split is None
         return RULES if own or self.backend == "unicode" else "1"
 
     def components(
         self, retrieved: Sequence[str], golden: Sequence[str]
     ) -> tuple[Components, Components]:
-        """Split texts into components; a text without sentences gives none.
+        """Split texts into components; a text without sentences has none.
 
         Returns:
             The components of all retrieved and those of all golden texts.
@@ -220,7 +220,7 @@ class Matcher:
         return Components(ids, list(chain.from_iterable(split)), encoded, key)
 
     def match(self, retrieved: Components, truth: Components) -> list[TruthMatch]:
-        """Return one `TruthMatch` per component of `truth`, which has no repeats."""
+        """Return one `TruthMatch` per component of `truth`, which must not have repeats."""
         if not self.strategy.uses_rouge:
             return _match_exactly(retrieved.keys, truth.keys)
         if self.backend == "rouge_compat":
@@ -232,7 +232,7 @@ _CHUNK_IDS = tuple(f"chunk-{number}" for number in range(1, _MOST_SHARED_IDS + 1
 
 
 def chunk_ids(count: int) -> Sequence[str]:
-    """Return the ids by which evidence names the first `count` chunks."""
+    """Return the ids of the first `count` chunks in evidence."""
     if count <= _MOST_SHARED_IDS:
         return _CHUNK_IDS[:count]
     return [f"chunk-{number}" for number in range(1, count + 1)]
@@ -254,7 +254,7 @@ def _strings(split: Iterable[str]) -> list[str]:
     if set(map(type, found)) <= {str}:
         return found
     for sentence in found:
-        # It is the caller's function: its word is not taken.
+        # It is the caller's function, so its result is checked.
         if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"split_sentences returned {type(sentence).__name__}, not strings"
@@ -271,7 +271,7 @@ def _chunk_key(text: str) -> str:
 
 
 def _sentence_key(sentence: str) -> str:
-    # Our own sentences have no layout left but spaces beside Han.
+    # ragmeter's sentences have no layout left except spaces beside Han.
     return sentence if sentence.isascii() else exact_key(sentence)
 
 
@@ -303,7 +303,7 @@ def _match_by_tokens(
     for key, characters in zip(truth.keys, truth.encoded, strict=True):
         total = len(characters)
         if not total:
-            # Nothing but punctuation: there is no recall, only equality.
+            # Nothing except punctuation: no recall, only equality.
             matches.extend(_match_exactly(retrieved.keys, [key]))
             continue
         if total not in needed:
@@ -313,7 +313,7 @@ def _match_by_tokens(
 
 
 def _best_of(lengths: Sequence[int], total: int, needed: int) -> TruthMatch:
-    """Say who has `needed` of `total` tokens and who has most; `lengths` is by retrieved text."""
+    """Return which texts have `needed` of `total` tokens, and which has most; `lengths` is by text."""
     if not lengths:
         return TruthMatch((), None, None)
     best = total if total in lengths else max(lengths)
@@ -332,7 +332,7 @@ def _best_of(lengths: Sequence[int], total: int, needed: int) -> TruthMatch:
 
 @lru_cache(maxsize=256)
 def _step(needed: int) -> bytes:
-    """Return the table that makes every byte from `needed` on a one, the others zeros."""
+    """Return a table that maps bytes from `needed` on to 1, others to 0."""
     return bytes(needed) + b"\1" * (256 - needed)
 
 

@@ -1,7 +1,7 @@
 """Rank arithmetic on relevance verdicts: average precision, reciprocal rank, NDCG.
 
-Pure functions for anyone's use; `ranked_retrieval`, `lexical_context_precision` and the judged
-context precision call them.  A list of relevances is in rank order, best rank first.
+Public pure functions; `ranked_retrieval`, `lexical_context_precision` and the judged context precision call
+them. A list of relevances is in rank order, best rank first.
 """
 
 import math
@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import product
 
 _MOST_REPEATED = 10
-"""Repeated unknowns filled together: each doubles the work."""
+"""Most repeated unknowns to fill exactly: each one doubles the work."""
 
 
 def average_precision(
@@ -90,7 +90,7 @@ def average_precision_bounds(
 def _fillings(
     relevances: Sequence[bool | int | None], repeated: Sequence[Sequence[int]]
 ) -> Iterator[list[bool | int | None]]:
-    """Yield `relevances` with the repeated unknowns filled, in every way."""
+    """Yield `relevances` with the repeated unknowns filled in all possible ways."""
     for verdicts in product((False, True), repeat=len(repeated)):
         filled = list(relevances)
         for verdict, ranks in zip(verdicts, repeated, strict=True):
@@ -102,7 +102,7 @@ def _fillings(
 def _repeated_unknowns(
     relevances: Sequence[bool | int | None], shared: Sequence[Hashable] | None
 ) -> list[list[int]]:
-    """Return the positions of each unknown that stands at several ranks."""
+    """Return the indexes of each unknown that occurs at several ranks."""
     positions: dict[Hashable, list[int]] = {}
     if shared is not None:
         for position, (relevant, judged) in enumerate(zip(relevances, shared, strict=True)):
@@ -144,7 +144,7 @@ def _step(
 
 
 def reciprocal_rank(relevances: Sequence[bool | int]) -> float:
-    """Return 1 / the rank of the first relevant item, 0.0 when there is none."""
+    """Return 1 / the rank of the first relevant item, 0.0 if there is none."""
     for rank, relevant in enumerate(relevances, start=1):
         if relevant:
             return 1 / rank
@@ -168,7 +168,7 @@ def ndcg(relevances: Sequence[float], total_relevant: int | None = None) -> floa
     Raises:
         ValueError: A gain is negative, or more items are relevant than exist.
     """
-    verdicts = set(map(type, relevances)) <= {bool}  # most lists: nothing to check one by one
+    verdicts = set(map(type, relevances)) <= {bool}  # most lists: no need to check each item
     if not verdicts and any(not gain >= 0 for gain in relevances):
         raise ValueError("gains are at least 0")
     gained = _discounted_gain(relevances)

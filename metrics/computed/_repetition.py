@@ -1,4 +1,4 @@
-"""Measures how much of the retrieved text repeats an earlier chunk.
+"""Measures the share of the retrieved text that repeats an earlier chunk.
 
 Called by `retrieval_health`: the prompt pays twice for overlapping windows, near copies and shared
 boilerplate, and `duplicate_ratio`, which compares whole chunks, is 0 for all of them.
@@ -19,33 +19,33 @@ def _runs(length: int) -> list[slice]:
 
 _LONGEST = 1000
 _RUNS = _runs(_LONGEST)
-"""Made once: making them costs as much as cutting."""
+"""Made once: creating them costs as much as splitting."""
 
 
 class Repetition(NamedTuple):
-    """A chunk that has most of another, or that another has most of."""
+    """A pair of chunks of which one has most of the other."""
 
     chunk: int
-    """The later chunk, counted from 0."""
+    """Index of the later chunk, from 0."""
     earlier: int
-    """The chunk that had it first."""
+    """Index of the earlier chunk."""
     share: float
-    """What they share, of the smaller one."""
+    """Their common share of the smaller one."""
     of_earlier: bool
     """Whether the earlier chunk is the smaller one."""
 
 
 class Repetitions(NamedTuple):
-    """What the chunks of a request repeat of each other."""
+    """The repetitions among the chunks of a request."""
 
     share: float | None
-    """Shingles that an earlier chunk had / shingles; None without a shingle."""
+    """Share of shingles that an earlier chunk had; None without a shingle."""
     pairs: list[Repetition]
     """The pairs that share most of the smaller one, in order."""
 
 
 def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
-    """Compare chunks by their runs of five tokens: lists of tokens, or texts of one character a token.
+    """Compare chunks by their runs of five tokens: lists of tokens, or texts with one character per token.
 
     A chunk of fewer tokens is one run.  Linear in the tokens.
     """
@@ -66,7 +66,7 @@ def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
             smallest = min(smallest, len(own)) if own else smallest
             continue
         again = own.intersection(chain.from_iterable(sets[:number]))
-        # Only where enough is repeated to be most of some chunk it is asked whose it was.
+        # The source of repeats is searched only if they could be most of some chunk.
         if again and len(again) >= _LEAST_SHARE * min(len(own), smallest):
             for earlier in range(known, number):
                 for shingle in sets[earlier]:

@@ -1,8 +1,8 @@
 """ROUGE-L as the package `rouge` 1.0.1 computes it, which continuous-eval 0.3.14 matches with.
 
-Bit for bit its values, its ties and its blind spots (case and punctuation count, "." cuts
-everywhere, words are a set), but iterative and without tables, so that long texts neither raise
-nor crawl.  Only `_matching` calls this; new measurements should use the `unicode` backend.
+Bit for bit its values, its ties and its limitations (case and punctuation count, "." splits everywhere, words
+are a set), but iterative and without tables, so that long texts neither raise nor take long. Only `_matching`
+calls this; new measurements should use the `unicode` backend.
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 _MOST_CELLS = 400_000_000
-"""Bits kept for one pair of segments: 50 MB."""
+"""Most bits for one pair of segments: 50 MB."""
 
 
 class CompatText:
-    """One text cut as the package cuts it: at full stops, then at white space."""
+    """One text split as the package does: at full stops, then at white space."""
 
     def __init__(self, text: str) -> None:
         self.segments = [" ".join(piece.split()).split(" ") for piece in text.split(".") if piece]
@@ -22,7 +22,7 @@ class CompatText:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the package would raise, and continuous-eval say "no match"."""
+        """Whether the package would raise, and continuous-eval return "no match"."""
         return not self.segments
 
     @lazy_attribute
@@ -32,7 +32,7 @@ class CompatText:
 
     @lazy_attribute
     def segments_with(self) -> dict[str, list[int]]:
-        """Word → positions of the segments that have it."""
+        """Word → indexes of the segments that have it."""
         found: dict[str, list[int]] = {}
         for position, words in enumerate(self.segment_sets):
             for word in words:
@@ -44,7 +44,8 @@ def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -
     """Return the words of the longest common subsequence that the package's traceback picks."""
     if truth == retrieved:
         return set(truth)
-    # A retrieved word that the truth lacks never changes the path: the traceback steps over it.
+    # A retrieved word that the truth lacks never changes the path: the traceback skips it. This does not
+    # apply to the truth's words.
     # The same is not so for the truth's words.
     columns = [word for word in retrieved if word in common]
     if len(truth) * len(columns) > _MOST_CELLS:
@@ -59,7 +60,9 @@ def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -
         if shared:
             row = ((row + shared) | (row - shared)) & full
         rows.append(row)
-    # A zero bit j of row i says that the length at (i, j + 1) exceeds that at (i, j).  Where the
+    # A zero bit j of row i means that the length at (i, j + 1) exceeds that at (i, j). If the words differ
+    # and the length falls to the left, it must be the same above: the package goes up. Otherwise it goes
+    # left.
     # words differ and the length falls to the left, it must be the same above: the package goes
     # up.  Otherwise it goes left.
     picked: set[str] = set()
@@ -77,7 +80,7 @@ def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -
 
 
 def _unions(truth: CompatText, retrieved: CompatText) -> Iterator[tuple[int, int, set[str]]]:
-    """Yield, after each pair of segments that can add words, the positions and the union so far."""
+    """Yield, after each pair of segments that can add words, the indexes and the union so far."""
     union: set[str] = set()
     for t, wanted in enumerate(truth.segment_sets):
         missing = (wanted & retrieved.words) - union
@@ -94,7 +97,7 @@ def _unions(truth: CompatText, retrieved: CompatText) -> Iterator[tuple[int, int
 def covers(truth: CompatText, retrieved: CompatText, needed: int) -> bool:
     """Return whether the package's union for the pair has at least `needed` words.
 
-    Stops as soon as the answer is known, which for most pairs is before the first subsequence.
+    Stops as soon as the result is known, which for most pairs is before the first subsequence.
     """
     if truth.is_empty or retrieved.is_empty:
         return False
@@ -103,7 +106,7 @@ def covers(truth: CompatText, retrieved: CompatText, needed: int) -> bool:
         return False
     if needed <= 0:
         return True
-    # Words that only segments of the truth already walked have, and that were not picked, are lost.
+    # Words that occur only in already processed segments of the truth, and that were not picked, are lost.
     last_segment = {word: t for t, words in enumerate(truth.segment_sets) for word in words}
     ending: dict[int, list[str]] = {}
     for word in truth.words & retrieved.words:

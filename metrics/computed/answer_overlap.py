@@ -1,7 +1,7 @@
 """How close is the wording of the answer to the reference answer?
 
-Two backends: ROUGE-L and token F1 on this package's Unicode tokens, and the scores of Google's
-package rouge-score as it gives them.
+Two backends: ROUGE-L and token F1 on ragmeter's Unicode tokens, and the unchanged scores of Google's package
+rouge-score.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +20,17 @@ from ragmeter.metrics.text.overlap import Overlap, rouge_l, token_overlap
 __all__ = ["AnswerOverlap", "OverlapBackend"]
 
 OverlapBackend = Literal["unicode", "rouge-score"]
-"""``unicode``: our tokens, for every script. ``rouge-score``: the package of that name."""
+"""``unicode``: ragmeter's tokens, for every script. ``rouge-score``: the package of that name."""
 
 _MOST_CELLS = 4_000_000
-"""Tokens of the answer times tokens of the reference that rouge-score may compare: its table has
-that many numbers (some 100 MB) and takes about a second."""
+"""Most tokens of the answer times tokens of the reference for rouge-score: its table has that many numbers
+(some 100 MB) and takes about a second."""
 
 _ROUGE_SCORE_NAMES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
-"""The package's names and ours."""
+"""The names of scores in the package and in ragmeter."""
 
 _Comparison = Callable[[str, str], Mapping[str, Overlap]]
-"""Answer and reference → overlap by score name; empty when the reference has no token."""
+"""Answer and reference → overlap by score name; empty if the reference has no token."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class AnswerOverlap(ComputedMetric):
                 f"backend is {self.backend!r}; it is 'unicode' or 'rouge-score'"
             )
         if self.backend == "rouge-score":
-            _rouge_score(self.use_stemmer)  # not installed? Said here, not at the first request.
+            _rouge_score(self.use_stemmer)  # if missing, raises now, not at the first request
             object.__setattr__(self, "score_names", tuple(_ROUGE_SCORE_NAMES.values()))
             stemmer = "porter" if self.use_stemmer else "none"
             object.__setattr__(self, "definition", f"2;rouge-score/stemmer={stemmer}")
@@ -104,7 +104,7 @@ class AnswerOverlap(ComputedMetric):
         return [self._best(name, overlaps) for name in self.score_names]
 
     def _best(self, name: str, overlaps: Sequence[Mapping[str, Overlap]]) -> Score:
-        """Return the score called `name` of the reference with the best F1; the first of equals."""
+        """Return the score `name` of the reference with the best F1; the first of equal ones."""
         best: Overlap | None = None
         place = 0
         for position, overlap in enumerate(overlaps, start=1):

@@ -52,7 +52,7 @@ class FactConflict(ComputedMetric):
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Name every conflict with its sentence."""
+        """Return every conflict with its sentence."""
         claims = claims_of(sample)
         if not any(context.units for context in claims.contexts):
             return self.undefined_scores("nothing was retrieved")

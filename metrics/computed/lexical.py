@@ -1,8 +1,8 @@
-"""The lexical metrics: what shared words alone can say, for every request and without a judge.
+"""The lexical metrics: measurements by shared words only, for every request and without a judge.
 
-They see no paraphrase, no negation ("opened" and "closed" score alike) and no translation, and
-drop function words in English only.  Thresholds were tuned on AttributionBench's development
-set, each for its own feature.
+They detect no paraphrase, no negation ("opened" and "closed" score alike) and no translation, and drop
+function words in English only. Thresholds were tuned on AttributionBench's development set, each for its own
+feature.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,20 +39,20 @@ WHOLE_THRESHOLD = 0.69
 
 
 _MOST_WINDOWS = 10_000_000
-"""Sentences of a reference times windows that they are looked for in."""
+"""Most sentences of a reference times windows to search."""
 
 
 def _contexts(sample: RagSample, *, by_sentence: bool = False) -> Sequence[Analysis]:
     contexts = analyse_all([context.text for context in sample.contexts or ()])
     if by_sentence:
-        # A text's tokens follow from its sentences' tokens, but not the other way round.
+        # A text's tokens follow from its sentences' tokens, but not vice versa.
         for context in contexts:
             _ = context.marked_tokens
     return contexts
 
 
 def _words_in(words: Iterable[str], contexts: Sequence[Analysis]) -> frozenset[str]:
-    """Return those of `words` that occur in any context."""
+    """Return the `words` that occur in any context."""
     wanted = frozenset(words)
     return frozenset().union(*[wanted & context.content_set for context in contexts])
 
@@ -74,7 +74,7 @@ def _check_threshold(threshold: float | None) -> None:
 
 
 def _check_work(done: int, contexts: Sequence[Analysis]) -> None:
-    """Raise `TooLongError` when many sentences have been looked for in many: seconds."""
+    """Raise `TooLongError` if the search would take seconds."""
     if done * sum(len(context.windows[0]) for context in contexts) > _MOST_WINDOWS:
         raise TooLongError(f"more than {_MOST_WINDOWS} pairs of sentences to compare")
 
@@ -82,19 +82,19 @@ def _check_work(done: int, contexts: Sequence[Analysis]) -> None:
 def _best_window(
     words: Sequence[str], contexts: Sequence[Analysis]
 ) -> tuple[float, tuple[int, int] | None]:
-    """Return the best coverage of `words` by two consecutive sentences, and where they begin."""
+    """Return the best coverage of `words` by two consecutive sentences, and the index of the first."""
     best, place = 0, None
     wanted = frozenset(words)
     repeats = len(words) - len(wanted)
     for number, context in enumerate(contexts):
-        # What the whole chunk lacks no window has.
+        # Words that the whole chunk lacks are in no window.
         if sum(map(context.content_set.__contains__, words)) <= best:
             continue
         starts, sets = context.windows
         held = [wanted & sentence for sentence in sets]
         sizes = list(map(len, held))
         for index, size in enumerate(map(add, sizes, [*sizes[1:], 0])):
-            # The last sentence is a window only where it is the only one; it has no more than the
+            # The last sentence is a window only if it is the only one; it has no more than the window before.
             # window before.
             if size + repeats <= best:
                 continue
@@ -239,7 +239,7 @@ class LexicalContextPrecision(ComputedMetric):
         wanted = _reference_sentences(sample)
         if not wanted:
             return self.undefined_scores("no content word in the reference")
-        # `lexical_context_recall`, which has the same needs, will ask for the sentences.
+        # `lexical_context_recall`, which has the same needs, will use the sentences.
         contexts = _contexts(sample, by_sentence=True)
         relevances: list[bool] = []
         items: list[ScoreItem] = []
@@ -301,7 +301,7 @@ class LexicalEntityRecall(ComputedMetric):
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every entity of the reference up in the contexts."""
-        # What finds names is a tenth of a second's rules, for the few requests with a reference.
+        # The rules for names take a tenth of a second to load, for the few requests with a reference.
         from ragmeter.metrics.text.entities import entity_evidence  # noqa: PLC0415
         from ragmeter.metrics.text.named_entities import named_entities  # noqa: PLC0415
 
@@ -352,7 +352,7 @@ class LexicalQueryCoverage(ComputedMetric):
     definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Cover the question's words; the evidence is each chunk's own share."""
+        """Find the question's words in the contexts; the evidence is each chunk's share."""
         words = sorted(analyse(sample.question or "").content_set)
         contexts = _contexts(sample)
         value = coverage(words, _words_in(words, contexts))

@@ -1,7 +1,7 @@
-"""Is at least one retrieved chunk about what the question asks, as far as words can tell?
+"""Is at least one retrieved chunk about the topic of the question, judged by words?
 
-The free score to look at for retrieval without a reference: it asks for one chunk on topic, where
-`lexical_query_coverage` takes all chunks' words together and counts "how long" as a topic.
+The free score for retrieval without a reference: it requires one chunk on topic, while
+`lexical_query_coverage` combines the words of all chunks and counts "how long" as a topic.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,9 +37,9 @@ from .precision_recall_f1 import MOST_ITEMS
 __all__ = ["LexicalContextRelevance"]
 
 _FEW_TERMS = 40
-"""Topic words up to which it costs less to stem only those words of a chunk that begin as one of them does."""
+"""Most topic words for which it costs less to stem only the words of a chunk that begin like one of them."""
 _MOST_WORK = 2_000_000
-"""Topic words of a Chinese question times sentences of a chunk: half a second."""
+"""Most topic words of a Chinese question times sentences of a chunk: half a second."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ class LexicalContextRelevance(ComputedMetric):
         )
 
     def value_of(self, sample: RagSample) -> float | None:
-        """Return the value alone: sentences are cut only in chunks that may be the best."""
+        """Return only the value: sentences are split only in chunks that may be the best."""
         _, contexts, topic, why = self._inputs(sample)
         if why is not None:
             return None
         search = _TopicSearch(topic, contexts)
         best = 0.0
         for whole, place in sorted(zip(search.wholes, count()), reverse=True):
-            if whole / len(topic) <= best:  # a chunk's value is at most the share that it has
+            if whole / len(topic) <= best:  # a chunk's value is at most its share of the words
                 break
             best = max(best, search.relevance(place)[0])
         return best
@@ -121,7 +121,7 @@ class LexicalContextRelevance(ComputedMetric):
     def _inputs(
         self, sample: RagSample
     ) -> tuple[Analysis, tuple[Analysis, ...], Sequence[str], str | None]:
-        """Return question, chunks and topic words, and why they cannot be compared."""
+        """Return question, chunks and topic words, and the reason if they cannot be compared."""
         question = analyse(sample.searched_for or "")
         contexts = analyse_all([context.text for context in sample.contexts or ()])
         topic = question.memoize(topic_terms)
@@ -139,8 +139,8 @@ class _TopicSearch:
     """Chunks, searched for the topic words of a question.
 
     Attributes:
-        vocabularies: Which of the words each chunk has.
-        wholes: How many that are.
+        vocabularies: The words that each chunk has.
+        wholes: Their number in each chunk.
     """
 
     def __init__(self, topic: Sequence[str], contexts: Sequence[Analysis]) -> None:
@@ -181,7 +181,7 @@ class _TopicSearch:
 def _terms_by_sentence(
     context: Analysis, words: Mapping[str, str] | None, terms: frozenset[str]
 ) -> dict[int, frozenset[str]]:
-    """Return which of the terms each sentence has that has one.
+    """Return the terms of each sentence that has any.
 
     Args:
         context: The chunk.
@@ -197,7 +197,7 @@ def _terms_by_sentence(
 
 
 def _best_passage(by_sentence: Mapping[int, frozenset[str]]) -> tuple[float, int, int]:
-    """Return how many terms two neighbours have at best, and where they begin and end."""
+    """Return the largest number of terms in two neighbouring sentences, and their start and end."""
     best, start, end = 0, 0, 0
     for at, own in by_sentence.items():
         following = by_sentence.get(at + 1)
@@ -209,7 +209,7 @@ def _best_passage(by_sentence: Mapping[int, frozenset[str]]) -> tuple[float, int
 
 
 class _HanTopic:
-    """Topic words that are looked for in the sentences of chunks with Han characters."""
+    """Topic words to search in the sentences of chunks with Han characters."""
 
     def __init__(self, terms: SearchTerms) -> None:
         self._size = len(terms.terms)
@@ -223,7 +223,7 @@ class _HanTopic:
         self._characters = frozenset("".join(self._bits))
 
     def best_passage(self, context: Analysis) -> tuple[float, int, int]:
-        """Do the same as `_best_passage` where a bigram may be half there."""
+        """Do the same as `_best_passage`, counting bigrams that are half there."""
         if self._size * len(context.sentences) > _MOST_WORK:
             raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
         lines = context.memoize(sentence_lines)
@@ -242,7 +242,7 @@ class _HanTopic:
         return best, start, end
 
     def masks(self, line: str) -> tuple[int, int, int]:
-        """Return what a line has, as bits: whole words, words by their first, by their second character."""
+        """Return bit masks for a line: its whole words, and words by their first and second character."""
         first = second = whole = 0
         for character in self._characters:
             if character in line:
@@ -256,7 +256,7 @@ class _HanTopic:
 
 
 def credit_of(masks: Iterable[int], others: Collection[str]) -> float:
-    """Return how many words two neighbours have, a half for each of which they have the two characters only."""
+    """Return the number of words in two neighbours, a half for each with only its two characters."""
     whole, first, second = masks
     halves = first & second
     return (
@@ -269,7 +269,7 @@ def credit_of(masks: Iterable[int], others: Collection[str]) -> float:
 def _explanation(
     question: Analysis, topic: Sequence[str], each: Sequence[Vocabulary], best: int
 ) -> tuple[str, str]:
-    """Explain what the best chunk holds and what no chunk holds, with and without quoting words."""
+    """Explain which words the best chunk has and which no chunk has, with and without quoting them."""
     has = len(present(topic, each[best]))
     anywhere = {term for one in each for term in present(topic, one)}
     nowhere = [term for term in topic if term not in anywhere]

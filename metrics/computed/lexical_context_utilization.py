@@ -1,7 +1,6 @@
-"""Which of the retrieved chunks did the answer use, as far as words can tell?
+"""Which of the retrieved chunks did the answer use, judged by words?
 
-What the prompt paid for and the answer did not need; and, sentence by sentence, where the answer
-comes from.
+Shows chunks that the prompt paid for in vain; and, sentence by sentence, the source of the answer.
 """
 
 from collections.abc import Sequence
@@ -50,7 +49,7 @@ class LexicalContextUtilization(ComputedMetric):
     definition = "2"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Give each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
+        """Assign each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""
         given = claims_of(sample, carried=False)
         answer, contexts = given.answer, given.contexts
         if all(not context.units for context in contexts):

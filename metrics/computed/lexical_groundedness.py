@@ -1,6 +1,6 @@
 """Which share of the answer's words is in the retrieved contexts?
 
-The number that people read; `support` is the one behind the verdict, and both name the same sentence.
+The number for people; `support` is the one behind the verdict, and both refer to the same sentence.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from .precision_recall_f1 import MOST_ITEMS
 __all__ = ["LexicalGroundedness"]
 
 _CARRIED = 0.5
-"""A sentence of whose claiming words chunks lack more than this share is not carried by them."""
+"""Share of missing claiming words above which a sentence counts as unsupported by the chunks."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class LexicalGroundedness(ComputedMetric):
     definition = "4"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Cover the answer with the words of all contexts; the evidence is per sentence."""
+        """Find the answer's words in all contexts; the evidence is per sentence."""
         claims = claims_of(sample)
         answer, contexts = claims.answer, claims.contexts
         sentences = answer.memoize(compared_terms)
@@ -92,7 +92,7 @@ class LexicalGroundedness(ComputedMetric):
 
 
 def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:
-    """Return how many words of each kind are in no chunk: each word that is in none, once."""
+    """Return the numbers of words that are in no chunk, by kind, each word once."""
     counts: dict[str, float] = dict.fromkeys(KINDS, 0.0)
     facts = Counter(fact.sentence for fact, _ in claims.facts)
     for at, (all_of_it, there) in enumerate(zip(words, covered, strict=True)):

@@ -1,6 +1,6 @@
 """How much of what was retrieved is golden, and how much of the golden was retrieved?
 
-One metric, three scores, four matching strategies; what matches is decided in `matching`.
+One metric, three scores, four matching strategies; matches are found in `matching`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,9 @@ from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, T
 __all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
 
 MOST_ITEMS: Final = 500
-"""Evidence kept per score; a chunk of megabytes has more sentences than anyone reads."""
-# A request has a hundred items or more, whose fields are known to have the right types: to look at
+"""Most evidence items per score; a chunk of megabytes has more sentences than anyone reads."""
+# A request has a hundred items or more, whose fields are known to have the right types: validating each again
+# takes two thirds of the time to create them.
 # each again takes two thirds of what making them costs.
 _item: Callable[[tuple[object, ...]], ScoreItem] = partial(tuple.__new__, ScoreItem)
 _NO_GOLDEN = ("no golden context", "no golden context")
@@ -88,7 +89,7 @@ class PrecisionRecallF1(ComputedMetric):
         object.__setattr__(self, "definition", matcher.definition)
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Match, count, and keep what matched what as evidence."""
+        """Match and count, with the matches as evidence."""
         golden = sample.reference.contexts if sample.reference else ()
         texts = [context.text for context in sample.contexts or ()]
         retrieved, truth = self._matcher.components(texts, golden)
@@ -158,7 +159,7 @@ def _retrieved_items(
     truth: Components,
     found_by: dict[int, tuple[int, float | None]],
 ) -> list[ScoreItem]:
-    """Write down, for each retrieved component, the first golden one that it matches."""
+    """Return evidence for each retrieved component: the first golden one that it matches."""
     items: list[ScoreItem] = []
     for index, (item, text) in enumerate(
         zip(retrieved.ids[:MOST_ITEMS], retrieved.texts, strict=False)
@@ -175,7 +176,7 @@ def _retrieved_items(
 def _golden_items(
     retrieved: Components, truth: Components, matches: Sequence[TruthMatch]
 ) -> list[ScoreItem]:
-    """Write down, for each golden component, the retrieved one that comes nearest to it."""
+    """Return evidence for each golden component: the nearest retrieved one."""
     texts = retrieved.texts
     return [
         _item((item, bool(matched), text, None if best is None else texts[best], None, value))

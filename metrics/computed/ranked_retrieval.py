@@ -1,4 +1,4 @@
-"""How high do the known relevant items stand?
+"""How high are the known relevant items ranked?
 
 One metric, four scores, over texts (matched as in `matching`) or over ids.
 """
@@ -176,7 +176,7 @@ class RankedRetrieval(ComputedMetric):
                 ndcg(relevances, golden),
                 hit_rate,
             )
-        # The peer's ideal ranking is as long as the golden list, however little was retrieved.
+        # The original's ideal ranking is as long as the golden list, however little was retrieved.
         padded = [*relevances, *[False] * golden_with_repeats]
         return (
             average_precision([bool(positions) for positions in matching]) or 0.0,
@@ -189,7 +189,7 @@ class RankedRetrieval(ComputedMetric):
 def _credit_words(
     credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool
 ) -> tuple[str, str]:
-    """Say which ranks are credited, and the first golden item that nothing was credited with."""
+    """Describe which ranks are credited, and the first golden item without a credit."""
     if not truth:
         return "no golden item", "no golden item"
     ranks = [rank for rank, position in enumerate(credited, start=1) if position is not None]

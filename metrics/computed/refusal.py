@@ -1,7 +1,7 @@
 """Does the answer refuse?
 
-Neither good nor bad by itself: right where the chunks lack the answer, wrong where they have it.
-The verdict reads it beside the other scores, because a refusal shares few words with any chunk.
+Neither good nor bad in itself: right if the chunks lack the answer, wrong if they have it. The verdict
+combines it with the other scores, because a refusal shares few words with any chunk.
 """
 
 import re
@@ -20,9 +20,9 @@ from .precision_recall_f1 import MOST_ITEMS
 __all__ = ["Refusal"]
 
 _FIRST = 2
-"""Sentences at the beginning in which a refusal limits the whole answer."""
+"""Sentences at the beginning in which a refusal qualifies the whole answer."""
 _WHOLE = re.compile(r"\b(?:answer|help|assist|reply)\b|ответ|помочь|回答|帮")
-"""In the words of a refusal: it refuses the question, not a detail of it."""
+"""Words showing that a refusal concerns the question, not a detail of it."""
 _LABELS = {1.0: "refused", 0.5: "partial", 0.0: "answered"}
 
 

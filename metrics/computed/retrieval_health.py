@@ -1,6 +1,6 @@
-"""Did the retriever bring anything, how much, how much of it twice, and how sure was it?
+"""Did the retriever find anything, how much, how much of it twice, and with which scores?
 
-The one metric that needs nothing but the contexts; it is worth having on every request.
+The one metric that needs only the contexts; useful for every request.
 """
 
 import math
@@ -24,7 +24,7 @@ __all__ = ["RetrievalHealth"]
 _NO_LETTER = re.compile(r"[\W_]+")
 _END = 200
 _LETTERS = 8
-"""Characters to read at either end of a text, and letters and digits to compare of them."""
+"""Characters to read at either end of a text, and letters and digits of them to compare."""
 _READING = ("repeated_context_ratio", "context_tokens")
 _OF_THE_RETRIEVER = ("retriever_top_score", "retriever_score_spread")
 
@@ -80,19 +80,19 @@ class RetrievalHealth(ComputedMetric):
         }
     )
     definition = "3"
-    reads_texts = False  # of a text of any length it is known that it was retrieved
+    reads_texts = False  # a text of any length counts as retrieved
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
-        """Return what can be counted."""
+        """Return the counts and ratios."""
         return self.compute_within(sample, None)
 
     def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
-        """Do the same, and read no text that is longer."""
+        """Do the same, but read no text that is longer."""
         contexts = sample.contexts or ()
         texts = [context.text for context in contexts]
         if (
             sample.contexts_by == "ids"
-        ):  # the texts are not known; two chunks of one id are one chunk
+        ):  # the texts are unknown; two chunks with one id are one chunk
             names = [
                 f"#{position}" if context.id is None else f"id {context.id}"
                 for position, context in enumerate(contexts)
@@ -227,9 +227,9 @@ def _repeats(pair: Repetition) -> str:
 
 
 def _comparable(texts: Sequence[str]) -> list[str]:
-    """Undo the layout, but only of texts that begin and end with the same letters as another.
+    """Remove the layout, but only of texts that begin and end with the same letters as another.
 
-    The others are distinct anyway, and undoing is what costs.
+    The others are distinct anyway, and removing the layout is expensive.
     """
     heads = list(map(_head, texts))
     if len(set(heads)) == len(heads):
@@ -246,7 +246,7 @@ def _comparable(texts: Sequence[str]) -> list[str]:
 
 
 def _head(text: str) -> str:
-    """Return the first letters of a text; mostly they stand at its very beginning."""
+    """Return the first letters of a text, usually from its very beginning."""
     letters = _NO_LETTER.sub("", text[: 2 * _LETTERS])
     if len(letters) < _LETTERS:
         letters = _NO_LETTER.sub("", text[:_END])

@@ -1,7 +1,7 @@
 """How many documents passed each stage between store and model, and where was a right one lost?
 
-Both read what the adapters saw of the way (`RagSample.stages`); where a document went is decided
-in `_document_outcomes`.  What was not seen is ``unknown``, never 0.
+Both use the stages recorded by the adapters (`RagSample.stages`); the fate of a document is determined in
+`_document_outcomes`. Unrecorded steps are ``unknown``, never 0.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ __all__ = ["NOTHING_LOST", "RetrievalFunnel", "RightDocumentLoss"]
 NOTHING_LOST: Final = "none"
 
 MOST_STAGES: Final = 12
-"""Stages that a sentence names."""
+"""Most stages in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RetrievalFunnel(ComputedMetric):
     target = "retrieval"
     direction = "none"
     definition = "1"
-    reads_texts = False  # of a text of any length it is known where it went
+    reads_texts = False  # the fate of a text of any length is known
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Count each list, and compare the first ones with the last."""
@@ -247,7 +247,7 @@ def _stage_items(journey: Journey, *, unseen: bool) -> list[ScoreItem]:
 
 
 def _flow(journey: Journey, *, unseen: bool) -> str:
-    """Write the stages and their counts: ``BM25Retriever 3 and dense 3 → rerank 2 → prompt 2``."""
+    """Format the stages and their counts: ``BM25Retriever 3 and dense 3 → rerank 2 → prompt 2``."""
     parts: list[str] = []
     for place, (name, stage) in enumerate(zip(journey.names, journey.stages, strict=True)):
         if place >= MOST_STAGES:
@@ -283,7 +283,7 @@ def _right_item(number: int, text: str, fate: Fate) -> ScoreItem:
 
 
 def _tally(fates: Sequence[Fate]) -> str:
-    """Write how many right documents had which fate."""
+    """Format the number of right documents by fate."""
     counts = Counter(map(_fate_words, fates))
     whole = f"{len(fates)} right document{'s' * (len(fates) > 1)}: "
     return whole + ", ".join(f"{many} {said}" for said, many in counts.most_common(MOST_STAGES))

@@ -1,6 +1,6 @@
-"""How far do the chunks carry the answer: its words, their order, and the worst that is in none?
+"""How far do the chunks support the answer: its words, their order, and the longest unsupported run?
 
-The number behind the verdict. It is no share of anything; `lexical_groundedness` is the one for people.
+The number behind the verdict. It is not a share; `lexical_groundedness` is the one for people.
 """
 
 import re
@@ -24,16 +24,16 @@ from ._claims import FACT, Claims, claims_of
 __all__ = ["Support"]
 
 _OFF = 0.05
-"""Taken off for each unsupported word of the longest run of them; for a fact as for `FACT` words."""
+"""Deduction for each word of the longest unsupported run, and for a fact as for `FACT` words."""
 _LONGEST_RUN = 5
-"""Words of an invented clause; a longer run says no more."""
+"""Longest run that counts, in words: the length of an invented clause."""
 _SHARE_OF_RUN = 1 / 3
-"""Of a short answer, the share of its words from which on a run says no more."""
+"""For a short answer, the share of its words beyond which a longer run does not count."""
 _MOST_FACTS = 2
 _LOOKED_UP = 256
-"""Runs of characters up to which each is looked for in a chunk: cheaper than all runs of the chunk."""
+"""Most runs of characters to search individually in a chunk: cheaper than computing all runs of the chunk."""
 _DECORATION = re.compile(r"(?:[^\w\s.,;:!?…-]|(?<!\S)[-]+(?!\S))+")
-"""No part of a text's characters: quotes, emoji, marks of lists and tables."""
+"""Characters to ignore: quotes, emoji, marks of lists and tables."""
 _GRAM = 5
 _HAN_GRAM = 3
 
@@ -116,7 +116,7 @@ class Support(ComputedMetric):
 
 
 def _neighbours(claims: Claims) -> float:
-    """Return the share of neighbours in the answer's claiming sentences that stand together in a chunk, too."""
+    """Return the share of neighbouring words in the answer's claims that are adjacent in a chunk, too."""
     answer = claims.answer
     texts = [text for text, terms in zip(claims.texts, claims.terms, strict=True) if terms]
     whole = " ".join(texts)
@@ -160,7 +160,7 @@ def _plain_form(text: str) -> str:
 
 
 def _han_form(text: str) -> str:
-    # As `word_lines`: between Han and Latin letters some put a space.
+    # As in `word_lines`: some texts have a space between Han and Latin letters.
     return "\n".join(runs_of_line(text))
 
 
@@ -169,9 +169,9 @@ def _grams(text: str, length: int) -> frozenset[str]:
 
 
 def _order(claims: Claims, words: int) -> float:
-    """Return the longest common subsequence of terms, by the answer's.
+    """Return the longest common subsequence of terms, as a share of the answer's.
 
-    Chunks come in the order in which the answer speaks of them, not in that of their ranks.
+    Chunks are in the order in which the answer refers to them, not in that of their ranks.
     """
     from rapidfuzz.distance import LCSseq  # noqa: PLC0415 -- loads every distance there is
 

@@ -1,1 +1,1 @@
-"""Metrics that ask the judge: each question costs a call."""
+"""Metrics that use the judge: each question costs a call."""

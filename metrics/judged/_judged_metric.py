@@ -1,7 +1,7 @@
-"""The base of judged metrics: asking, chunks, units, and scores from verdicts that may be unknown.
+"""The base of judged metrics: asks, chunks, units, and scores from possibly unknown verdicts.
 
-Every metric that asks the judge is built from these parts.  Nothing here knows a
-particular metric, a client library or a prompt's words.
+Every metric that uses the judge is built from these parts. Nothing here knows a particular metric, a client
+library or a prompt's text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ragmeter.metrics.text.sentences import RULES, sentences
 from .prompts import load_prompt
 
 _MOST_NAMED = 5
-"""Items that a score names in words; the others stand in its evidence."""
+"""Most items that a score describes in words; the others are only in its evidence."""
 _MOST_QUOTED = 100
-"""Characters of an item's text in an explanation."""
+"""Longest text of an item in an explanation, in characters."""
 
 Unit = Literal["sentence", "claim"]
-"""``sentence``: we split the text, so the denominator never moves. ``claim``: the judge splits it."""
+"""``sentence``: ragmeter splits the text, so the denominator never moves. ``claim``: the judge splits it."""
 
 
 class Inquiry:
@@ -69,14 +69,14 @@ class JudgedMetric(Metric):
 
     method: ScoreMethod = "llm"
     unknown_as: Literal[0] | None
-    """What a verdict that stays unknown counts as; None: the score is ``partial`` with bounds."""
+    """Value of a verdict that stays unknown; None: the score is ``partial`` with bounds."""
 
     @abstractmethod
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
-        """Return the scores; may let `JudgeError` pass."""
+        """Return the scores; may raise `JudgeError`."""
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
-        """Ask the judge and return one score per name, whatever the judge does."""
+        """Return one score per name, even if the judge fails."""
         if judge is None:
             return scores_without_value(self, "skipped", "no judge is configured")
         inquiry = Inquiry(judge)
@@ -94,7 +94,7 @@ class JudgedMetric(Metric):
         return (scores[0].model_copy(update=cost), *scores[1:])
 
     def without_value(self, status: ScoreStatus, said: str, name: str | None = None) -> Score:
-        """Return the score called `name` (default: the first) without a value."""
+        """Return the score `name` (default: the first) without a value."""
         return self.score(name or self.score_names[0], None, status, said=said)
 
     def score(
@@ -114,14 +114,14 @@ class JudgedMetric(Metric):
 
         Args:
             name: One of `score_names`.
-            value: The value, if there is one.
-            status: Whether there is one, and if not, why.
+            value: The value, if any.
+            status: Whether there is a value, and if not, why.
             items: The evidence.
-            bounds: Least and greatest value over all outcomes of the unknown verdicts.
-            said: The score in words, without any text of the request: the summary.
-            why: The judge's words about it, for the explanation.
-            named: Items whose false ones are named in both; None: `items`.
-            label: The word for the value.
+            bounds: Lower and upper bound over all outcomes of the unknown verdicts.
+            said: The summary: the score in words, without any text of the request.
+            why: The judge's reason, for the explanation.
+            named: Items of which the false ones are named in summary and explanation; None: `items`.
+            label: A word for the value.
         """
         failed = () if self.direction_of(name) == "none" else items if named is None else named
         summary, explanation = _with_failures(said, failed)
@@ -156,17 +156,17 @@ class JudgedMetric(Metric):
         named: Sequence[ScoreItem] | None = None,
         label: Callable[[float], str] | None = None,
     ) -> Score:
-        """Return a score of verdicts; ``partial``, with bounds, where some are unknown.
+        """Return a score of verdicts; ``partial``, with bounds, if some are unknown.
 
         Args:
-            name: As of `score`.
-            bounds: Least and greatest value, whatever unknown verdicts turn out to be.
-            unknown: How many those are.
+            name: As in `score`.
+            bounds: Lower and upper bound over all outcomes of the unknown verdicts.
+            unknown: Number of unknown verdicts.
             least: The value with them as false.
-            said: As of `score`.
+            said: As in `score`.
             items: Likewise.
             named: Likewise.
-            label: Gives the word for a value.
+            label: Returns the word for a value.
         """
         value: float | None = bounds[0]
         if unknown:
@@ -187,7 +187,7 @@ class JudgedMetric(Metric):
         )
 
     def __post_init__(self) -> None:
-        """Raise `ConfigurationError` unless the options that judged metrics share are valid."""
+        """Raise `ConfigurationError` if an option common to judged metrics is invalid."""
         if self.unknown_as is not None and self.unknown_as != 0:
             raise ConfigurationError(f"unknown_as is {self.unknown_as!r}; use None or 0")
 
@@ -201,7 +201,7 @@ class UnitMetric(JudgedMetric):
     definition: str = field(init=False)
 
     prompts: ClassVar[tuple[str, ...]]
-    """Names of the prompts it asks with, whatever the unit is."""
+    """Names of its prompts, for any unit."""
 
     def __post_init__(self) -> None:
         if self.unit not in ("sentence", "claim"):
@@ -212,7 +212,7 @@ class UnitMetric(JudgedMetric):
 
 
 def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
-    """Return `said` with the items that failed: by their ids alone, and with reasons and texts."""
+    """Return `said` with the failed items: by ids only, and with reasons and texts."""
     failed = [item for item in items if item.verdict is False]
     if not failed:
         return said, said
@@ -227,7 +227,7 @@ def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
 
 
 def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
-    """Return the definition to publish: version of the formula, unit and how we cut it, the prompts'."""
+    """Return the definition to publish: versions of formula, unit, sentence rules and prompts."""
     parts = [version]
     if unit is not None:
         parts.append(f"unit={unit}")
@@ -237,18 +237,18 @@ def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
 
 
 def is_blank(text: str | None) -> bool:
-    """Return whether there is no text, or only white space."""
+    """Return whether a text is missing, empty, or only white space."""
     return text is None or not text.strip()
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Retrieved chunks as the judge gets them: without blank ones, identical ones once."""
+    """Retrieved chunks for the judge: without blank ones, identical ones once."""
 
     texts: Mapping[str, str]
     """Distinct texts by id; ``c3`` is the chunk at rank 3, counted from 1."""
     ids: tuple[str | None, ...]
-    """For each rank the id of its text, or None when it is blank."""
+    """For each rank the id of its text, or None if it is blank."""
 
     @classmethod
     def of(cls, contexts: Sequence[RetrievedContext]) -> Chunks:
@@ -268,14 +268,14 @@ class Chunks:
         return cls(texts, tuple(ids))
 
     def passages(self, *, only_own: bool = False) -> tuple[Passage, ...]:
-        """Return the chunks to read; with `only_own` each only while it is itself asked about."""
+        """Return the chunks to read; with `only_own` each is shown only while it is an open item."""
         return tuple(
             Passage(f"chunk {chunk_id}", text, only_for=frozenset({chunk_id}) if only_own else None)
             for chunk_id, text in self.texts.items()
         )
 
     def evidence(self, answers: Mapping[str, Answer]) -> list[ScoreItem]:
-        """Return one item per rank: its verdict, or the reason why it was not asked about."""
+        """Return one item per rank: its verdict, or the reason why it was not judged."""
         items: list[ScoreItem] = []
         for rank, chunk_id in enumerate(self.ids, start=1):
             if chunk_id is None:
@@ -296,7 +296,7 @@ class Chunks:
 
 
 def passages_of(**texts: str | None) -> tuple[Passage, ...]:
-    """Return the given texts to read, under their names; blank ones are left out."""
+    """Return the given texts as passages, under their names; blank ones are left out."""
     return tuple(
         Passage(name.replace("_", " "), text)
         for name, text in texts.items()
@@ -307,10 +307,10 @@ def passages_of(**texts: str | None) -> tuple[Passage, ...]:
 async def claims_of(
     metric: str, texts: Mapping[str, str], inquiry: Inquiry
 ) -> dict[str, list[str]]:
-    """Have the judge split `texts` into claims, each text once ever; returns claims by text id.
+    """Split `texts` into claims by the judge, each text only once; return claims by text id.
 
     Raises:
-        JudgeError: The claims of some text stayed unknown: there is no denominator.
+        JudgeError: The claims of some text stayed unknown, so there is no denominator.
     """
     passages = tuple(
         Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
@@ -323,10 +323,10 @@ async def claims_of(
 
 
 def known_texts(answer: Answer) -> list[str]:
-    """Return a list of texts that the judge extracted.
+    """Return a list of texts extracted by the judge.
 
     Raises:
-        JudgeError: It stayed unknown.
+        JudgeError: The list stayed unknown.
     """
     if not answer.known or not isinstance(answer.value, tuple):
         why = f": {answer.reason}" if answer.reason else ""
@@ -335,14 +335,14 @@ def known_texts(answer: Answer) -> list[str]:
 
 
 async def units_of(metric: str, text: str, unit: Unit, inquiry: Inquiry) -> list[str]:
-    """Split `text` into the units that are judged: our sentences or the judge's claims."""
+    """Split `text` into judged units: ragmeter's sentences or the judge's claims."""
     if unit == "sentence" or is_blank(text):
         return sentences(text)
     return (await claims_of(metric, {"t1": text}, inquiry))["t1"]
 
 
 def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:
-    """Give units their ids, ``r1`` and so on."""
+    """Return units by id, ``r1`` and so on."""
     return {f"{letter}{number}": unit for number, unit in enumerate(units, start=1)}
 
 
@@ -356,11 +356,11 @@ def word_evidence(
     """Return one item per unit of a text; its `evidence` is the judge's word.
 
     Args:
-        unit: What a unit is.
+        unit: The kind of unit.
         lines: The units by id.
         answers: The judge's answers by id.
         good: The word for a unit that counts.
-        nothing: Words for units that leave the denominator.
+        nothing: Words for units outside the denominator.
     """
     items: list[ScoreItem] = []
     for number, (item_id, text) in enumerate(lines.items(), start=1):
@@ -381,16 +381,16 @@ def ratio_score(
     nothing: str,
     label: Callable[[float], str] | None = None,
 ) -> Score:
-    """Return the share of true among `verdicts`; bounds and ``partial`` when some are unknown.
+    """Return the share of true among `verdicts`; ``partial`` with bounds if some are unknown.
 
     Args:
-        metric: Whose score it is.
+        metric: The metric of the score.
         name: The score's name.
         verdicts: One per unit; None: unknown.
         items: The evidence.
-        said: What follows "2 of 3" in words.
-        nothing: Why the score is undefined when there are no verdicts.
-        label: Gives the word for a value.
+        said: The text after "2 of 3".
+        nothing: Why the score is undefined without verdicts.
+        label: Returns the word for a value.
     """
     if not verdicts:
         return metric.score(name, None, "undefined", items=items, said=nothing)

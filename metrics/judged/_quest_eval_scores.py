@@ -1,6 +1,6 @@
 """The arithmetic of RAGQuestEval: from answers to its recall and precision.
 
-`RagQuestEval` and users who have answers of their own call it; no judge is asked.
+For `RagQuestEval` and for users who already have answers; no judge is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QuestTokenizer = Literal["unicode", "jieba"]
 """``unicode``: words and single Han characters. ``jieba``: jieba's words, for Chinese."""
 
 CRUD_UNANSWERABLE = "无法推断"
-"""What CRUD_RAG's prompts have the model write when a text does not answer a question."""
+"""The markers of CRUD_RAG's prompts for a text that does not answer a question."""
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _MARKERS = frozenset({CRUD_UNANSWERABLE, "unanswerable", "невозможноответить"})
@@ -32,24 +32,24 @@ class QuestEvalScores:
     recall: float | None
     """Share of the answerable questions that were answered; None: undefined or unknown."""
     precision: float | None
-    """Mean token F1 of those that were answered; None: undefined or unknown."""
+    """Mean token F1 of the answered questions; None: undefined or unknown."""
     recall_bounds: tuple[float, float] | None
-    """Least and greatest recall; None: no question is answerable."""
+    """Lower and upper bound of recall; None: no question is answerable."""
     precision_bounds: tuple[float, float] | None
-    """Least and greatest precision; None: no question was answered, none is unknown."""
+    """Lower and upper bound of precision; None: no question was answered, none is unknown."""
     unknown: int
     """Answerable questions without a known answer."""
     f1: Mapping[str, float]
-    """Token F1 by id, for the questions that were answered."""
+    """Token F1 by id, for the answered questions."""
 
 
 def quest_tokenizer(
     tokenizer: QuestTokenizer, *, crud_compat: bool = False
 ) -> Callable[[str], list[str]]:
-    """Return the function that cuts an answer into the tokens that are counted.
+    """Return the function that splits an answer into counted tokens.
 
     Raises:
-        ConfigurationError: There is no such tokenizer.
+        ConfigurationError: Unknown tokenizer.
         MissingDependencyError: jieba is not installed.
     """
     if tokenizer not in ("unicode", "jieba"):
@@ -80,7 +80,7 @@ def _unicode_tokens(text: str) -> list[str]:
 def answer_f1(
     reference_answer: str, generated_answer: str, cut: Callable[[str], list[str]] = _unicode_tokens
 ) -> float:
-    """Return the token F1 of two short answers, as SQuAD and CRUD_RAG count it.
+    """Return the token F1 of two short answers, as in SQuAD and CRUD_RAG.
 
     Multiset overlap o of the tokens: P = o / generated, R = o / reference, F1 = 2PR / (P + R). Both
     without tokens: 1.0; one without: 0.0.
@@ -113,10 +113,9 @@ def quest_eval_scores(
             reference does not answer it. 无法推断, <Unanswerable> and «невозможно ответить» mean None.
         generated_answers: Answers from the generated text, likewise. An id that is missing is
             unknown, never a shift of the others.
-        tokenizer: How answers are cut into tokens.
-        crud_compat: The published arithmetic of CRUD_RAG @1aace38: jieba without any normalisation,
-            the marker 无法推断 to the letter, surplus answers ignored, 0.0 where nothing can be
-            measured.
+        tokenizer: How answers are split into tokens.
+        crud_compat: The published arithmetic of CRUD_RAG @1aace38: jieba without any normalisation, the exact
+            marker 无法推断, surplus answers ignored, 0.0 where nothing can be measured.
 
     Raises:
         ValueError: Two lists of different length: their answers cannot be matched.
@@ -151,7 +150,7 @@ def _scores(
     recall_bounds = (answered / total, (answered + unknown) / total)
     precision_bounds = None
     if answered + unknown:
-        # The unknown answers lie anywhere between wrong and right.
+        # The unknown answers are anywhere between wrong and right.
         precision_bounds = (
             summed / (answered + unknown),
             (summed + unknown) / (answered + unknown),

@@ -1,7 +1,7 @@
 """Which of the reference's named things do the retrieved chunks mention?
 
-`ContextEntityRecall` has the judge list the reference's entities, once per reference; whether
-the chunks mention one is decided by the tiers of `entities`, without asking.
+The judge lists the reference's entities for `ContextEntityRecall`, once per reference; whether the chunks
+mention one is decided by the tiers of `entities`, without a call.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PROMPT = "entities"
 
 
 def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> Group:
-    """Return the group that asks for the named things of `texts`, by id.
+    """Return the group that asks for the named entities in `texts`, by id.
 
     Args:
-        texts: What to list them of.
-        shared_with: The prompt with whose asks the answers are shared; None: this is one of them.
+        texts: The texts to examine.
+        shared_with: The prompt whose asks share the answers; None: this is one of them.
     """
     items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
     return Group(PROMPT, items, "texts", shared_with=shared_with)
@@ -180,7 +180,7 @@ class ContextEntityRecall(JudgedMetric):
 
 
 def _unknown_unless_copied(items: list[ScoreItem], reference: str) -> list[ScoreItem]:
-    """Take the verdict from the entities that the judge did not copy from the reference."""
+    """Remove the verdict of entities that the judge did not copy from the reference."""
     unknown = "not found in the reference answer"
     return [
         item

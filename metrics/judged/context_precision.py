@@ -1,7 +1,7 @@
 """Are the useful chunks ranked above the useless ones?
 
-`ContextPrecision` judges usefulness by the reference answer, `ContextUtilization` by the answer
-that was given; the two must never share a name.  The fused metric borrows the parts.
+`ContextPrecision` judges usefulness by the reference answer, `ContextUtilization` by the actual answer; the
+two must never share a name. The fused metric uses the same parts.
 """
 
 from __future__ import annotations

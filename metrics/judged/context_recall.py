@@ -1,6 +1,6 @@
-"""How much of what the reference answer says can be found in the retrieved chunks?
+"""How much of the reference answer can be found in the retrieved chunks?
 
-`ContextRecall`, its bands, and the parts that the fused metric borrows.
+`ContextRecall`, its bands, and the parts that the fused metric uses, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ContextRecall", "recall_label"]
 
 
 def recall_label(value: float) -> str:
-    """Return the band of a recall, lower ends included.
+    """Return the band of a recall, including lower ends.
 
     ``complete`` [0.9, 1], ``mostly_complete`` [0.7, 0.9), ``incomplete`` [0.5, 0.7),
     ``insufficient`` [0, 0.5).
@@ -112,7 +112,7 @@ def recall_items(
 
 
 def recall_without_chunks(metric: JudgedMetric, units: Sequence[str], unit: Unit) -> Score:
-    """Return 0.0: nothing can be attributed to chunks that are not there."""
+    """Return 0.0: without chunks no unit can be attributed."""
     items = [
         ScoreItem(id=f"{unit}-{number}", verdict=False, text=text, reason="no chunk has text")
         for number, text in enumerate(units, start=1)

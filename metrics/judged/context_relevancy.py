@@ -1,6 +1,6 @@
 """How much of the retrieved text is about the question?
 
-`ContextRelevancy`, and the statements that the fused metric borrows.
+`ContextRelevancy`, and the statements that the fused metric uses, too.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["ContextRelevancy", "Statements"]
 
 @dataclass(frozen=True)
 class Statements:
-    """The statements of all chunks, numbered through; identical chunks share theirs."""
+    """The statements of all chunks, numbered consecutively; identical chunks share theirs."""
 
     lines: Mapping[str, tuple[tuple[str, str], ...]]
-    """For each chunk id its statements as (id, text)."""
+    """The statements of each chunk, by its id, as (id, text)."""
 
     @classmethod
     def of(cls, by_chunk: Mapping[str, Sequence[str]]) -> Statements:
@@ -49,11 +49,11 @@ class Statements:
 
     @classmethod
     def sentences_of(cls, chunks: Chunks) -> Statements:
-        """Take our sentences as statements."""
+        """Use ragmeter's sentences as statements."""
         return cls.of({chunk_id: sentences(text) for chunk_id, text in chunks.texts.items()})
 
     def items(self, question: str, chunks: Chunks) -> tuple[Item, ...]:
-        """Return the statements to judge; a verdict depends on the statement's own chunk only."""
+        """Return the statements to judge; a verdict depends only on the statement's own chunk."""
         return tuple(
             Item(line_id, (question, chunks.texts[chunk_id], text))
             for chunk_id, lines in self.lines.items()
@@ -63,7 +63,7 @@ class Statements:
     def evidence(
         self, chunks: Chunks, answers: Mapping[str, Answer], unit: Unit
     ) -> tuple[list[bool | None], list[ScoreItem]]:
-        """Return the verdicts, pooled over the ranks, and the items: each chunk, its lines."""
+        """Return the verdicts over all ranks, and the items: each chunk, with its statements."""
         verdicts: list[bool | None] = []
         items: list[ScoreItem] = []
         for rank, chunk_id in enumerate(chunks.ids, start=1):

@@ -25,7 +25,7 @@ from ._judged_metric import (
 __all__ = ["Faithfulness", "support_evidence", "support_score", "unsupported_score"]
 
 CLAIM_NOTHING = ("no_claim", "refusal")
-"""Words for what leaves the denominator."""
+"""Words for units outside the denominator."""
 _CHOICES = ("supported", "absent", "contradicted", "no_claim")
 _CLAIMS_NOTHING = "the answer claims nothing"
 
@@ -90,7 +90,7 @@ class Faithfulness(UnitMetric):
         return (support_score(self, support_evidence(self.unit, lines, reply.answers)),)
 
     async def _without_chunks(self, answer: str, units: list[str], inquiry: Inquiry) -> Score:
-        """After an empty retrieval every claim is unsupported: ask only whether there is one."""
+        """After an empty retrieval every claim is unsupported: only ask whether there is one."""
         lines = number_units("a", units)
         claims: list[object] = [True] * len(units)
         if self.unit == "sentence":
@@ -131,13 +131,13 @@ def support_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Score:
 
 
 def unsupported_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Score:
-    """Return the score after an empty retrieval: whatever the answer claims is unsupported."""
+    """Return the score after an empty retrieval, where every claim is unsupported."""
     claims = [item.verdict for item in evidence if item.evidence not in CLAIM_NOTHING]
     if False in claims:
         said = "nothing was retrieved that could support the answer"
         return metric.score("faithfulness", 0.0, items=evidence, said=said)
     if claims:
-        # 0.0 if the unknown unit is a claim, undefined if it is not: there is no value to give.
+        # 0.0 if the unknown unit is a claim, undefined if not: so there is no value.
         said = "nothing was retrieved; whether the answer claims something is unknown"
         return metric.score(
             "faithfulness", None, "partial", items=evidence, bounds=(0.0, 0.0), said=said

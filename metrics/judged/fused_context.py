@@ -1,8 +1,8 @@
 """Context precision, recall and relevancy in one call.
 
-The three share the chunks, which are nearly all of a prompt; asked together they cost one call and
-about a third of the tokens.  Their errors may then go together, too, so this is a choice
-(``fused=True``), not the default.
+The three share the chunks, which are nearly all of a prompt; asked together they cost one call and about a
+third of the tokens. Their errors may then be correlated, too, so this is an option (``fused=True``), not the
+default.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class FusedContextMetrics(JudgedMetric):
     name = "fused_context_metrics"
     score_names = ("context_precision", "context_recall", "context_relevancy")
     covers = ("context_precision", "context_recall", "context_relevancy")
-    """Names of the metrics it stands in for."""
+    """Names of the metrics that it replaces."""
     needs = ("question", "contexts")
     target = "retrieval"
 
@@ -93,7 +93,7 @@ class FusedContextMetrics(JudgedMetric):
 
     @property
     def _prompts_with_shared(self) -> dict[frozenset[str], str]:
-        """Return the prompts that ask more, by the prompts whose questions they ask along."""
+        """Return the extended prompts, by the prompts whose questions they include."""
         along = {name for name, asked in ((ENTITIES, self.entities), (LIVE, self.live)) if asked}
         return {names: prompt for names, prompt in _WITH_SHARED.items() if names <= along}
 
@@ -116,7 +116,7 @@ class FusedContextMetrics(JudgedMetric):
         groups = self._groups(question, reference, chunks, statements, units)
         live = LiveQuestions.of(sample, LiveJudged.score_names) if self.live else None
         passages = self._passages(question, statements, units, live)
-        # Only along with questions of its own: alone they are asked in fewer words.
+        # Only together with its own questions: separately they need fewer words.
         if live is not None and any(group.items for group in groups):
             groups += live.groups("d", shared_with=LIVE)
         if self.entities and units and chunks.texts:

@@ -1,7 +1,7 @@
 """Judges a live request without a reference, in one call.
 
-Do the chunks hold what the question needs, which of them does, does the answer keep to them, and does it
-refuse?  The chunks are nearly all of a prompt: asked together these questions cost one call.
+Do the chunks contain what the question needs, which of them do, is the answer faithful to them, and does it
+refuse? The chunks are nearly all of a prompt: asked together these questions cost one call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["LiveJudged", "LiveQuestions"]
 
 PROMPT = "live_judged"
 
-# In this order, as plain true and false are read as the first two.
+# In this order, as plain true and false mean the first two.
 _SUFFICIENCY = {"yes": 1.0, "no": 0.0, "partly": 0.5}
 _STATED = {"yes": "all", "partly": "some", "no": "none"}
 _WORDS = ("supported", "absent", "contradicted", "refusal", "no_claim")
@@ -48,11 +48,11 @@ _ANSWER = ("faithfulness", "judged_refusal")
 
 
 Obstacle = tuple[ScoreStatus, str, str | None]
-"""The status of a score that a sample cannot have, the reason in words, and the field that was not given."""
+"""The status of an impossible score, the reason in words, and the missing field."""
 
 
 def obstacles(sample: RagSample) -> dict[str, Obstacle]:
-    """Return, by name, the scores that `sample` cannot have, without asking the judge."""
+    """Return, by name, the scores that are impossible for `sample`, without a call to the judge."""
     found: dict[str, Obstacle] = {}
     if sample.question is None:
         found |= dict.fromkeys(_RETRIEVAL, ("missing_input", "not given: question", "question"))
@@ -73,20 +73,20 @@ class LiveQuestions:
     """The questions about one request, asked by `LiveJudged` alone or together with others."""
 
     question: str
-    """"": nothing is asked about the chunks."""
+    """The question; "": no questions about the chunks."""
     answer: str
-    """"": nothing is asked about the answer."""
+    """The answer; "": no questions about the answer."""
     chunks: Chunks
     carried: Mapping[str, str]
-    """Texts of earlier turns that an answer may rest on, by id: nothing is asked about them."""
+    """Texts of earlier turns that an answer may rely on, by id; they are not judged."""
     relevance: bool = True
-    """Whether each chunk is asked about."""
+    """Whether each chunk is judged."""
     sufficiency: bool = True
-    """Whether they are asked about together."""
+    """Whether the chunks are judged together."""
 
     @classmethod
     def of(cls, sample: RagSample, wanted: Collection[str]) -> LiveQuestions:
-        """Return what must be asked to have the `wanted` scores, as far as `sample` allows them."""
+        """Return the questions necessary for the `wanted` scores, as far as `sample` allows them."""
         open_names = set(wanted).difference(obstacles(sample))
         own = Chunks.of(sample.contexts or ())
         return cls(
@@ -104,7 +104,7 @@ class LiveQuestions:
 
     @property
     def lines(self) -> dict[str, str]:
-        """The sentences of the answer that say something, by id."""
+        """The sentences of the answer with content, by id."""
         said = [line for line in sentences(self.answer) if any(map(str.isalnum, line))]
         return number_units("a", said)
 
@@ -112,7 +112,7 @@ class LiveQuestions:
         """Return the three groups.
 
         Args:
-            letter: Begins the ids of chunks, where another group has those that begin with c.
+            letter: First letter of the chunks' ids, if another group uses c.
             shared_with: As in `Group`.
         """
         texts = self.chunks.texts if self.question else {}
@@ -207,7 +207,7 @@ class LiveJudged(JudgedMetric):
     name = "live_judged"
     score_names = (*_RETRIEVAL, *_ANSWER)
     covers = ("faithfulness",)
-    """Names of the metrics it stands in for."""
+    """Names of the metrics that it replaces."""
     needs = ("contexts", "question|answer")
     target = "retrieval"
     targets = MappingProxyType(dict.fromkeys(_ANSWER, "answer"))
@@ -227,7 +227,7 @@ class LiveJudged(JudgedMetric):
         object.__setattr__(self, "definition", definition_of("1", PROMPT, unit="sentence"))
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
-        """Ask everything that is not known yet, in one call."""
+        """Ask all open questions in one call."""
         asked = LiveQuestions.of(sample, self.score_names)
         passages = tuple(
             Passage(f"chunk {chunk_id}", text, only_for=asked.about_all_chunks | {chunk_id})
@@ -240,7 +240,7 @@ class LiveJudged(JudgedMetric):
         try:
             answers = (await inquiry.ask(Ask(self.name, PROMPT, passages, asked.groups()))).answers
         except JudgeError as error:
-            # What the judge was not needed for stays known: after an empty retrieval, its scores.
+            # Scores that do not need the judge are still known: those of an empty retrieval.
             struck = wanted if asked.chunks.texts else wanted.intersection(_ANSWER)
             failed = scores_without_value(self, error.status, str(error), error.error_type)
             found |= {score.name: score for score in failed if score.name in struck}

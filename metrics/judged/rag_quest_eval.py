@@ -1,7 +1,7 @@
 """Does the answer carry the reference's key information, and is what it carries right?
 
-`RagQuestEval` asks the judge for questions about the reference, once per reference, and for the
-answers that the generated answer gives to them; `quest_eval` does the arithmetic.
+For `RagQuestEval` the judge writes questions about the reference, once per reference, and answers them from
+the generated answer; `quest_eval` does the arithmetic.
 """
 
 from __future__ import annotations

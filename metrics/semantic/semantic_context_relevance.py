@@ -1,4 +1,4 @@
-"""Is at least one retrieved chunk near the question in meaning? By the user's own embedding model."""
+"""Is at least one retrieved chunk close to the question in meaning? Uses the user's embedding model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SemanticContextRelevance"]
 
 _MOST_QUOTED = 100
-"""Characters of a chunk in the explanation."""
+"""Longest quotation of a chunk in the explanation, in characters."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SemanticContextRelevance(Metric):
         object.__setattr__(self, "lacks_embedder", self.embedder is None)
 
     def asking(self, embedder: Embedder | None) -> SemanticContextRelevance:
-        """Return this metric with `embedder`, if it has none of its own."""
+        """Return this metric with `embedder`, if it has none."""
         return self if self.embedder is not None else replace(self, embedder=embedder)
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:

@@ -1,8 +1,8 @@
 """The judge's prompts, one Markdown file each, and their loader.
 
-``rules.md`` goes before every prompt.  A prompt's version is a hash of both texts,
-so no wording can change without changing the definition that is published with the
-scores.  Data only: how texts are put between delimiters is the judge's business.
+``rules.md`` is added before every prompt. A prompt's version is a hash of both texts, so no wording can
+change without changing the definition that is published with the scores. Data only: delimiters around texts
+are up to the judge.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ __all__ = ["PromptFile", "load_prompt"]
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """A prompt file as read."""
+    """The content of a prompt file."""
 
     name: str
     """File name without ``.md``."""
     rules: str
     """The rules common to all prompts; ``{marker}`` stands for the request's delimiter."""
     task: str
-    """What is asked, and the form of the reply; ``{tag}`` stands for what begins the request's ids."""
+    """The question, and the form of the reply; ``{tag}`` stands for the beginning of the request's ids."""
     version: str
     """First 8 hex digits of the SHA-256 of both texts."""
 
@@ -32,7 +32,7 @@ def load_prompt(name: str) -> PromptFile:
     """Read the prompt `name`.
 
     Raises:
-        FileNotFoundError: There is no such prompt.
+        FileNotFoundError: Unknown prompt.
     """
     folder = files(__name__)
     rules = (folder / "rules.md").read_text(encoding="utf-8").strip()
