@@ -1,6 +1,6 @@
-"""OpenTelemetry: requests that others trace already, found in their spans.
+"""OpenTelemetry: finds requests in the spans that other instrumentations record.
 
-Needs nothing but OpenTelemetry; reading OTLP needs ``opentelemetry-proto``, too.
+Needs only OpenTelemetry, and ``opentelemetry-proto`` to read OTLP.
 """
 
 from ragmeter.adapters.reading.results import RetrievalTool

@@ -1,4 +1,4 @@
-"""What was heard: scored, or why not, from whom, and the line to add."""
+"""Accounts of received spans: number scored, reasons for the others, and the line that enables scoring."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS
 _SWITCHES_OF_SCOPES = [
     (re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()
 ]
-"""What turns texts on, by who wrote the spans: advice stands only where it is obeyed."""
+"""The setting that turns texts on, by instrumentation: shown only for instrumentations that have it."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
 NO_REQUESTS = frozenset(("indexing", "evaluation", "captured", "repeated"))
-"""Reasons for which there is nothing to add."""
+"""Reasons without anything to configure."""
 _MOST_ACCOUNTS = 100
 _MOST_SCOPE = 200
 _MOST_TOOLS = 5
 
 
 class Unheard(NamedTuple):
-    """A span without a request, and the reason."""
+    """An entry of an account: a request, or spans without one, with the reason if not scored."""
 
     service: str
     """``service.name``; empty: unknown."""
     scope: str
-    """The instrumentation."""
+    """Name of the instrumentation."""
     reason: str
-    """Why not."""
+    """The reason; empty if scored."""
     tools: tuple[str, ...] = ()
     """Tools that were called, some of which may retrieve."""
     spans: tuple[str, ...] = ()
-    """The same of spans that gave something out."""
+    """Spans with an output, likewise."""
     suspects: tuple[str, ...] = ()
-    """Tools whose texts a model was sent; where there are any, they are the ``tools``."""
+    """Tools whose texts were sent to a model; if there are any, they are the ``tools``."""
     convention: str = ""
     """Name of the convention of its spans."""
     is_request: bool = False
@@ -59,12 +59,12 @@ class Unheard(NamedTuple):
 
 
 def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool | None) -> Unheard:
-    """Return why spans that belong together are no request.
+    """Return the entry, with its reason, of spans that belong together and are no request.
 
     Args:
         reads: The spans.
-        calls: The models' calls among them.
-        is_divided: Whether the prompt shows where one document ends; None: it has no place for any.
+        calls: The model calls among them.
+        is_divided: Whether the prompt shows the ends of documents; None: it has no place for any.
     """
     models = [read for read in reads if read.role == "model"]
     tools = [read for read in reads if read.role == "tool"]
@@ -76,7 +76,7 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     if not tools and any(fills(read.span) for read in reads):
         reason = "indexing"
     elif not models:
-        # Tools that say nothing of what they gave back are no help, named or not.
+        # Tools without a recorded output give no information, named or not.
         silent = tools and all(read.reader.result(read.span) is None for read in tools)
         reason = "content_off" if silent else "no_model_call"
     elif is_divided is False:
@@ -102,7 +102,7 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
 
 
 def _names_in_prompts(tools: Sequence[Read], calls: Sequence[Step]) -> tuple[str, ...]:
-    """Return the names of tools that gave out a text that a model was sent, and none had said."""
+    """Return the names of tools with a text that a model was sent and that no model wrote."""
     given: list[GaveOut] = []
     for read in sorted(tools, key=lambda read: read.span.ended_ns)[:MOST_GIVEN]:
         result = opened(read.reader.result(read.span))
@@ -114,7 +114,7 @@ def _names_in_prompts(tools: Sequence[Read], calls: Sequence[Step]) -> tuple[str
 
 
 def _steps_that_gave(reads: Sequence[Read]) -> tuple[str, ...]:
-    """Return the names of innermost steps that gave something out: the user may say that they retrieve."""
+    """Return the names of innermost steps with an output: the user may declare that they retrieve."""
     above = {read.span.parent_id for read in reads}
     names = (
         read.span.name
@@ -134,37 +134,37 @@ def _service(span: SpanRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UnscoredReason:
-    """Why some received spans are not scored."""
+    """A reason why received spans are not scored."""
 
     reason: str
-    """Why."""
+    """The reason."""
     count: int
-    """How often."""
+    """Number of requests and other spans."""
     tools: tuple[str, ...]
     """Tools that were called, some of which may retrieve."""
     line: str
-    """What to add."""
+    """The line to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What was heard from one instrumentation of one service: ``heard`` = ``scored`` + the causes' counts."""
+    """The received spans of one instrumentation of one service: ``heard`` = ``scored`` + the causes' counts."""
 
     service: str
     """``service.name``; empty: unknown."""
     scope: str
-    """The instrumentation."""
+    """Name of the instrumentation."""
     heard: int
-    """Requests, and what is none."""
+    """Requests, and groups of spans that are none."""
     requests: int
     """Requests."""
     scored: int
     """Requests that were scored."""
     causes: tuple[UnscoredReason, ...]
-    """Why not the others, the most frequent first."""
+    """Reasons for the others, the most frequent first."""
 
     def shortfalls(self) -> list[str]:
-        """Return a line for each cause: of whom how many are not scored, why, and what to add."""
+        """Return a line for each cause: service, instrumentation, number, reason, and the line to add."""
         return [
             f"{self.service or 'spans'}, {self.scope}: {cause.count} of {self.heard} not scored: "
             f"{cause.reason}; {cause.line}"
@@ -173,10 +173,11 @@ class Account:
 
 
 class Accounts:
-    """Counts what was heard. Not locked: one thread adds, and any may read.
+    """Counts received requests and spans. Not locked: one thread adds, and any may read.
 
     Args:
-        in_process: Whether what is to add is an argument of the processor rather than an option of the server.
+        in_process: Whether the line to add is an argument of the processor rather than an option of the
+            server.
     """
 
     def __init__(self, *, in_process: bool = False) -> None:
@@ -186,7 +187,7 @@ class Accounts:
         self._notes: dict[tuple[str, str, str], Unheard] = {}
 
     def add(self, one: Unheard) -> bool:
-        """Count what was heard; return whether its reason is new of this instrumentation and service."""
+        """Count an entry; return whether its reason is new for this instrumentation and service."""
         key = one.service[:_MOST_SCOPE], one.scope[:_MOST_SCOPE]
         if key not in self._counts and len(self._counts) >= _MOST_ACCOUNTS:
             key = OTHER, OTHER
@@ -227,11 +228,11 @@ _SCORED = ""
 
 
 PROCESSOR_LINE = "RagMeterSpanProcessor(meter, {})"
-"""What to change in the process itself."""
+"""The code to change in the process itself."""
 
 
 def line_of(note: Unheard, *, in_process: bool = False) -> str:
-    """Return what to add so that this is scored."""
+    """Return the line to add so that the entry is scored."""
     line = REMEDIES.get(note.reason) or _SWITCHES.get(note.convention, "")
     if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
         switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
@@ -255,7 +256,7 @@ def line_of(note: Unheard, *, in_process: bool = False) -> str:
 
 
 def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
-    """Return a request as accounts count it."""
+    """Return the entry of a request."""
     first = found.span or found.members[0]
     reason = _SCORED if scored else found.reason or "captured"
     unread = [one.read for one in found.seen if one.documents.missing == "unreadable_result"]
@@ -267,10 +268,10 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
 
 
 def note_of(span: SpanRecord, reason: str) -> Unheard:
-    """Return the note of a span that is no request, with its reason.
+    """Return the entry of a span that is no request, with its reason.
 
     ``no_model_call``: no span of a trace is of a model or a retrieval. ``evaluation``: no user asked.
-    ``repeated``: a call stands in another trace, too.
+    ``repeated``: a call is in another trace, too.
     """
     return Unheard(_service(span), span.scope, reason)
 
@@ -281,5 +282,5 @@ _EVALUATES = re.compile(
 
 
 def is_evaluation(span: SpanRecord) -> bool:
-    """Return whether a span in which nothing was retrieved judges, by its name; a route is one for users."""
+    """Return whether a span without a retrieval is an evaluation, by its name; a server route is none."""
     return not span.is_entry and _EVALUATES.search(span.name) is not None

@@ -1,7 +1,7 @@
-"""Which documents of a request were retrieved: by the outermost retrievers, after the last reranking.
+"""The retrieved documents of a request: of the outermost retrievers, after the last reranking.
 
-A retriever may be written as two spans, one in the other, or really call others: the outermost that says what
-it found counts.  A reranking takes the place of the documents it was given.
+A retriever may have two spans, one in the other, or really call others: the outermost with documents counts.
+A reranking replaces its input documents.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .record import SpanRecord
 
 
 class Read:
-    """A span as its convention reads it; its documents are read once, on demand.
+    """A span with the convention that reads it; its documents are read once, on demand.
 
     Args:
         span: The span.
         reader: The convention that reads it.
-        role: What it is about.
+        role: Its role.
         tool: The user's rule that makes a tool's call a retrieval.
     """
 
@@ -36,7 +36,7 @@ class Read:
         self.role: Role = role
         self.tool = tool
         self.is_retrieval = role == "retrieval" or tool is not None
-        """Whether documents were retrieved here."""
+        """Whether it retrieves documents."""
         self._documents: Documents | None = None
 
     def documents(self) -> Documents:
@@ -48,14 +48,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Documents that came out of one retrieval or reranking."""
+    """Output documents of one retrieval or reranking."""
 
     read: Read
     documents: Documents
     from_spans: tuple[Read, ...] = ()
-    """The retrievals they came from, where a reranking stands between."""
+    """The retrievals they come from, if they are a reranking's."""
     within: tuple[Read, ...] = ()
-    """The retrievals within it, where those returned other documents: it compresses, or joins."""
+    """The retrievals within it, if their documents differ: it compresses, or joins."""
 
     @property
     def retrievals(self) -> tuple[Read, ...]:
@@ -74,7 +74,7 @@ def _documents_of(read: Read) -> Documents:
         silent = documents == Documents() and given not in (None, "null", "None")
         if read.role != "retrieval" or read.span.failed or not silent:
             return documents
-        # What the convention finds no document in is empty only if it says so.
+        # An output in which the convention finds no documents is empty only if it is recognised as such.
         found = cut(given, read.tool or ANY_TOOL)
         return Documents(missing="unreadable_result") if found is None else Documents(found)
     result = read.reader.result(read.span)
@@ -89,7 +89,7 @@ def _documents_of(read: Read) -> Documents:
 
 
 def read_of(span: SpanRecord, tools: Sequence[RetrievalTool]) -> Read | None:
-    """Return a span with the user's rule for it; None: no convention, and no rule, knows it."""
+    """Return a span with the user's rule for it; None if no convention, and no rule, matches."""
     known = reading(span)
     rule = tool_for(span.name, tools, is_span=True)
     if rule is not None and (known is None or known[1] not in ("model", "evaluation")):
@@ -109,7 +109,7 @@ def reached(
 
     Args:
         reads: The request's spans, of one convention.
-        retrieval_above: Returns the id of the outermost retrieval above a span; None: there is none.
+        retrieval_above: Returns the id of the outermost retrieval above a span, or None.
     """
     outer: list[Read] = []
     inner: dict[str, list[Read]] = {}
@@ -169,7 +169,7 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
         )
         if not taken or not documents.items:
             return seen
-    elif documents.missing == "rerank_invisible":  # perhaps prompts say which of these are left
+    elif documents.missing == "rerank_invisible":  # perhaps prompts show which of these are left
         documents = documents._replace(
             items=tuple(doc for item in taken for doc in item.documents.items)
         )
@@ -185,7 +185,7 @@ def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
 def _share(
     items: Sequence[Document], ids: Collection[str | None], texts: Collection[str | None]
 ) -> bool:
-    """Return whether some of the documents were given; documents unknown may have been."""
+    """Return whether some of the documents are in the input; unknown documents may be."""
     if not items:
         return True
     return any(
@@ -194,7 +194,7 @@ def _share(
 
 
 def _join_of(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:
-    """Return the documents that a step names by id alone, whole; none if one is not known."""
+    """Return the complete documents that a step names only by id; none if one is unknown."""
     if all(item.text is not None for item in short):
         return tuple(short)
     known = {item.id: item for item in full if item.id is not None}

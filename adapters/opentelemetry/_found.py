@@ -1,4 +1,4 @@
-"""A request, as far as its spans report it."""
+"""A request, as reported by its spans."""
 
 from __future__ import annotations
 
@@ -27,54 +27,56 @@ Reason = Literal[
     "unreadable_result",
     "prompt_not_divided",
 ]
-"""Why a request cannot be scored in full."""
+"""The reason why a request cannot be scored in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRequest:
-    """One request, as far as its spans report it."""
+    """One request, as reported by its spans."""
 
     convention: str
-    """Name of the convention its retrieval is written by."""
+    """Name of the convention of its retrieval."""
     scope: str
-    """Name of the instrumentation that wrote it."""
+    """Name of the instrumentation of its retrieval."""
     question: str | None
-    """What was asked."""
+    """The question."""
     contexts: tuple[Document, ...]
-    """What reached the model, in order."""
+    """The documents that reached the model, in order."""
     answer: str | None
-    """What was answered."""
+    """The answer."""
     failed: bool
     """Whether the request raised."""
     usable: Usable
-    """What of it can be scored."""
+    """The extent to which it can be scored."""
     reason: Reason | None
-    """Why no more; None when all."""
+    """The reason why it is not scored in full, or None."""
     span: SpanRecord | None
-    """The request's own span; None: it was never sent."""
+    """The request's own span; None if it was never sent."""
     answering: SpanRecord | None = None
-    """The call that answered, where nothing else in the trace is the request's: it is the one to be judged."""
+    """The call that answered, if nothing else in the trace belongs to the request: its span receives the
+    scores."""
     seen: tuple[Seen, ...] = ()
     """Its retrievals and rerankings, in start order."""
     refused: bool = False
-    """Whether the model's provider says that it refused."""
+    """Whether the model's provider reports a refusal."""
     asked_model: bool = False
     """Whether a model was called for it."""
     members: tuple[SpanRecord, ...] = ()
     """All its spans that belong to a convention, and those above them."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """What retrievals searched, by the retrieval's span, where spans of stores' clients below it say."""
+    """The searched sources, by the retrieval's span, from spans of stores' clients below it."""
     response_id: str | None = None
-    """What the model's provider calls the completion that answered; None: unknown, or there are several."""
+    """The provider's id of the completion that answered; None if unknown or several."""
     shown: tuple[Document, ...] | None = None
-    """The documents as the prompts show them, cut where they are, in their order; None: none shows any."""
+    """The documents as the prompts show them, cut where they are, in their order; None if no prompt shows
+    any."""
     carried: tuple[RetrievedContext, ...] = ()
-    """What earlier turns retrieved and the answering call was sent again."""
+    """Documents retrieved in earlier turns that the answering call was sent again."""
     cut_off: tuple[SpanRecord, ...] = ()
-    """Spans whose parents should stand in the request, or above it as the request's own, and did not come."""
+    """Spans whose parents should be in the request, or above it as the request's own, and did not arrive."""
     partial: bool = False
-    """Whether so much of it is known to be missing that nothing of it can be measured. What
-    `read_trace` returns never says so, as that shows in other requests."""
+    """Whether so much of it is missing that nothing can be measured. Never set by `read_trace`, as this only
+    follows from other requests."""
 
     @property
     def trace_id(self) -> str:
@@ -83,7 +85,7 @@ class FoundRequest:
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Which of ``question``, ``contexts`` and ``answer`` are not known, each with its reason."""
+        """The unknown ones of ``question``, ``contexts`` and ``answer``, each with its reason."""
         why = self.reason if self.reason in ("redacted", "truncated", "content_off") else None
         found: dict[str, str] = {}
         if self.question is None:
@@ -96,6 +98,6 @@ class FoundRequest:
 
     @property
     def key(self) -> str:
-        """What stays the same when spans come later: the span of the request, or of its first retrieval."""
+        """The stable id, when spans arrive later: of the request's span, or of its first retrieval."""
         first = self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
         return f"{first.trace_id}-{first.span_id}"

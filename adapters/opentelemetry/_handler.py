@@ -1,7 +1,7 @@
 """`RagMeterSpanProcessor`: scores the requests in the spans of this process.
 
-An SDK calls it when a span ends; all it does then is to keep the span.  A thread of its own puts
-traces together, finds requests in them and offers them to the meter.
+An SDK calls it when a span ends, and it only stores the span. A separate thread assembles traces, finds
+requests in them and offers them to the meter.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ else:
     SpanProcessor = object  # for type checkers; at run time the SDK is the application's
 
 _PACE_S = 0.25
-"""Seconds between two looks at what has come."""
+"""Seconds between two readings of the stored spans."""
 _EXIT_S = 10.0
-"""Seconds that a provider's shutdown waits for scores, at most."""
+"""Maximum seconds that a provider's shutdown waits for scores."""
 _MAX_WAITING = 50_000
-"""Spans that may wait to be read; beyond, the oldest is dropped and counted."""
+"""Maximum spans waiting to be read; beyond that the oldest is dropped and counted."""
 
 
 _AT_A_TIME = 256
-"""Spans that are handed to the assembler at once."""
+"""Spans that are passed to the assembler at once."""
 
 
 processors: WeakSet[RagMeterSpanProcessor] = WeakSet()
-"""All of this process, for ``ragmeter doctor``."""
+"""All processors of this process, for ``ragmeter doctor``."""
 
 
 class _Waiting(NamedTuple):
     span: Any
     scope: RequestScope | None
     around: Any
-    """OpenTelemetry's context in which it ended; None: it is empty."""
+    """OpenTelemetry's context in which it ended; None if empty."""
 
 
 class _LogProcessor:
-    """Keeps what models were sent and said, where an instrumentation writes that into log records.
+    """Stores models' input and replies where an instrumentation writes them into log records.
 
     Args:
-        keep: Takes each record.
+        keep: Called with each record.
     """
 
     def __init__(self, keep: Callable[[Any], object]) -> None:
@@ -81,30 +81,29 @@ class _LogProcessor:
         return True
 
     def shutdown(self) -> None:
-        """Spans may still end."""
+        """Do nothing: spans may still end."""
 
 
 class RagMeterSpanProcessor(SpanProcessor):
-    """Hands a meter every RAG request that is traced in this process, by any instrumentation.
+    """Offers a meter every RAG request that is traced in this process, by any instrumentation.
 
-    ``RagMeterSpanProcessor(meter).attach(provider)``. Spans are neither changed nor kept
-    longer than it takes to read them. A request that our own callback handler captured is not counted again,
-    nor are evaluations and ragmeter's own spans.
+    ``RagMeterSpanProcessor(meter).attach(provider)``. Spans are not changed, and released once they have been
+    read. A request that ragmeter's callback handler captured is not counted again, nor are evaluations and
+    ragmeter's own spans.
 
     References come from the meter (by question), from ``with ragmeter.reference(...)``, from baggage or
     attributes named ``ragmeter.reference.answer``, ``.contexts`` and ``.context_ids`` (lists as JSON).
 
     Args:
-        meter: Where requests go.
+        meter: The meter that receives the requests.
         retrieval_tools: Names of tools whose results are retrieved documents, e.g. ``"search_*"``, or
-            `RetrievalTool` for a rule of how they are read.
-        retrieval_spans: The same for spans that say nothing of retrieving, e.g. ``"retrieve*"``.
-        grace_s: Seconds without news after which a trace is complete of which nothing is known to be
-            missing.
-        idle_s: Seconds without news after which any trace is.
+            `RetrievalTool` with rules for reading them.
+        retrieval_spans: The same for spans that are not marked as retrievals, e.g. ``"retrieve*"``.
+        grace_s: Seconds without new data after which a trace without known gaps is complete.
+        idle_s: Seconds without new data after which any trace is.
 
     Raises:
-        ConfigurationError: `meter` takes no requests, or a tool is named by nothing.
+        ConfigurationError: `meter` accepts no requests, or a tool has no name.
     """
 
     def __init__(
@@ -144,12 +143,12 @@ class RagMeterSpanProcessor(SpanProcessor):
         First, so that at shutdown scores still leave through the processor that exports.
 
         Args:
-            provider: Of an SDK, perhaps wrapped or of a subclass; None: the global one.
-            logs: Provider of the loggers to which instrumentations write what models were sent and said,
-                if not on spans; None: the global one, if there is one.
+            provider: An SDK's, perhaps wrapped or of a subclass; None: the global one.
+            logs: Provider of the loggers to which instrumentations write models' input and replies, if not on
+                spans; None: the global one, if there is one.
 
         Raises:
-            ConfigurationError: There is none yet, or it takes no processors.
+            ConfigurationError: There is no provider yet, or it accepts no processors.
         """
         join(self, trace.get_tracer_provider() if provider is None else provider)
         join_logs(self._log_processor, _logs.get_logger_provider() if logs is None else logs)
@@ -161,7 +160,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         return self._reporter.missing
 
     def accounts(self) -> Sequence[Account]:
-        """Return what was heard by service and instrumentation: scored, why not the rest, what to add."""
+        """Return the received spans by service and instrumentation: scored, why not the rest, what to add."""
         return self._reporter.accounts()
 
     def assembly(self) -> AssemblyStats:
@@ -169,13 +168,13 @@ class RagMeterSpanProcessor(SpanProcessor):
         return self._assembler.stats()
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
-        """Called by the SDK when a span starts; nothing is done."""
+        """Do nothing; called by the SDK when a span starts."""
 
     def _on_ending(self, span: Any) -> None:
-        """Called by the SDK just before a span ends; nothing is done."""
+        """Do nothing; called by the SDK just before a span ends."""
 
     def on_end(self, span: Any) -> None:
-        """Called by the SDK when a span has ended: keeps it, and waits for nothing."""
+        """Store the span, without waiting; called by the SDK when a span has ended."""
         with self._end_guard:
             scope = span.instrumentation_scope
             if self._stopped or (scope is not None and scope.name == OWN_SCOPE) or is_suppressed():
@@ -198,12 +197,12 @@ class RagMeterSpanProcessor(SpanProcessor):
                 self._notes.append(note)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Offer what has come to the meter, complete or not; ``meter.flush()`` then waits for the scores."""
-        # No score is waited for: a meter that flushes has its providers flush, too.
+        """Offer received requests to the meter, complete or not; ``meter.flush()`` then awaits the scores."""
+        # Scores are not awaited: a meter that flushes has its providers flush, too.
         return self._drain(time.monotonic() + timeout_millis / 1000)
 
     def _drain(self, deadline: float) -> bool:
-        """Offer what has come; return False if another thread was at it until `deadline` (monotonic)."""
+        """Offer the received requests; return False if another thread did so until `deadline` (monotonic)."""
         with self._read_guard:
             held = deque[bool]()
             try:
@@ -218,7 +217,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         return False
 
     def shutdown(self) -> None:
-        """Offer what has come, and have the meter flush. Spans that end later are ignored."""
+        """Offer the received requests, and flush the meter. Spans that end later are ignored."""
         self._stopped = True
         self._bell.ring()
         self.force_flush()
@@ -232,13 +231,13 @@ class RagMeterSpanProcessor(SpanProcessor):
         leave_host()
         while not self._stopped:
             self._bell.wait(_PACE_S)
-            # Until it is offered, too: a drain meanwhile must not see an empty queue.
+            # Held until the spans are offered: a drain meanwhile must not see an empty queue.
             with self._read_guard, self._reading:
                 self._read()
                 self._assembler.tick()
             if not self._waiting and not self._assembler.stats().bytes:
                 self._running = False
-                if not self._waiting:  # what came in between has found it running
+                if not self._waiting:  # spans stored in between have found it running
                     return
                 self._running = True
 
@@ -271,7 +270,7 @@ class RagMeterSpanProcessor(SpanProcessor):
 
 
 def _scope_of(noted: _Waiting) -> RequestScope | None:
-    """Return what the code around a span said: in this process, and by baggage from another."""
+    """Return the scope set by the code around a span: in this process, or by baggage from another."""
     said = None if noted.around is None else baggage.get_all(noted.around)
     reference = reference_in([said]) if said else None
     if reference is None:

@@ -1,4 +1,4 @@
-"""Whether an SDK cut long values off: it leaves no mark of it.
+"""Detection of long values that an SDK cut off, which it does not mark.
 
 A limit on the length of values shows in values of exactly one length, none longer: JSON that breaks off, or
 texts under several names, of which several differ or two end in the middle of a sentence.  Under one name they
@@ -16,7 +16,7 @@ from .record import SpanRecord
 
 _SHORTEST = 16
 _SEVERAL = 4
-"""This many different texts of the greatest length are no accident."""
+"""Different texts of the greatest length from which this is no accident."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -46,15 +46,15 @@ class CutLength:
             )
         )
         self.length: int | None = longest if cut else None
-        """In characters; None: nothing was cut."""
+        """In characters; None if nothing was cut."""
 
     def is_cut(self, value: object) -> bool:
-        """Return whether a value is a text as long as those that were cut."""
+        """Return whether a value is a text of the length of those that were cut."""
         return isinstance(value, str) and len(value) == self.length
 
 
 def _breaks_off(value: str) -> bool:
-    """Return whether JSON breaks off here; what ends as JSON does is not looked into."""
+    """Return whether JSON breaks off here; values that end like JSON are not parsed."""
     return value[-1] not in "}]" and is_broken(value)
 
 

@@ -1,4 +1,4 @@
-"""What a request was asked: under a known name, in a prompt, or by its one search; never a lone text."""
+"""The question of a request: under a known name, in a prompt, or of its only search; never a lone text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._contexts import Read, Seen
 
 @dataclass(frozen=True, slots=True)
 class RequestQuestion:
-    """What a request was asked, and whether the user had it hidden."""
+    """The question of a request, and whether the user had it hidden."""
 
     question: str | None
     hidden: bool = False
@@ -29,7 +29,7 @@ class RequestQuestion:
     ) -> RequestQuestion:
         for place, read in enumerate(steps):
             if place and read.role == "tool":
-                break  # what is below it was asked by a model
+                break  # questions below it are a model's
             if read.reader.hides(read.span, "input"):
                 return cls(None, hidden=True)
             if read.is_retrieval:
@@ -56,7 +56,7 @@ class RequestQuestion:
         asked = asked_in(sorted(calls, key=lambda call: call.started_ns), texts)
         if asked is not None:
             return cls(asked)
-        # What a model has a tool look for is its own words, if a step stands above.
+        # The query of a tool that a model calls is in the model's words, if a step is above.
         asking = [read for read in sources if read.tool is None or not steps or read is steps[0]]
         queries = {read.reader.query(read.span) for read in asking} - {None}
         # Several queries are parts of a question, or several questions: none of them is the question.

@@ -1,4 +1,4 @@
-"""Whether the spans of one request say that the model's provider refused, and in which words."""
+"""Refusals by the model's provider in the spans of one request, with their words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .record import SpanRecord
 
 
 def was_refused(own: Read | None, models: Sequence[Read], answer: str | None) -> bool:
-    """Return whether the request's own span says so, or that of the call that answered.
+    """Return whether the request's own span, or that of the answering call, reports a refusal.
 
-    That is the call whose words are the answer; where none is known to be, the one that ended last.
+    The answering call is the one whose reply is the answer; if unknown, the one that ended last.
     """
     if own is not None and own.reader.refuses(own.span):
         return True
@@ -32,7 +32,7 @@ def refusal_was_raised(request: SpanRecord | None, members: Sequence[Read]) -> b
 
 
 def words_raised(request: SpanRecord | None, members: Sequence[Read]) -> str | None:
-    """Return the words of the refusal that was raised, where a span has them."""
+    """Return the words of the refusal that was raised, if a span has them."""
     for span in _error_spans(request, members):
         for event in span.events:
             raised = str(event.attributes.get("exception.type"))
@@ -43,7 +43,7 @@ def words_raised(request: SpanRecord | None, members: Sequence[Read]) -> str | N
 
 
 def _error_spans(request: SpanRecord | None, members: Sequence[Read]) -> list[SpanRecord]:
-    """Return the spans whose errors are the request's: its own, or all that failed where it names none."""
+    """Return the spans with the request's errors: its own, or all that failed if that has no error type."""
     if request is not None and request.error_type not in (None, "Error"):
         return [request]
     return [read.span for read in members if read.span.failed]

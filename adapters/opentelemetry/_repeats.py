@@ -1,8 +1,8 @@
-"""Requests and calls of models that were recorded twice: by two conventions, or in two traces.
+"""Requests and model calls that were recorded twice: by two conventions, or in two traces.
 
-LangChain's instrumentations make no span current, so what its model calls, or what a second one records, begins
-another trace; Logfire writes what was streamed into a trace of its own.  A call which is all of its trace, and
-says no more, is no second request.
+LangChain's instrumentations make no span current, so that calls by its model, or the spans of a second
+instrumentation, begin another trace; Logfire writes streamed replies into a separate trace. A call that is
+its whole trace, without additional data, is no second request.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .record import SpanRecord
 
 _MOST = 10_000
 _LATER_NS = 1_000_000
-"""Some emitters know times to the millisecond."""
+"""Some emitters have times in milliseconds."""
 _REPLY = re.compile(r"(?:gen_ai|llm)\.(?:output.messages|(?:content\.)?completion)|output\.value")
-"""Names of attributes with what a model replied: a text, or calls of tools."""
+"""Names of attributes with a model's reply: a text, or calls of tools."""
 
 
 class _Call(NamedTuple):
@@ -38,20 +38,20 @@ def _call_of(span: SpanRecord, scope: str | None = None) -> _Call:
 
 
 class RecentCalls:
-    """The latest calls of models: below something else by what they said, alone by what they were sent."""
+    """The latest model calls: those with a parent by their reply, others by their input."""
 
     def __init__(self) -> None:
         self._calls = BoundedTable[int, _Call](max_entries=_MOST)
 
     def note(self, span: SpanRecord) -> None:
-        """Note a span that came, if it is such a call."""
+        """Store a received span, if it is such a call."""
         said = _said_in(span)
         place = said if span.parent_id is not None or not said else _sent_in(span)
         if place:
             self._calls.put(place, _call_of(span))
 
     def repeat(self, spans: Sequence[SpanRecord]) -> bool:
-        """Return whether a trace is one call of which another trace says more."""
+        """Return whether a trace is one call of which another trace has more data."""
         if len(spans) != 1 or spans[0].parent_id is not None:
             return False
         inner, said = spans[0], _said_in(spans[0])
@@ -74,7 +74,7 @@ class RecentRequests:
         self._requests = BoundedTable[int, _Call](max_entries=_MOST)
 
     def repeats(self, found: FoundRequest) -> bool:
-        """Return whether another instrumentation recorded the request in another trace; else note it."""
+        """Return whether another instrumentation recorded the request in another trace; else store it."""
         if found.question is None or found.answer is None:
             return False
         ours = _call_of(found.span or found.members[0], found.scope)
@@ -93,7 +93,7 @@ class RecentRequests:
 
 
 def usable_rank(found: FoundRequest) -> int:
-    """Return the place of a request among those that say as much of one, the best first."""
+    """Return the rank of a request by the extent to which it can be scored, 0 for the best."""
     return ("full", "ids_only", "none").index(found.usable)
 
 
@@ -117,7 +117,7 @@ def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
 
 
 def is_unanswered(span: SpanRecord) -> bool:
-    """Return whether a span says what a model was sent, and nothing of a reply: a stream's may come alone."""
+    """Return whether a span has a model's input and no reply: a stream's may arrive separately."""
     known = reading(span)
     return (
         known is not None
@@ -132,7 +132,7 @@ def is_unanswered(span: SpanRecord) -> bool:
 
 
 def _sent_in(span: SpanRecord) -> int:
-    """Return what a model was sent, as a number."""
+    """Return a hash of a model's input."""
     known = reading(span)
     sent = [] if known is None else known[0].prompt(span)
     return hash(("sent", *(letters_of(text) for _, text in sent)))

@@ -1,4 +1,4 @@
-"""Two roots, one request: documents retrieved first, and handed to a chain later; and one root, several."""
+"""Requests with two roots, a retrieval and a later chain with its documents; roots with several requests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ._limits import CutLength
 from ._steps import call_of
 
 _BEGINNING = 64
-"""So many letters identify a document."""
+"""Letters that identify a document."""
 _REPLY = 20
-"""Letters of a reply that is looked for in later prompts."""
+"""Minimum letters of a reply that is looked for in later prompts."""
 
 
 def join_roots(
@@ -26,7 +26,7 @@ def join_roots(
     retrieval_above: Mapping[str, str | None],
     limit: CutLength,
 ) -> list[Read]:
-    """Give a root that was handed documents the retrieval before it that found them; return what is left.
+    """Add to a root with documents as input the earlier retrieval that found them; return the rest.
 
     Such a retrieval has no root of its own, or one that calls no model.
     """
@@ -65,22 +65,22 @@ def _asks_model(members: Iterable[Read]) -> bool:
 
 
 def brings_documents(read: Read) -> bool:
-    """Return whether documents came out of a span: a reranking that does not say which makes no request."""
+    """Return whether a span outputs documents: a reranking without them makes no request."""
     return read.is_retrieval or (
         read.role == "rerank" and (read.span.failed or bool(read.documents().items))
     )
 
 
 def is_shown_in(members: Iterable[Read], page: str) -> bool:
-    """Return whether all that retrievals found stands in a prompt."""
+    """Return whether a prompt contains all documents of the retrievals."""
     found = [letters_of(item.text or "") for read in members for item in read.documents().items]
     return bool(found) and all(text in page for text in found)
 
 
 def split_requests(members: list[Read]) -> list[list[Read]]:
-    """Return the spans of requests that run below one span that says nothing, each request's by themselves.
+    """Return the spans of each request below one span without data of its own.
 
-    They are several if calls have a question and a context each, and none was sent another one's reply.
+    There are several if calls have a question and a context each, and none was sent another one's reply.
     """
     asked: dict[str, int] = {}
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""What is known of OpenTelemetry's SDK: spans and log records → records; where a provider keeps processors.
+"""Access to OpenTelemetry's SDK: spans and log records → records; the processors of a provider.
 
 The SDK is not imported: it belongs to the application.
 """
@@ -52,7 +52,7 @@ def record_of(span: Any) -> SpanRecord:
 
 
 def note_of(emitted: Any) -> LogNote | None:
-    """Return a log record that holds a model's input or reply; None for any other."""
+    """Return a log record with a model's input or reply; None for any other."""
     record = emitted.log_record
     if not record.trace_id or not record.span_id:
         return None
@@ -69,18 +69,18 @@ def note_of(emitted: Any) -> LogNote | None:
 
 
 def join(processor: Any, provider: Any) -> None:
-    """Put `processor` before the others of `provider`, and take none of them away.
+    """Put `processor` before the others of `provider`, and remove none of them.
 
     Raises:
-        ConfigurationError: `provider` takes no processors.
+        ConfigurationError: `provider` accepts no processors.
     """
-    # Where the SDK itself puts them. A provider's own `add_span_processor` may do more: Phoenix's
+    # In the SDK's own attribute. A provider's own `add_span_processor` may do more: Phoenix's
     # removes and shuts down the processor that exports.
     if _put_first(processor, attribute_of(provider, "_active_span_processor"), "_span_processors"):
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
-        # Behind a wrapper that hides it, what would replace it is asked not to.
+        # Behind a wrapper that hides it, the parameter that replaces others is set to False.
         add(processor, **{name: False for name in _parameters(add) if name.startswith("replace")})
     elif os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
         kind = type(provider)
@@ -98,7 +98,7 @@ def join_logs(processor: Any, provider: Any) -> None:
 
 
 def _put_first(processor: Any, line: Any, name: str) -> bool:
-    """Put `processor` first in a line, where no public name sets the order; return whether there is one."""
+    """Put `processor` first in an SDK's private sequence of processors; return whether there is one."""
     if not isinstance(attribute_of(line, name), (tuple, list)):
         return False
     with attribute_of(line, "_lock") or nullcontext():
@@ -116,7 +116,7 @@ def _parameters(function: Any) -> Iterable[str]:
 
 
 def _plain_attributes(attributes: Any) -> Mapping[str, Any]:
-    """Return a plain dictionary of a span's attributes: their own class hands them out one by one."""
+    """Return a plain dictionary of a span's attributes: their own class returns them one by one."""
     try:
         copied = attributes.copy()
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Tools that were not named and retrieve: they returned passages, and a model was sent them."""
+"""Unnamed tools that retrieve: they returned passages, and a model was sent them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ._tree import SpanTree
 
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages")
 _BEGINNING = 64
-"""So many letters of a passage are looked for in prompts."""
+"""Letters of a passage that are looked for in prompts."""
 
 
 def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
-    """Return the reads of a trace in which nothing is known to retrieve, with the tools that do so by shape.
+    """Return the reads of a trace without a known retrieval, with the tools that retrieve by shape.
 
-    Such a tool did not fail, ran no model and no retriever, and what it gave back stands in the prompt of a
-    later call: a passage of forty letters, or a shorter text with an id or a score beside it.
+    Such a tool did not fail, ran no model and no retriever, and its output is in the prompt of a later call:
+    a passage of forty letters, or a shorter text with an id or a score beside it.
     """
     if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return dict(reads)
@@ -62,7 +62,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
 
 
 def _page_of(read: Read) -> Step:
-    """Return a model's call with everything that it was sent: parts of messages, too, that are no texts."""
+    """Return a model's call with its whole input, including parts of messages that are no texts."""
     span = read.span
     raw = (span.attributes.get(key) for key in {read.reader.input_key, *_INPUTS})
     sent = [*read.reader.prompt(span), *(("tool", item) for item in raw if isinstance(item, str))]

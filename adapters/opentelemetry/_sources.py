@@ -1,4 +1,4 @@
-"""What a retrieval searched, from its span or that of a store's client below it."""
+"""The source that a retrieval searched, from its span or that of a store's client below it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ragmeter.adapters.reading.values import mapping_of
 
 _CONVENTIONAL = ("gen_ai.data_source.id", "db.collection.name")
 _OTHERS = re.compile(r"db\.(?:.*[._])?(?:collection|index|table)(?:[._]name)?")
-"""As clients' instrumentations named it before there was a convention."""
+"""Clients' instrumentations used these names before there was a convention."""
 _STORE = "ls_vector_store_provider"
 _MAX_NAME = 200
 
 
 @lru_cache(maxsize=4096)
 def names_source(key: str) -> bool:
-    """Return whether an attribute of this name holds a collection, an index or a data source."""
+    """Return whether an attribute of this name contains a collection, an index or a data source."""
     return key in _CONVENTIONAL or _OTHERS.fullmatch(key) is not None
 
 

@@ -1,4 +1,4 @@
-"""Spans of models' calls as steps, and the documents that the answering call was sent."""
+"""Spans of model calls as `Step`s, and the documents that the answering call was sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id")
 
 
 def call_of(read: Read, limit: CutLength) -> Step:
-    """Return a model's call; its prompt is not known if any of it is hidden or was cut off."""
+    """Return a model's call; its prompt is unknown if any of it is hidden or was cut off."""
     span = read.span
     sent = read.reader.prompt(span)
     sent += [
@@ -60,7 +60,7 @@ def call_of(read: Read, limit: CutLength) -> Step:
 
 
 def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) -> list[Step]:
-    """Return the calls of models; the last may reply by the arguments of a function that never runs."""
+    """Return the model calls; the last may reply by the arguments of a function that never runs."""
     calls = [call_of(read, limit) for read in models]
     ran = {read.reader.tool_name(read.span) for read in members if read.role == "tool"}
     last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)
@@ -75,7 +75,7 @@ _ANSWERS = frozenset(FIELD_NAMES["answer"])
 
 
 def _function_in(read: Read) -> tuple[str, str]:
-    """Return name and arguments of the last function that a model called; empty: it called none."""
+    """Return name and arguments of the last function that a model called; empty if it called none."""
     flat = {
         key.rpartition(".")[2]: value
         for key, value in read.span.attributes.items()
@@ -96,7 +96,7 @@ _NAMES = frozenset(
 
 
 def _found_by_provider(value: object, depth: int = 0) -> Iterator[str]:
-    """Yield as JSON the lists of passages that a model's provider retrieved: they stand beside the reply."""
+    """Yield as JSON the lists of passages beside the reply that a model's provider retrieved."""
     found = opened(value)
     if depth > MAX_DEPTH:
         return
@@ -123,17 +123,17 @@ def reached_model(
     *,
     by_tool: bool,
 ) -> tuple[tuple[Document, ...], tuple[Document, ...]] | None:
-    """Return which documents the answering call saw: whole, and as its prompt shows them, in its order.
+    """Return the documents that the answering call saw: whole, and as its prompt shows them, in its order.
 
     Args:
-        contexts: What was retrieved, in order.
+        contexts: The retrieved documents, in order.
         seen: The retrievals.
-        calls: The request's calls of models.
+        calls: The request's model calls.
         asked_and_answered: Question and answer.
         by_tool: Whether a tool ran in the request.
 
     Returns:
-        None: the prompts do not decide it.
+        None if the prompts do not determine it.
     """
     if not all(item.text for item in contexts):
         return None

@@ -1,7 +1,7 @@
-"""An exporter around an exporter, for which the spans of conventions have no texts.
+"""A wrapper of a span exporter that removes the texts which conventions write on spans.
 
-Scores may leave where texts may not: `RagMeterSpanProcessor` reads the spans, this wrapper shows the exporter
-a view of them.  The spans themselves are not changed, other processors see them whole.
+For processes that may export scores but no texts: `RagMeterSpanProcessor` reads the spans, this wrapper
+passes the exporter a view of them. The spans themselves are not changed, other processors see them whole.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SAFE = re.compile(
     r"(?:.*[._])?(?:kind|type|types|name|names|id|ids|model|provider|system|role|mime_type|version|path|"
     r"operation|operationId|method|route|reason|reasons|format|language|environment|status|status_code)"
 )
-"""Names of attributes whose texts are words of a system's, not of a user's."""
+"""Names of attributes whose texts are a system's, not a user's."""
 
 
 class TextStrippingExporter(SpanExporter):
     """Passes spans on to an exporter without the texts that conventions write on them.
 
-    Of spans that belong to a known convention, attributes with texts are left out, but for names, ids,
-    kinds and models; so are messages of errors and attributes of events. Numbers stay, and all other spans.
+    Of spans that belong to a known convention, attributes with texts are left out, except names, ids, kinds
+    and models; so are messages of errors and attributes of events. Numbers stay, and all other spans.
 
     Args:
         exporter: A span exporter of an OpenTelemetry SDK.
@@ -56,7 +56,7 @@ def _strip(span: Any) -> Any:
 
 
 class _View:
-    """A span without texts: everything else is the span's own."""
+    """A span without texts; everything else is the span's own."""
 
     def __init__(self, span: Any) -> None:
         self._span = span

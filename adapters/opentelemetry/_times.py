@@ -1,4 +1,4 @@
-"""When requests ran: a span within the time of one, below the same outermost span, is a part of it."""
+"""Times of requests: a span within the time of one, below the same outermost span, is a part of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .record import SpanRecord
 
 
 class RequestTimes:
-    """The times of requests, joined and in order; one whose own span never came may have run at any time.
+    """The periods of requests, joined and in order; one without its own span may have run at any time.
 
     Args:
         found: The requests.

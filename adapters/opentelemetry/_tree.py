@@ -1,6 +1,6 @@
-"""The spans of one trace as a tree: what stands above a span, and whose request it is part of.
+"""The spans of one trace as a tree: ancestors of a span, and the request it is part of.
 
-Everything here takes time linear in the number of spans, even where their parents form circles.
+All functions take time linear in the number of spans, even if their parents form cycles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class SpanTree:
     """The spans of one trace.
 
     Args:
-        spans: In any order; of two with one id the one that says more counts.
+        spans: In any order; of two with one id the one with more data counts.
     """
 
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
@@ -45,16 +45,16 @@ class SpanTree:
         """Return, for each span, the id of the outermost wanted span above it, within its process.
 
         Args:
-            wanted: Ids of the spans that may be the one.
-            itself: Whether a span may be its own.
-            tops: Ids of spans whose parents do not count.
+            wanted: Ids of the spans that may be returned.
+            itself: Whether a span itself may be returned for it.
+            tops: Ids of spans whose parents are ignored.
         """
 
         def begins(span: SpanRecord) -> bool:
             return span.is_entry or span.span_id in tops
 
         found: dict[str, str | None] = {}
-        # Spans come as they end, the inner ones first: backwards, most find what is above them known.
+        # Spans arrive as they end, the inner ones first: in reverse, most find their ancestors' result known.
         for start in reversed(self.spans.values()):
             if start.span_id in found:
                 continue
@@ -83,9 +83,9 @@ class SpanTree:
         return {key: _or(found, key, wanted) for key in found}
 
     def cut_off(self) -> dict[str, SpanRecord]:
-        """Return, for each span below a parent that is not here, the uppermost span that is.
+        """Return, for each span below a missing parent, the uppermost span that is present.
 
-        A parent in another process is none of these: the request came in there.
+        A parent in another process is not missing: the request entered this process there.
         """
         missing = {
             key
@@ -98,7 +98,7 @@ class SpanTree:
         return {key: self.spans[top] for key, top in tops.items() if top is not None}
 
     def entry_above(self, span: SpanRecord) -> SpanRecord | None:
-        """Return the span by which the request came into the process, or None."""
+        """Return the span by which the request entered the process, or None."""
         path: list[str] = []
         above: SpanRecord | None = span
         while above is not None and above.span_id not in self._entries:
@@ -124,5 +124,5 @@ class SpanTree:
 
 
 def _or(found: Mapping[str, str | None], key: str, wanted: Collection[str]) -> str | None:
-    """Return what was found above a span, or the span if it is wanted itself."""
+    """Return the result found above a span, or the span if it is wanted itself."""
     return found[key] or (key if key in wanted else None)

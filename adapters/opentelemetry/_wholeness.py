@@ -1,10 +1,10 @@
-"""Whether a request came whole: `Wholeness`, which knows whose parents are never sent here.
+"""Detection of incomplete requests: `Wholeness`, which learns the spans whose parents are never sent here.
 
-A span whose parent did not come means one of two things.  Either the parent was lost, on its way or with the
-process that had it: then what hung below it and beside it may be lost, too.  Or it never is sent here,
-as when an application exports the spans of one instrumentation alone: then nothing is missing.
-Which of them it is shows in other requests, and
-until others came, in whether it was answered.  Called by the reporter of traces; not locked.
+A span whose parent did not arrive means one of two things. Either the parent was lost, on its way or with its
+process: then other spans below and beside it may be lost, too. Or it is never sent here, as when an
+application exports the spans of one instrumentation alone: then nothing is missing. Other requests decide
+between these and, until others have arrived, whether the request was answered. Called by the reporter of
+traces; not locked.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .conventions import reading
 from .record import SpanRecord
 
 ALWAYS_AFTER = 10
-"""So many spans of a kind whose parents did not come, and none whose parent did, show that they never do."""
+"""Spans of a kind with missing parents, without one whose parent arrived, beyond which they never arrive."""
 MAX_KINDS = 1_000
-"""Kinds that are kept separate; what is cut off and of another kind is taken for a loss."""
+"""Maximum number of separate kinds; a span without its parent of any other kind counts as a loss."""
 
 
 class _Kind(NamedTuple):
-    """Spans that are sent alike."""
+    """The kind of a span: spans of one kind are sent alike."""
 
     service: str
     scope: str
@@ -31,14 +31,14 @@ class _Kind(NamedTuple):
 
 
 class Wholeness:
-    """Learns whose parents never come, and says of a request whether a part of it is missing."""
+    """Learns which spans' parents never arrive, and detects requests with missing parts."""
 
     def __init__(self) -> None:
         self._with_parent: set[_Kind] = set()
         self._without: Counter[_Kind] = Counter()
 
     def see(self, spans: Iterable[SpanRecord]) -> None:
-        """Learn from the spans of a trace which kinds come with their parents."""
+        """Learn from the spans of a trace which kinds arrive with their parents."""
         spans = tuple(spans)
         here = {span.span_id for span in spans}
         for span in spans:
@@ -48,12 +48,12 @@ class Wholeness:
                     self._with_parent.add(kind)
 
     def is_partial(self, cut_off: Iterable[SpanRecord], *, answered: bool) -> bool:
-        """Return whether one of these spans, which came without their parents, shows a loss.
+        """Return whether one of these spans, which arrived without their parents, indicates a loss.
 
         Args:
-            cut_off: The spans of a request whose parents did not come.
-            answered: Whether its answer did. As long as nothing is known of spans of the kind, it then
-                counts as whole.
+            cut_off: The spans of a request whose parents did not arrive.
+            answered: Whether its answer did. An answered request counts as complete until spans of the kind
+                are known.
         """
         lost = False
         for kind in {_kind_of(span) for span in cut_off}:

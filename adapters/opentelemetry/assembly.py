@@ -1,14 +1,14 @@
-"""Spans and log records of many traces, in any order and in pieces, put together trace by trace.
+"""Assembly of traces from spans and log records of many traces, in any order and in pieces.
 
-Nothing says that a trace is complete. One is taken to be when its first span in this process has come
-and every parent that its spans name, and `grace_s` has passed since anything came; or when nothing came
-for `idle_s`, as spans that were cut off by an exception never come.  What comes later opens it once
-more: it is delivered again, whole, as late.
+Nothing marks a trace as complete. One is taken as complete when its first span in this process has arrived
+and every parent that its spans name, and `grace_s` has passed since the last arrival; or when nothing arrived
+for `idle_s`, as spans that were cut off by an exception never arrive. Later spans open it once more: it is
+delivered again, whole, as late.
 
-A trace may last for hours: a job, a session.  Of one that does not come to rest, the parts that did
-(spans below a parent that is not here, without news for `idle_s`) are delivered by themselves.
+A trace may last for hours: a job, a session. If one does not become idle, its idle parts (spans below a
+parent that is not here, without new data for `idle_s`) are delivered separately.
 
-The clock is passed in and nothing runs by itself: `TraceAssembler.tick` closes what is due.
+The clock is passed in and there is no timer: `TraceAssembler.tick` closes the traces that are due.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
 _TRACE_BYTES = 700
-"""Bytes that a trace takes up beside its spans, about: sets, lists and tables of its own."""
+"""Approximate bytes of a trace beside its spans: its sets, lists and tables."""
 _OWN_BYTES = 200
-"""Bytes that the note of one of ragmeter's own spans takes, about."""
+"""Approximate bytes of the record of one of ragmeter's own spans."""
 
 
 @dataclass(slots=True)
 class ScoreMarks:
-    """Where ragmeter's own spans and events say that a request was scored already."""
+    """Data of ragmeter's own spans and events about requests that were already scored."""
 
     judged: set[str] = field(default_factory=set)
     """Ids of the spans that they judge."""
@@ -55,52 +55,52 @@ class ScoreMarks:
 
 @dataclass(frozen=True, slots=True)
 class AssembledTrace:
-    """The spans and log records of one trace, as far as they have come."""
+    """The received spans and log records of one trace."""
 
     trace_id: str
     """32 hex digits."""
     spans: Sequence[SpanRecord]
-    """In the order in which they came."""
+    """In order of arrival."""
     logs: Sequence[LogNote]
-    """In the order in which they came."""
+    """In order of arrival."""
     late: bool = False
     """Whether the trace was delivered before, without some of these."""
     fresh: int = 0
     """Spans among them that were not delivered before."""
     bytes: int = 0
-    """Bytes that all of it takes up, estimated."""
+    """Estimated bytes of all of it."""
     scored: ScoreMarks | None = None
-    """What ragmeter says of the trace, where it scored requests of it in the application itself."""
+    """The marks of requests of the trace that the application itself scored."""
     repeats: bool = False
-    """Whether it is one call of a model that stands in another trace, too."""
+    """Whether it is one model call that is in another trace, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssemblyStats:
-    """What came in, and what became of it. ``spans`` = ``delivered`` + every reason in ``lost`` + ``open``."""
+    """The received records, by outcome. ``spans`` = ``delivered`` + every reason in ``lost`` + ``open``."""
 
     spans: int = 0
-    """Spans that came in."""
+    """Received spans."""
     logs: int = 0
-    """Log records that came in."""
+    """Received log records."""
     delivered: int = 0
     """Spans delivered, each once."""
     lost: Mapping[str, int] = field(default_factory=dict)
     """Spans not delivered, by reason: ``own`` (ragmeter's), ``duplicate`` (sent before), ``late`` (their
-    trace was delivered twice), ``revoked`` (given up: another process reads them again), and the limit that
+    trace was delivered twice), ``revoked`` (dropped: another process reads them again), and the limit that
     was reached: ``traces``, ``spans``, ``bytes``."""
     partial: int = 0
-    """Traces delivered without a parent that their spans name: the rest is elsewhere, or never was written."""
+    """Traces delivered without a parent that their spans name: the rest is elsewhere, or was never written."""
     evicted: Mapping[str, int] = field(default_factory=dict)
-    """Traces given up, by the limit that was reached."""
+    """Traces dropped, by the limit that was reached."""
     open: int = 0
-    """Spans that wait for their trace to be complete."""
+    """Spans of traces that are not complete."""
     open_traces: int = 0
     """Traces that are not complete."""
     open_bytes: int = 0
-    """Bytes that these take up, estimated."""
+    """Estimated bytes of these."""
     bytes: int = 0
-    """Bytes that are held, estimated, those of delivered traces among them."""
+    """Estimated bytes of all stored traces, delivered ones included."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class _Open:
     times: int = 0
     scored: ScoreMarks | None = None
     is_unanswered: bool = False
-    """Whether it is one call of a model without the reply, which may come in a trace of its own."""
+    """Whether it is one model call without the reply, which may arrive in a separate trace."""
 
     @property
     def looks_complete(self) -> bool:
@@ -138,16 +138,16 @@ class _Open:
 
 
 class TraceAssembler:
-    """Puts traces together. Thread-safe; `deliver` is called outside the lock.
+    """Assembles traces. Thread-safe; `deliver` is called outside the lock.
 
     Args:
         deliver: Called with each trace that is complete.
-        grace_s: Seconds without news after which a trace is complete of which nothing is known to be missing.
-        idle_s: Seconds without news after which any trace is.
-        late_s: Seconds for which a delivered trace is kept, so that late spans find it.
-        max_traces: How many traces may be held; beyond, the oldest is given up, delivered ones first.
-        max_spans: How many spans may be held.
-        max_bytes: How many bytes they may take, estimated.
+        grace_s: Seconds without new data after which a trace without known gaps is complete.
+        idle_s: Seconds without new data after which any trace is.
+        late_s: Seconds for which a delivered trace is stored for late spans.
+        max_traces: Maximum number of stored traces; beyond that the oldest is dropped, delivered ones first.
+        max_spans: Maximum number of stored spans.
+        max_bytes: Maximum of their estimated bytes.
         clock: Seconds on a monotonic clock.
     """
 
@@ -184,7 +184,7 @@ class TraceAssembler:
         self._evicted: Counter[str] = Counter()
 
     def add(self, spans: Iterable[SpanRecord], logs: Iterable[LogNote] = ()) -> None:
-        """Take in spans and log records of any traces, in any order."""
+        """Add spans and log records of any traces, in any order."""
         with self._lock:
             now = self._clock()
             for span in spans:
@@ -193,7 +193,7 @@ class TraceAssembler:
                     self._lost["own"] += 1
                     self._note_own(span, now)
                     continue
-                if self._has(span):  # a sender that got no answer sends all of it again
+                if self._has(span):  # a sender without a response sends all of it again
                     self._lost["duplicate"] += 1
                     continue
                 kept = _slim(span)
@@ -214,7 +214,7 @@ class TraceAssembler:
                     self._own(note.trace_id, now).judged.add(note.span_id)
                     continue
                 if not holds_messages(note):
-                    continue  # most records of an application are about other things
+                    continue  # most records of an application have other subjects
                 trace = self._trace(note.trace_id, now)
                 if trace is not None:
                     trace.logs.append(note)
@@ -223,7 +223,7 @@ class TraceAssembler:
                         self._shrink(note.trace_id)
 
     def tick(self) -> None:
-        """Deliver what is complete, and forget what nothing more is expected of."""
+        """Deliver complete traces, and drop those for which no more spans are expected."""
         with self._lock:
             now = self._clock()
             due = [
@@ -244,14 +244,14 @@ class TraceAssembler:
         self._hand_over(done)
 
     def drain(self) -> None:
-        """Deliver everything that is held, complete or not."""
+        """Deliver all stored traces, complete or not."""
         with self._lock:
             now = self._clock()
             done = [self._close(key, now) for key in tuple(self._open)]
         self._hand_over(done)
 
     def forget(self, traces: Iterable[str]) -> None:
-        """Give up traces that are not complete, by id: another process gets all of their spans."""
+        """Drop traces that are not complete, by id: another process receives all of their spans."""
         with self._lock:
             for key in traces:
                 trace = self._open.get(key)
@@ -260,7 +260,7 @@ class TraceAssembler:
                     self._forget(key)
 
     def waiting(self) -> dict[str, float]:
-        """Return the traces that are not complete, each with when the first of it came that is held."""
+        """Return the traces that are not complete, each with the arrival time of its first stored span."""
         with self._lock:
             return {
                 key: trace.arrived[0] if trace.arrived else 0.0 for key, trace in self._open.items()
@@ -283,7 +283,7 @@ class TraceAssembler:
             )
 
     def _note_own(self, span: SpanRecord, now: float) -> None:
-        """Note what one of ragmeter's own spans is about; the span itself is never taken in."""
+        """Record the subject of one of ragmeter's own spans; the span itself is never stored."""
         scored = self._own(span.trace_id, now)
         if span.attributes.get("gen_ai.operation.name") != "evaluation":
             scored.periods.append((span.started_ns, span.ended_ns))
@@ -336,7 +336,7 @@ class TraceAssembler:
         )
 
     def _shrink(self, growing: str) -> None:
-        """Give up the oldest traces until what is held is within its limits."""
+        """Drop the oldest traces until the stored data is within its limits."""
         for reason, limit in self._limits.items():
             while self._held[reason] > limit:
                 key = next(iter(self._closed), None)
@@ -383,7 +383,7 @@ class TraceAssembler:
     def _take_rested(self, key: str, trace: _Open, now: float) -> Iterator[AssembledTrace]:
         """Remove and return the parts of a trace that are complete or idle."""
         if trace.times:
-            return  # late spans: they belong to what was delivered
+            return  # late spans: they belong to the delivered part
         tops = SpanTree(trace.spans).outermost(trace.ids, itself=True)
         last: dict[str | None, float] = {}
         for span, when in zip(trace.spans, trace.arrived, strict=True):
@@ -419,7 +419,7 @@ class TraceAssembler:
 
     def _hand_over(self, done: Iterable[AssembledTrace]) -> None:
         for assembled in done:
-            if assembled.spans:  # else all there is are ragmeter's own, or log records
+            if assembled.spans:  # else there are only ragmeter's own spans, or log records
                 self._deliver(assembled)
 
 

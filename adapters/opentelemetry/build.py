@@ -1,4 +1,4 @@
-"""A request that was found in spans, as a `RagRun` for the meter."""
+"""Conversion of a request that was found in spans to a `RagRun` for the meter."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ _METADATA = (
     "langsmith.metadata.",
     "ai.telemetry.metadata.",
 )
-"""How attributes begin that are metadata of a request. OpenInference has all of it in one, as JSON."""
+"""Prefixes of attributes with a request's metadata. OpenInference has all of it in one, as JSON."""
 _PLAIN = ("index_version", "prompt_version")
-"""Metadata that is known without a beginning: which index and which prompt were used."""
+"""Metadata attributes without a prefix: the index and the prompt that were used."""
 _MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
 
 
 def is_scorable(found: FoundRequest) -> bool:
-    """Return whether there is something to measure: a request that failed to retrieve is a result, too."""
+    """Return whether a request has anything to measure: a failed retrieval is a result, too."""
     return found.usable != "none" or found.reason == "retrieval_error"
 
 
 def sample_of(found: FoundRequest, scope: RequestScope | None = None) -> RagSample:
-    """Return the request as metrics see it.
+    """Return the request as a sample for metrics.
 
     Args:
         found: The request.
-        scope: What the code around it said, where that is known.
+        scope: The scope set by the code around it, if known.
     """
     return _sample(found, scope or RequestScope(), SharedContexts())
 
@@ -63,7 +63,7 @@ def sample_of(found: FoundRequest, scope: RequestScope | None = None) -> RagSamp
 def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -> RagSample:
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
-    # Of a part of what was retrieved, nothing can be said about what was.
+    # With only a part of the retrieved documents known, contexts are unknown.
     unknown = found.reason == "retrieval_error" or found.partial
     made = context.of(contexts)
     return RagSample(
@@ -81,7 +81,7 @@ def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -
         else "prompt"
         if found.shown is not None
         else "runs",
-        # Without its own span, what a model said last may be on its way to a further step.
+        # Without its own span, a model's last reply may be the input of a further step.
         answer=None if found.partial and found.span is None else found.answer,
         reference=scope.reference or reference_in(span.attributes for span in found.members),
         status=_status(found),
@@ -96,7 +96,7 @@ def build_run(
 
     Args:
         found: The request.
-        scope: What the code around it said, where that is known.
+        scope: The scope set by the code around it, if known.
         remote: Whether its spans were made in another process.
     """
     scope = scope or RequestScope()
@@ -133,7 +133,7 @@ def build_run(
 
 
 def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
-    """Return the reference that ``ragmeter.reference.*`` gives: texts, lists, or lists as JSON.
+    """Return the reference in ``ragmeter.reference.*`` attributes: texts, lists, or lists as JSON.
 
     Args:
         given: Attributes of spans, or baggage; the first that has a field counts.
@@ -159,7 +159,7 @@ def reference_in(given: Iterable[Mapping[str, object]]) -> Reference | None:
 
 
 def _stages(found: FoundRequest) -> Iterator[SeenStage]:
-    """Yield what left each retriever, and each reranking after it."""
+    """Yield the output of each retriever, and of each reranking after it."""
     place = 0
     for seen in found.seen:
         before = seen.from_spans or seen.within
@@ -176,7 +176,7 @@ def _kind_of(read: Read) -> StageKind:
 
 
 def _status(found: FoundRequest) -> SampleStatus:
-    # One that went on to its end without what it looked for was answered all the same.
+    # One that finished without its retrieval was answered nevertheless.
     lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
     if lost or (found.failed and not found.refused):
         return "error"
@@ -207,7 +207,7 @@ def _name(found: FoundRequest) -> str | None:
 def _retrieval(
     found: FoundRequest, seen: Seen, context: SharedContexts, *, remote: bool
 ) -> Retrieval:
-    """Return a retrieval, or the reranking that took its place, whose span is the one to be judged."""
+    """Return a retrieval, or the reranking that replaced it; its span receives the judgement."""
     read = seen.read
     first = seen.retrievals[0].span
     limit = read.span.attributes.get(
@@ -235,7 +235,7 @@ def _brought(seen: Seen) -> tuple[Document, ...]:
 
 
 def _queries(seen: Seen) -> tuple[str | None, ...]:
-    """Return the query of each retrieval; where none reports one, the reranking's."""
+    """Return the query of each retrieval; if none reports one, the reranking's."""
     queries = tuple(read.reader.query(read.span) for read in seen.retrievals)
     return queries if any(queries) else (seen.read.reader.query(seen.read.span),)
 
@@ -255,7 +255,7 @@ def _context_of(span: SpanRecord, span_id: str, *, remote: bool) -> SpanContext:
 
 
 def _metadata_in(attributes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the metadata that spans bear; what the request's own span says wins."""
+    """Return the metadata on spans; that of the request's own span has precedence."""
     found: dict[str, Any] = {}
     for given in attributes:
         for key, value in given.items():
@@ -270,7 +270,7 @@ def _metadata_in(attributes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _model_in(spans: Sequence[SpanRecord]) -> dict[str, str]:
-    """Return the model that was called last: it answered."""
+    """Return the model that was called last, which answered."""
     for span in sorted(spans, key=lambda one: -one.ended_ns):
         found = _first([span.attributes], _MODEL)
         if found is not None:

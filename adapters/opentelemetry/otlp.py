@@ -1,7 +1,7 @@
-"""OTLP export requests, as bytes or as JSON, turned into records.
+"""OTLP export requests, as bytes or as JSON, converted to records.
 
-The messages are those of ``opentelemetry-proto``; nothing of the protocol is written here but the one
-place where OTLP's JSON is not protobuf's: ids are hex, not base64.
+The messages are those of ``opentelemetry-proto``; the only protocol code here is for the one difference
+between OTLP's JSON and protobuf's: ids are hex, not base64.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Signal = Literal["traces", "logs"]
-"""What an export request holds: spans or log records."""
+"""The content of an export request: spans or log records."""
 
 ExportRequest: TypeAlias = ExportTraceServiceRequest | ExportLogsServiceRequest
 """An export request, parsed."""
@@ -61,21 +61,21 @@ _SERVICE = frozenset(
         "openinference.project.name",
     }
 )
-"""Attributes of a resource that name the service, and where a backend files what it sends."""
+"""Attributes of a resource that identify the service and its place in a backend."""
 _MAX_NAME = 255
 _MAX_SHORT = 65
-"""One more than is taken for a name of something: what was longer is seen to have been."""
+"""One more than the maximum length of a name, to detect longer ones."""
 _MAX_DEPLOYED = 32
 _REMOTE = 0x300
-"""The flags say where the parent is: in another process."""
+"""The flag by which a span's parent is in another process."""
 
 
 class MalformedError(RagmeterError):
-    """What was received is no OTLP; the message says why, and quotes nothing of it."""
+    """The received data is no OTLP; the message states the reason, and quotes nothing of the data."""
 
 
 class ExportedRecords(NamedTuple):
-    """What one export request holds."""
+    """The content of one export request."""
 
     spans: tuple[SpanRecord, ...] = ()
     """Its spans, in its order."""
@@ -89,7 +89,7 @@ def parse_protobuf(signal: Signal, body: bytes) -> ExportRequest:
     """Parse the body of an export request in protobuf.
 
     Raises:
-        MalformedError: It is none.
+        MalformedError: It is not one.
     """
     request = _REQUESTS[signal]()
     try:
@@ -100,7 +100,7 @@ def parse_protobuf(signal: Signal, body: bytes) -> ExportRequest:
 
 
 def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
-    """Parse the body of an export request in OTLP's JSON. What else is in it is ignored.
+    """Parse the body of an export request in OTLP's JSON. Other content is ignored.
 
     Raises:
         MalformedError: It is no JSON, or JSON of another kind.
@@ -111,9 +111,9 @@ def parse_json(signal: Signal, text: str | bytes) -> ExportRequest:
 
 
 def received_in(request: ExportRequest) -> ExportedRecords:
-    """Return what an export request holds.
+    """Return the content of an export request.
 
-    Called once for a request: to turn attributes into plain values is a third of the work.
+    Called once for a request: to convert attributes to plain values is a third of the work.
     """
     if isinstance(request, ExportTraceServiceRequest):
         return _spans_of(request)
@@ -121,7 +121,7 @@ def received_in(request: ExportRequest) -> ExportedRecords:
 
 
 def read_protobuf(body: bytes) -> ExportedRecords:
-    """Read the body of an export of spans or of log records; which one it is, its content says.
+    """Read the body of an export of spans or of log records, detecting which one it is.
 
     Raises:
         MalformedError: It is neither.
@@ -133,7 +133,7 @@ def read_protobuf(body: bytes) -> ExportedRecords:
         except MalformedError as error:
             reason = error
             continue
-        # The two have the same frame; under the other's eyes the ids are not where they should be.
+        # Both have the same frame; parsed as the other one, the ids are not in their places.
         if found.spans or found.logs or not body:
             return found
     if reason is not None:
@@ -177,12 +177,12 @@ def _fill(request: Any, value: dict[str, Any]) -> None:
     try:
         ParseDict(_with_base64_ids(value), request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        # The parser's own message may quote what it could not read.
+        # The parser's own message may quote the data it could not read.
         raise MalformedError(f"no OTLP in JSON ({type(error).__name__})") from None
 
 
 def _with_base64_ids(value: Any) -> Any:
-    # How deep it may be nested protobuf says, to both of its formats alike.
+    # Protobuf limits the depth of nesting, for both of its formats.
     if isinstance(value, list):
         return [_with_base64_ids(item) for item in value]
     if isinstance(value, dict):
@@ -193,13 +193,13 @@ def _with_base64_ids(value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, str) and not value.isascii():
-        # Senders that count in UTF-16 cut texts in the middle of a character; the rest is none the worse.
+        # Senders that count in UTF-16 cut texts in the middle of a character; the rest is valid.
         return value.encode("utf-8", "replace").decode()
     return value
 
 
 def _base64_id(text: str) -> str:
-    """Return an id as protobuf's JSON has it; what is no id is left out, and its span refused alone."""
+    """Return an id in protobuf's JSON form; an invalid one is removed, and only its span rejected."""
     try:
         return b64encode(bytes.fromhex(text)).decode()
     except ValueError:
@@ -207,7 +207,7 @@ def _base64_id(text: str) -> str:
 
 
 def has_ids(carrier: Any) -> bool:
-    """Return whether a span or log record has usable ids: `ExportedRecords` holds it."""
+    """Return whether a span or log record has usable ids, so that `ExportedRecords` contains it."""
     return _is_id(carrier.trace_id, 16) and _is_id(carrier.span_id, 8)
 
 
@@ -247,7 +247,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
                         failed=span.status.code == _ERROR,
                         dropped=span.dropped_attributes_count,
                         scope=scope,
-                        # What is sent was sampled; some senders leave that out of the flags.
+                        # Spans that are sent were sampled; some senders omit the flag.
                         sampled=True,
                         resource=resource,
                         deployed=deployed,
@@ -276,7 +276,7 @@ def _logs_of(request: ExportLogsServiceRequest) -> ExportedRecords:
 
 
 def _service_of(items: Iterable[Any]) -> Mapping[str, str]:
-    """Return what names a service; what names an instance of it is left out."""
+    """Return the attributes that identify a service, without those of an instance."""
     return {
         item.key: item.value.string_value[:_MAX_NAME]
         for item in items
@@ -285,7 +285,7 @@ def _service_of(items: Iterable[Any]) -> Mapping[str, str]:
 
 
 def _short_texts(items: Iterable[Any]) -> Mapping[str, str]:
-    """Return the beginnings of a resource's other texts, as far as there is room."""
+    """Return the beginnings of a resource's other texts, the first `_MAX_DEPLOYED` of them."""
     short = (
         (item.key, item.value.string_value[:_MAX_SHORT])
         for item in items
@@ -295,16 +295,16 @@ def _short_texts(items: Iterable[Any]) -> Mapping[str, str]:
 
 
 def _event_name(items: Iterable[Any]) -> str:
-    """Return the event name as written before it had a field of its own."""
+    """Return the event name as written before it had a separate field."""
     return next((item.value.string_value for item in items if item.key == "event.name"), "")
 
 
 def attributes_of(items: Iterable[Any]) -> Mapping[str, Any]:
-    """Return attributes as they are in the protocol's messages, as plain values by key."""
+    """Return attributes of the protocol's messages as plain values by key."""
     found: dict[str, Any] = {}
     for item in items:
         value = item.value
-        # Most are texts, and one that is none has an empty one here: reading it is cheaper than asking which.
+        # Most are texts, and others have an empty one here: reading it is cheaper than a type check.
         found[item.key] = value.string_value or _value(value)
     return found
 

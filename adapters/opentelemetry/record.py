@@ -1,7 +1,7 @@
-"""One span and one log record, in the form that every reader here is given.
+"""One span and one log record, in the form that every reader here receives.
 
-OTLP in protobuf or JSON (`otlp`) and the SDK's own objects (`_sdk`) become the same record, so that a
-reader of a convention is written once.  Ids are lower-case hex, times nanoseconds since the epoch.
+OTLP in protobuf or JSON (`otlp`) and the SDK's own objects (`_sdk`) are converted to the same record, so that
+there is one reader per convention. Ids are lower-case hex, times nanoseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 __all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
 
 UNREAD = object()
-"""The convention of a span was not determined yet."""
+"""Placeholder: the convention of a span was not determined yet."""
 
 _BESIDE_TEXTS = 700
-"""Bytes that a record takes beside its texts, about."""
+"""Approximate bytes of a record beside its texts."""
 _BESIDE_A_VALUE = 140
-"""Bytes that an attribute takes beside the text that is its value, about."""
+"""Approximate bytes of an attribute beside the text that is its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SpanNote:
 
 @dataclass(slots=True, kw_only=True)
 class SpanRecord:
-    """One ended span. Nothing of it changes but `reading`; it is not frozen as that makes it slow to make."""
+    """One ended span. Only `reading` changes; not frozen, because that makes creation slow."""
 
     trace_id: str
     """32 hex digits."""
@@ -58,21 +58,21 @@ class SpanRecord:
     failed: bool = False
     """Whether its status says error."""
     dropped: int = 0
-    """Attributes that the SDK's limit took away."""
+    """Number of attributes removed by the SDK's limit."""
     scope: str = ""
     """Name of the instrumentation."""
     sampled: bool = True
     """Whether the trace is recorded by others, too."""
     resource: Mapping[str, str] = field(default_factory=dict)
-    """The service it comes from, where that is another process: ``service.name`` and the like."""
+    """The service it comes from, if that is another process: ``service.name`` and similar attributes."""
     deployed: Mapping[str, str] = field(default_factory=dict)
-    """What else the resource says of its origin, such as the version of an index."""
+    """The resource's other data on its origin, such as the version of an index."""
     reading: Any = field(default=UNREAD, compare=False, repr=False)
-    """The convention that reads it and its role, once `conventions.reading` was asked."""
+    """The convention that reads it and its role, once `conventions.reading` was called."""
 
     @property
     def is_entry(self) -> bool:
-        """Whether a request came in here from another process."""
+        """Whether a request entered this process here, from another one."""
         return self.kind in ("server", "consumer") or self.parent_is_remote
 
     @property
@@ -88,7 +88,7 @@ class SpanRecord:
         return "Error" if self.failed else None
 
     def size_bytes(self) -> int:
-        """Return the bytes it takes up, estimated."""
+        """Return its estimated bytes."""
         size = _BESIDE_TEXTS + _BESIDE_A_VALUE * len(self.attributes) + len(self.name)
         for key, value in self.attributes.items():
             size += len(key)
@@ -117,5 +117,5 @@ class LogNote:
     """Name of the instrumentation."""
 
     def size_bytes(self) -> int:
-        """Return the bytes it takes up, estimated."""
+        """Return its estimated bytes."""
         return _BESIDE_TEXTS + 2 * len(str(self.body)) + 2 * len(str(dict(self.attributes)))

@@ -1,4 +1,4 @@
-"""Traces → requests → the meter; and what of them could not be scored, counted by convention and scope."""
+"""Traces → requests → the meter, with counts of unscored requests by convention and scope."""
 
 from __future__ import annotations
 
@@ -42,46 +42,46 @@ __all__ = ["NO_REQUESTS", "HeardService", "Missing", "Reporter"]
 
 _log = logging.getLogger("ragmeter")
 _MAX_MISSING = 100
-"""Scopes that are kept separate, by what they lack: each is logged once."""
+"""Maximum number of separate scopes, by missing data: each is logged once."""
 _MAX_SCOPE = 200
 
 
 class Missing(NamedTuple):
-    """What requests lack, and who wrote them."""
+    """A reason why requests are not scored in full, with their origin."""
 
     convention: str
     """The convention of their spans."""
     scope: str
     """The instrumentation."""
     reason: Reason
-    """Why they are not scored, or not in full."""
+    """The reason why they are not scored, or not in full."""
 
 
 @dataclass(slots=True, kw_only=True)
 class HeardService:
-    """What came of a service since the server began, and what of it is scored."""
+    """The data received from a service since the server began, and how much of it is scored."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     service: str
-    """Its `service.name`; empty: its spans name none."""
+    """Its `service.name`; empty if its spans name none."""
     traces: int = 0
-    """Traces that came."""
+    """Received traces."""
     heard: int = 0
-    """Requests that were found in them, and what is none: ``scored`` and all ``reasons``."""
+    """Requests that were found in them, and groups of spans that are none: ``scored`` and all ``reasons``."""
     requests: int = 0
     """Requests that were found in them."""
     scored: int = 0
     """Those of them that are scored, in full or in part."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """Why others are not, by how often. ``no_retrieval_seen``: models were called, and nothing retrieved;
-    ``no_model_call``: no span is of a model or a retrieval; else as requests are counted."""
+    """Reasons for the others, with their number. ``no_retrieval_seen``: models were called, and nothing
+    retrieved; ``no_model_call``: no span is of a model or a retrieval; else as requests are counted."""
     scopes: dict[str, int] = field(default_factory=dict)
-    """The instrumentations whose spans are not scored, by how often."""
+    """The instrumentations whose spans are not scored, with their number."""
     tools: list[str] = field(default_factory=list)
-    """Tools that ran in traces without a retrieval: one of them may be what retrieves."""
+    """Tools that ran in traces without a retrieval: one of them may be the retriever."""
     fix: str = ""
-    """What to do about the commonest reason: a line to add, or a sentence; empty: nothing is missing."""
+    """The remedy for the commonest reason: a line to add, or a sentence; empty if nothing is missing."""
     accounts: tuple[Account, ...] = ()
     """The same by instrumentation."""
 
@@ -90,8 +90,8 @@ class Reporter:
     """Offers the requests of complete traces to a meter, each once.
 
     Args:
-        meter: Takes the requests.
-        tools: Which tools retrieve.
+        meter: Receives the requests.
+        tools: The tools that retrieve.
         remote: Whether the spans come from other processes; else a request that a callback of this
             process captured is left out.
         pace: Called before each request is offered; returns when there is room for it.
@@ -117,7 +117,7 @@ class Reporter:
         self._templates = PromptTemplates()
         self._recent = RecentRequests()
         self.partial = 0
-        """Requests of which only a part came from other processes: offered, and not measured."""
+        """Requests of which only a part arrived from other processes: offered, and not measured."""
         self.captured = 0
         """Requests that a callback had captured already, in this process or in the application's."""
 
@@ -127,7 +127,7 @@ class Reporter:
         return dict(self._missing)
 
     def accounts(self) -> tuple[Account, ...]:
-        """Return what was heard by service and instrumentation: how much was scored, and why not the rest."""
+        """Return the received spans by service and instrumentation: number scored, and reasons for the rest."""
         return self._accounts.table()
 
     def heard(self) -> Sequence[HeardService]:
@@ -144,8 +144,8 @@ class Reporter:
         """Offer the requests of a trace.
 
         Args:
-            trace: The trace; late, it is read again for what was not seen before.
-            scopes: What the code around a span said, by the span's id.
+            trace: The trace; a late one is read again for requests not seen before.
+            scopes: The scopes set by the code around spans, by the span's id.
         """
         if self._remote:
             self._wholeness.see(trace.spans)
@@ -157,7 +157,7 @@ class Reporter:
             repeats=trace.repeats,
             recent=self._recent,
         )
-        # Handlers note their own; the server reports those of other processes.
+        # Handlers record their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
         if alone or self._remote:
             self._note_heard(trace, unheard, any_request=bool(requests))
@@ -220,7 +220,7 @@ class Reporter:
 
     def _is_known(self, found: FoundRequest, trace: AssembledTrace) -> bool:
         """Return whether the request was reported before, here or by a callback."""
-        # By its retrievals: its own span may come later than they.
+        # By its retrievals: its own span may arrive later than they.
         keys = [
             f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals
         ]

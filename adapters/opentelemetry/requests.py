@@ -1,8 +1,7 @@
 """The requests in the spans of one trace: one for each outermost step below which something was retrieved.
 
-Neither a trace nor the span of an HTTP request is a request: several may stand below one, and some
-emitters put a request below another one's.  Where the request's own span is missing, its retrievals
-are the request.
+Neither a trace nor the span of an HTTP request is a request: several may be below one, and some emitters put
+a request below another one's. Where the request's own span is missing, its retrievals are the request.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ __all__ = [
 OWN_SCOPE = "ragmeter"
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*|\s*```\s*\Z")
 _NEVER_END = "opentelemetry.instrumentation.llamaindex"
-"""Leaves spans open, and so unsent, when an exception goes through them or an answer is streamed."""
+"""Leaves spans open, and so unsent, when an exception is raised in them or an answer is streamed."""
 
 
 class TraceReading(NamedTuple):
-    """What was found in one trace: each span belongs to one of these."""
+    """The requests in one trace, and the entries of its other spans."""
 
     requests: list[FoundRequest]
     """Its requests, by their start."""
     unheard: list[Unheard]
-    """What is none, and why."""
+    """The spans that are no request, with the reason."""
 
 
 def read_trace(
@@ -75,15 +74,15 @@ def read_trace(
     repeats: bool = False,
     recent: RecentRequests | None = None,
 ) -> TraceReading:
-    """Return the requests in the spans of one trace, and what in it is none.
+    """Return the requests in the spans of one trace, and the entries of its other spans.
 
     Args:
         spans: The trace's spans, in any order.
         logs: Its log records.
-        tools: Which tools retrieve.
-        templates: Knows what stands in every prompt, from the traces before.
-        repeats: Whether they are one call that stands in another trace, too.
-        recent: Knows the requests of the traces before.
+        tools: The tools that retrieve.
+        templates: The texts in every prompt, from earlier traces.
+        repeats: Whether they are one call that is in another trace, too.
+        recent: The requests of earlier traces.
     """
     if repeats:
         return TraceReading([], [note_of(next(iter(spans)), "repeated")])
@@ -154,7 +153,7 @@ class _Finder:
         for key in retrievals:
             begun = tree.spans[key].started_ns
             first[requests[key]] = min(begun, first.get(requests[key], begun))
-        # What retrieves again, after what it hangs below had ended, is another request: a context leaked.
+        # A retrieval that begins after its ancestor had ended belongs to another request: a context leaked.
         later = {
             key
             for key in steps & tree.above(retrievals)
@@ -197,8 +196,8 @@ class _Finder:
     def _without_request(self, alone: Sequence[Read]) -> list[FoundRequest]:
         """Return requests whose own span never arrived.
 
-        Retrievals whose parents are missing belong to one request; those of one query below a span
-        that is there, too.
+        Retrievals whose parents are missing belong to one request; so do those of one query below a span that
+        did arrive.
         """
         groups: dict[tuple[str, str | None], list[Read]] = {}
         for read in alone:
@@ -215,7 +214,7 @@ class _Finder:
         others = [read for read in alone if read.role == "model"]
         if len(groups) < 2:
             return [self._best(None, [*members, *others]) for members in groups.values()]
-        # Whose calls they are, prompts say.
+        # Prompts decide to which of them the calls belong.
         pages = [
             (read, letters_of("\0".join(text for _, text in read.reader.prompt(read.span))))
             for read in others
@@ -228,7 +227,7 @@ class _Finder:
         ]
 
     def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
-        """Return the request as the convention describes it that knows most of it."""
+        """Return the request as described by the convention with the most data about it."""
         names = {
             read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"
         }
@@ -243,7 +242,7 @@ class _Finder:
             (read for read in members if read.reader.name == convention),
             lambda span: self._retrieval_above[span.span_id],
         )
-        if not seen:  # a reranking that failed, of documents that no span holds
+        if not seen:  # a reranking that failed, of documents that no span has
             ours = (read for read in members if read.reader.name == convention)
             lone = next(read for read in ours if read.is_retrieval or read.role == "rerank")
             seen = (Seen(lone, lone.documents()),)
@@ -302,7 +301,7 @@ class _Finder:
         stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)
         if stood is None or (found.usable == "none" and not stood[0]):
             return found
-        if found.usable == "none":  # the reranking does not say what it kept, the prompt does
+        if found.usable == "none":  # the reranking does not report its output, the prompt shows it
             last = replace(seen[-1], documents=Documents(stood[0]))
             found = replace(found, usable="full", reason=None, seen=(*seen[:-1], last))
         return replace(found, contexts=stood[0], shown=stood[1])
@@ -317,10 +316,10 @@ class _Finder:
     def _cut_off_of(
         self, request: SpanRecord | None, members: Sequence[Read]
     ) -> tuple[SpanRecord, ...]:
-        """Return the spans at which something of the request is missing.
+        """Return the spans at which parts of the request are missing.
 
-        Without a span of its own, they are those above its members.  Else they are those that ran within
-        its time and hang below nothing: what is above its own span is not its own.
+        Without a span of its own, they are those above its members. Otherwise they are the spans that ran
+        within its time and have no parent: spans above its own span are not its own.
         """
         if not self._cut_off:
             return ()
@@ -343,7 +342,7 @@ class _Finder:
         )
 
     def _models(self, members: Sequence[Read], seen: Sequence[Seen]) -> list[Read]:
-        """Return the calls to models that may have seen what was retrieved, in start order."""
+        """Return the model calls that may have seen the retrieved documents, in start order."""
         begun = min((item.read.span.started_ns for item in seen), default=0)
         return sorted(
             (
@@ -369,7 +368,7 @@ class _Finder:
         lost = first.span.parent_id is not None and self._tree.parent(first.span) is None
         if first.span.scope != _NEVER_END or not lost:
             return False
-        # An answer would have been said by a model, whose span ends also when others do not.
+        # A model would have given the answer, and its span ends also if others do not.
         return not any(_is_model_of(span) for span in self._tree.spans.values())
 
     def _answer(
@@ -396,7 +395,7 @@ class _Finder:
         return (answer_in(form) if form else None) or said, False
 
     def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
-        """Return the request with what can be scored of it, and why no more."""
+        """Return the request with the extent to which it can be scored, and the reason."""
         missing = missing_in(found.seen)
         texts_hidden = missing == "redacted" or any(item.hidden for item in found.contexts)
         has_ids = bool(found.contexts) and all(item.id is not None for item in found.contexts)
@@ -432,7 +431,7 @@ class _Finder:
         alone: Sequence[Read],
         found: Sequence[FoundRequest],
     ) -> list[FoundRequest]:
-        """Return requests whose documents stand only in a prompt; note traces without a request.
+        """Return requests whose documents are only in a prompt; record traces without a request.
 
         Some emitters write the steps of a request side by side: a step that runs within another
         one's time, below the same parent, is a part of it.
@@ -480,7 +479,7 @@ class _Finder:
         taken: Collection[str],
         times: RequestTimes,
     ) -> FoundRequest | None:
-        """Return the request whose documents stand in its prompt; else note why there is none."""
+        """Return the request whose documents are in its prompt; else record the reason."""
         models = self._models(members, ())
         calls = calls_of(models, self._cut, members)
         first = span or members[0].span
@@ -534,7 +533,7 @@ def _began(read: Read) -> int:
 
 
 def _hands_on(members: Iterable[Read]) -> bool:
-    """Return whether documents were handed on between steps."""
+    """Return whether documents were passed on between steps."""
     return has_context(
         value
         for item in members
@@ -562,7 +561,7 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
         )
     if found.usable != "ids_only":
         return replace(found, reason="prompt_not_divided")
-    # What cannot be divided is one passage that the answer may rest on; whose it is is not known.
+    # Text that cannot be divided is one passage that the answer may rest on, of an unknown document.
     whole = "\n\n".join(one.text for one in shown.documents if one.text)
     return replace(found, carried=(RetrievedContext(text=whole),))
 
@@ -570,7 +569,7 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
 def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | None) -> bool:
     """Return whether a model was called after the last retrieval, or had answered before it.
 
-    Else what it would have seen is unknown.
+    Otherwise the documents that it would have seen are unknown.
     """
     last = max(item.read.span.started_ns for item in seen)
     return any(call.started_ns >= last for call in calls) or bool(speakers_of(calls, answer))
@@ -585,7 +584,7 @@ def _is_server_error(span: SpanRecord) -> bool:
 
 
 def _is_model_of(span: SpanRecord) -> bool:
-    """Return whether LlamaIndex's model was called here, as OpenLLMetry names such spans."""
+    """Return whether LlamaIndex's model was called here, by OpenLLMetry's names of such spans."""
     if span.scope != _NEVER_END:
         return "gen_ai.request.model" in span.attributes
     value = span.attributes.get("traceloop.entity.input")
