@@ -478,7 +478,7 @@ class JudgeIdentity:
     """The judge's model, and the price of its tokens."""
 
     model: str
-    """The model that was asked."""
+    """The name of the model."""
     endpoint: str = "custom"
     """Kind of its endpoint: ``openai``, ``azure``, ``local``, ``compatible`` or ``custom``."""
     input_price: float | None = None
@@ -569,5 +569,4 @@ class ScoredRun:
             # A cascade that continued as a cheaper step was undecided selected by its value, too.
             return self.judge_selection if score.asked_by_chance else "worst"
         # Scores measured at once exist for every request. Later ones exist only for exported requests.
-        # those that were exported.
         return "worst" if self.late and self.selection == "worst" else None

@@ -88,7 +88,6 @@ USER_ID: Final = Term("user.id", OTEL, "development")
 
 # Values of gen_ai.operation.name. The conventions have no operation for evaluation (their issue 33 is open),
 # so the third is a guess; change it here when they decide.
-# issue 33 is open), so the third is a bet; change it here when they decide.
 OPERATION_RETRIEVAL: Final = _genai("retrieval")
 OPERATION_INVOKE_WORKFLOW: Final = _genai("invoke_workflow")
 OPERATION_EVALUATION: Final = _own("evaluation")

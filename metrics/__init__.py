@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
 # Homes of the other names; metrics are found by the table in `registry`, and the imports above are for type
 # checkers.
-# for type checkers.
 _HOMES = {
     name: module
     for module, names in {

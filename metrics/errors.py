@@ -119,7 +119,7 @@ class UnknownMetricError(ConfigurationError):
     """No metric of this name is registered.
 
     Attributes:
-        name: The name asked for.
+        name: The requested name.
         known: All names that would have worked, sorted; the message has the nearest.
     """
 

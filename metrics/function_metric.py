@@ -119,7 +119,7 @@ def metric(
         name: The score's name; default: the function's.
         needs: Fields it reads, as `Metric.needs`; when one is missing the function is not called.
         target: The judged part: retrieval or answer.
-        method: How it is computed.
+        method: The method of computation.
         range: Smallest and largest possible value; a result outside is a ``metric_error``.
         direction: The better direction: ``higher``, ``lower`` or, for a plain measurement, ``none``.
         definition: Version of the formula; change it whenever scores can move.

@@ -28,7 +28,6 @@ __all__ = [
 
 # The table: name → module and class, in the order of display. Judged metrics are separate: a meter without a
 # judge never loads them.
-# judge stand by themselves: a meter without one never loads them.
 _JUDGED = {
     "context_precision": "judged.context_precision:ContextPrecision",
     "context_utilization": "judged.context_precision:ContextUtilization",

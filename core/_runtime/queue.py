@@ -301,7 +301,6 @@ class WorkerQueue(Generic[T]):
         finally:
             # Also if an exception ended this thread (SystemExit in a metric): waiting items must not depend
             # on the next `put`, which may still have seen this thread as alive.
-            # on the next `put`, which may still have seen this thread alive.
             manned.release()
             if self._items and not self._closed:
                 self.start()

@@ -225,7 +225,7 @@ class Pipeline:
         return self._alone.end_all(self._queue, deadline) and done
 
     def _look(self) -> float | None:
-        """Let out what has waited long enough; return the seconds until something else has."""
+        """Release runs that have waited long enough; return the seconds until the next is due."""
         waits = [
             wait_s
             for wait_s in (self._holding.release_due(), self._alone.look(self._queue))

@@ -104,7 +104,6 @@ class Holdings:
             return workflow.name, (workflow.whole,)
         # A part may come to need as many series as its whole has. For the first request only the number of
         # scores is known, and not every score has a mean.
-        # the number of scores is known, and not every score has a mean.
         self._largest = max(self._largest, workflow.whole.size)
         largest = self._largest or expected
         found = [workflow.whole]

@@ -171,7 +171,7 @@ def alpha_interval(
     Args:
         ratings: As `alpha` takes them.
         level: As above.
-        draws: How many samples.
+        draws: Number of samples.
     """
     units = [unit for unit in ratings if len(unit) > 1]
     value = _alpha(units, level)
@@ -391,7 +391,7 @@ def labels_needed(width: float, variance: float, r: float = 0.0) -> int:
     judge says. Assumes that all requests are judged.
 
     Args:
-        width: Upper less lower end of the 95 % interval wanted, above 0.
+        width: Target width of the 95 % interval: upper less lower end, above 0.
         variance: Of the labels, from 0 to 0.25.
         r: The correlation of the judge with the labels; 0: no judge.
     """

@@ -213,7 +213,6 @@ def _correct_mean(
     else:
         # The slope is an estimate, too, which matters if the labelled requests, as the judge sees them,
         # differ from all requests.
-        # what all requests are.
         variance *= 1.0 + distance**2 * m.q / spread
         variance += slope**2 * target_variance
     plain = k_eff / max(1.0, k_eff - 1.0) * (see + guard) / m.w**2

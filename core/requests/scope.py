@@ -176,7 +176,7 @@ def parse_scope(note: object) -> RequestScope | None:
 
     Raises:
         ConfigurationError: The note is not a mapping or its reference is malformed. Adapters call this under
-            a guard, so that only the note is lost, not the request.
+            a guard, so that only the dictionary is lost, not the request.
     """
     if note is None:
         return None

@@ -372,7 +372,6 @@ def _messages(role: str, text: str, **more: str) -> str:
 def _documents(contexts: Sequence[RetrievedContext]) -> list[dict[str, str | float]]:
     # Phoenix stores the list only if every document has both an id and a score. A missing id can be
     # generated, a missing score cannot.
-    # can be made up honestly, a missing score cannot.
     documents: list[dict[str, str | float]] = []
     for context in contexts:
         document: dict[str, str | float] = {"id": clean(context.id or text_id(context.text))}

@@ -212,7 +212,6 @@ class EventWriter:
             return
         # Not the request's end: backends that require ordered records, or a time window, would refuse a score
         # that a slow judge gave minutes later.
-        # would refuse a score that a slow judge gave minutes later.
         now = time.time_ns()
         service = scored.run.resource.get("service.name") if self._captured_elsewhere else None
         scores = scored.scores.values()

@@ -416,7 +416,6 @@ def _fill(
 def _attribute_limit(tracer: Tracer) -> int:
     # The SDK has no public access to its limits; reading them is the only way to protect the oldest
     # attributes from eviction. Without them, its variables and its default apply.
-    # attributes, which it would evict. Without them, its variables and its default hold.
     limit = attribute_of(attribute_of(tracer, "_span_limits"), "max_span_attributes", "unknown")
     if limit is None or isinstance(limit, int):
         return UNLIMITED if limit is None else limit

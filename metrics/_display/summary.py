@@ -202,7 +202,6 @@ class Summarizer:
     def _summary(self, name: str, found: ScoreValues, *, interval: bool) -> ScoreSummary:
         # Sorted: rows that are scored at the same time end in any order, and the random draws of the interval
         # depend on it.
-        # depend on it.
         described, values, counts = self._described[name], found.values(), found.counts()
         moments = found.moments()
         total = math.fsum(values) if moments is None else moments[1]

@@ -25,7 +25,6 @@ inherits a lock in the middle of a step would hang on it."""
 
 # Number → an object, held weakly, and the function to call with it. Changed without a lock, in atomic steps:
 # a garbage collection may do so on any thread.
-# time: a garbage collection may do so on any thread.
 _Table = dict[int, tuple[ref[Any], Callable[[Any], object]]]
 _locks: _Table = {}
 _before: _Table = {}

@@ -78,7 +78,7 @@ def pause_before(retry: int, asked_s: float | None, *, longest_s: float) -> floa
     Args:
         retry: Number of attempts made after the first.
         asked_s: The pause that the server requested, or None.
-        longest_s: The range doubles up to this; what the server asked for is not cut.
+        longest_s: The range doubles up to this; the pause that the server requested is not cut.
     """
     if asked_s is not None:
         return asked_s + random.uniform(0.0, 0.1)

@@ -46,7 +46,6 @@ def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -
         return set(truth)
     # A retrieved word that the truth lacks never changes the path: the traceback skips it. This does not
     # apply to the truth's words.
-    # The same is not so for the truth's words.
     columns = [word for word in retrieved if word in common]
     if len(truth) * len(columns) > _MOST_CELLS:
         raise ValueError(f"segments of {len(truth)} and {len(retrieved)} words are too long")
@@ -63,8 +62,6 @@ def _lcs_words(truth: list[str], retrieved: list[str], common: frozenset[str]) -
     # A zero bit j of row i means that the length at (i, j + 1) exceeds that at (i, j). If the words differ
     # and the length falls to the left, it must be the same above: the package goes up. Otherwise it goes
     # left.
-    # words differ and the length falls to the left, it must be the same above: the package goes
-    # up.  Otherwise it goes left.
     picked: set[str] = set()
     i, j = len(truth) - 1, len(columns) - 1
     while i >= 0 and j >= 0:

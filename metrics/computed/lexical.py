@@ -95,7 +95,6 @@ def _best_window(
         sizes = list(map(len, held))
         for index, size in enumerate(map(add, sizes, [*sizes[1:], 0])):
             # The last sentence is a window only if it is the only one; it has no more than the window before.
-            # window before.
             if size + repeats <= best:
                 continue
             at = starts[index]

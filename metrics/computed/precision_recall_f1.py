@@ -22,7 +22,6 @@ MOST_ITEMS: Final = 500
 """Most evidence items per score; a chunk of megabytes has more sentences than anyone reads."""
 # A request has a hundred items or more, whose fields are known to have the right types: validating each again
 # takes two thirds of the time to create them.
-# each again takes two thirds of what making them costs.
 _item: Callable[[tuple[object, ...]], ScoreItem] = partial(tuple.__new__, ScoreItem)
 _NO_GOLDEN = ("no golden context", "no golden context")
 

@@ -354,7 +354,6 @@ class SharedBudget(JudgeBudget):
     def _taken_alone(self, wanted: _RoomRequest) -> Reservation | float:
         # Requests that arrived meanwhile are never reported: all those of an outage at once would look like a
         # flood.
-        # like a flood.
         alone = self._alone
         if alone is None:
             raise JudgeError("the shared budget cannot be asked", "budget", status="skipped")

@@ -75,7 +75,6 @@ def named_entities(text: str) -> tuple[str, ...]:
 def _named_entities(known: Analysis) -> tuple[str, ...]:
     # White space inside a sentence is layout; sentences are independent except for names that prove another
     # word to be one.
-    # that prove that a word is one.
     sentences = [piece for sentence in known.sentences for piece in _pieces(sentence)]
     inside = _Inside(sentences)
     found: list[str] = []

@@ -181,7 +181,7 @@ def _case_agrees(wanted: Word, found: Word, *, alone: bool, cased: bool, same: b
         wanted: A word of the name.
         found: A word of the text with the same letters, or another form of it.
         alone: Whether `wanted` is the whole name.
-        cased: Whether the text uses capitals at all.
+        cased: Whether the text uses capitals.
         same: Whether the letters are the same.
     """
     if not wanted.surface[:1].isalpha() and wanted.surface[:1] != ".":

@@ -35,7 +35,6 @@ _INDIAN = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
 _POINTED = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+")
 # The grouped form may not begin after a digit, a full stop or a comma. Both forms begin with the same digit,
 # so that the search jumps from digit to digit.
-# same digit, so that the search jumps from digit to digit.
 _NUMBER = re.compile(rf"\d(?:(?<![\d.,]\d)\d{{0,2}}{_GROUPS}(?!\d)|\d*(?:[.,]\d+)*)")
 _POINTS = re.compile("[.,]")
 _SEPARATORS = re.compile("[,']")

@@ -44,8 +44,6 @@ def _stemmers() -> tuple[_Stemmer, _Stemmer]:
     # Importing snowballstemmer reads some forty languages: not before a word needs it. The classes are
     # imported directly, because the package's factory returns PyStemmer's if that is installed, and scores
     # must not depend on it.
-    # The classes are named rather than asked for by language, because the package's own factory
-    # hands out PyStemmer's when that is installed, and scores must not depend on it.
     from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
     from snowballstemmer.russian_stemmer import RussianStemmer  # noqa: PLC0415
 

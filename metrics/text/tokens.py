@@ -36,7 +36,6 @@ __all__ = [
 
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole. No alternative
 # can match where another failed, so nothing is scanned twice.
-# No alternative can match where another failed, so nothing is ever scanned twice.
 _ASCII_LINES = {
     code: letter.lower() if (letter := chr(code)).isalnum() or letter == MARK else " "
     for code in range(128)
@@ -50,7 +49,6 @@ _WIDE_PUNCTUATION = tuple(zip("，：；！？（）", ",:;!?()", strict=True))
 _TYPOGRAPHY = "’‘“”–—…•\u00a0"
 # A full stop or a comma before a digit: only there can a token contain one. Looking for ".0" in the
 # translated text takes a third of a regular expression's time.
-# what this makes of a text takes a third of a regular expression's time.
 _ASCII_SHAPE = {
     code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " "
     for code in range(128)

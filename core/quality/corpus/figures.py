@@ -120,7 +120,7 @@ def _value(figure: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _named_figure(word: str) -> str:
-    """Return the figure that a word stands for, a number or a month; empty: none."""
+    """Return the figure for a word, a number or a month; empty: none."""
     if month := month_number(word):
         return f"month {month}"
     return next((value for value, form in _CARDINALS if form.fullmatch(word)), "")

@@ -251,7 +251,7 @@ def _name(profile: Sequence[int], members: Sequence[Asked]) -> str:
         if CHINESE_FUNCTION.isdisjoint(term)
     }
     known_words = [stands_for for stands_for in profile if stands_for in naming]
-    # A single Chinese character says something only where there is no word.
+    # A single Chinese character is meaningful only if there is no word.
     whole = [stands_for for stands_for in known_words if not naming[stands_for]]
     first = (whole or known_words)[:_NAME_WORDS]
     written: defaultdict[int, Counter[str]] = defaultdict(Counter)
