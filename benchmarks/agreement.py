@@ -1,6 +1,6 @@
-"""How well numbers agree with people's labels: correlations, AUROC, and intervals by resampling.
+"""Agreement of numbers with people's labels: correlations, AUROC, and intervals by resampling.
 
-Imported by the benchmarks that read labelled data; knows none of it.
+Imported by the benchmarks that read labelled data; does not depend on any data set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1; ties share their average."""
+    """Return ranks from 1; ties share their average."""
     order = sorted(range(len(values)), key=values.__getitem__)
     result = [0.0] * len(values)
     start = 0
@@ -42,7 +42,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def auroc(rows: Iterable[tuple[bool, float]]) -> float:
-    """Return the chance that a number labelled True is above one labelled False; ties count half."""
+    """Return the probability that a number labelled True is above one labelled False; ties count half."""
     by_value: dict[float, list[int]] = {}
     for label, number in rows:
         by_value.setdefault(number, [0, 0])[label] += 1

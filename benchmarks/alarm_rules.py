@@ -1,7 +1,7 @@
-"""How often do the shipped Prometheus rules cry wolf, and how long does a fall go unseen?
+"""False alarms of the shipped Prometheus rules, and the delay until they notice a fall.
 
-`RagmeterQualityFell` and `RagmeterObjectiveBurning`, their arithmetic written in numpy, on the weeks that the detector
-is measured with (`alarms.py`), in steps of five minutes and with all requests scored.  Sessions are left out: the
+`RagmeterQualityFell` and `RagmeterObjectiveBurning`, reimplemented in numpy, on the same simulated weeks as
+the detector (`alarms.py`), in steps of five minutes and with all requests scored. Sessions are left out: the
 rules multiply the variance by a design effect that the processes measure, and none is simulated here.
 """
 
@@ -21,7 +21,7 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 RATES = (5, 20, 40, 200, 1000)
 WEEKS = 4
-"""Of a world: one to compare with, and three that are watched."""
+"""Weeks of a world: one for comparison, and three that are watched."""
 RULES = RuleSettings()
 HELD = 4
 """Steps in a quarter of an hour, both ends counted."""
@@ -42,7 +42,7 @@ def wilson(mean: Numbers, n: Numbers, z: float = 1.959964) -> tuple[Numbers, Num
 
 
 def fell(traffic: Traffic) -> Flags:
-    """Return at which steps `RagmeterQualityFell` fires."""
+    """Return for each step whether `RagmeterQualityFell` fires."""
     n, total, squares = (
         over(each, 6 * PER_HOUR) for each in (traffic.n, traffic.total, traffic.squares)
     )
@@ -64,7 +64,7 @@ def fell(traffic: Traffic) -> Flags:
 
 
 def burns(n: Numbers, bad: Numbers, budget: float, rule: int) -> Flags:
-    """Return at which steps a rule of `RagmeterObjectiveBurning` fires."""
+    """Return for each step whether a rule of `RagmeterObjectiveBurning` fires."""
     minutes = {"5m": 5, "30m": 30, "1h": 60, "6h": 360, "3d": 4320}
     long, short, factor, _ = RULES.burning[rule]
     limit = min(factor * budget, 1 - (1 - budget) / factor)
@@ -77,18 +77,18 @@ def burns(n: Numbers, bad: Numbers, budget: float, rule: int) -> Flags:
 
 
 def held(fires: Flags, steps: int) -> Flags:
-    """Return where `fires` has been true for so many steps."""
+    """Return for each step whether `fires` was true for the last `steps` steps."""
     return over(fires.astype(float), steps) >= steps
 
 
 def alarms(fires: Flags) -> int:
-    """Return how many alarms those are: one, as long as no day is without."""
+    """Return the number of alarms; firings less than a day apart are one."""
     steps = np.flatnonzero(fires)
     return 0 if not len(steps) else 1 + int(np.sum(np.diff(steps) > PER_DAY))
 
 
 def false_alarm_rows(worlds: int, rates: tuple[int, ...] = RATES) -> list[Row]:
-    """Nothing falls."""
+    """Return the rows of traffic without a fall."""
     rows = []
     for number, scene in enumerate((*STEADY[:3], *WANDERING)):
         count = 0
@@ -112,7 +112,7 @@ def false_alarm_rows(worlds: int, rates: tuple[int, ...] = RATES) -> list[Row]:
 
 
 def delay_rows(worlds: int, rates: tuple[int, ...] = RATES) -> list[Row]:
-    """A fall at noon of a Tuesday in the third week; watched until the end of the fourth."""
+    """Return the rows of falls at noon of a Tuesday in the third week, watched until the end of the fourth."""
     rows = []
     begins = 2 * PER_WEEK + PER_DAY + 12 * PER_HOUR
     for rate in rates:
@@ -132,7 +132,7 @@ def delay_rows(worlds: int, rates: tuple[int, ...] = RATES) -> list[Row]:
 
 
 def objective_rows(weeks: int, rates: tuple[int, ...] = (2, 5, 20, 200)) -> list[Row]:
-    """The true share of bad requests is 70 % of the budget."""
+    """Return the rows of traffic whose true share of bad requests is 70 % of the budget."""
     rows = []
     for number, (long, *_) in enumerate(RULES.burning):
         worst, where, total = 0.0, "", 0

@@ -1,9 +1,10 @@
-"""How often does an alarm cry wolf, and how long does a fall go unseen?
+"""False alarms of the detector of falls, and the delay until it notices a fall.
 
-Weeks of traffic are simulated whose quality is known: steady, by hour and weekend, wandering by itself, in sessions;
-with a fall, a drift, another mix of questions, one of many segments.  Blocks of five minutes are drawn as sums, and
-the shipped detector is fed them, from its first hour on: what it learns from is simulated, too, and an alarm
-in its first two weeks counts as any other.  Every row has a seed of its own, which the notes name.
+Weeks of traffic are simulated whose quality is known: steady, by hour and weekend, wandering without cause,
+in sessions; with a fall, a drift, another mix of questions, one of many segments. Blocks of five minutes are
+drawn as sums and passed to the shipped detector, from its first hour on: the weeks from which it learns are
+simulated, too, and an alarm in its first two weeks counts like any other. Every row has its own seed, named
+in the notes.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ START = 1_767_571_200  # a Monday, 0 o'clock, UTC
 RATES = (20, 40, 200, 1000)
 LEARNING_WEEKS = 2
 MEAN = 0.75
-"""Of the judge-like scores: 60 % ones, 15 % zeros, the rest between .3 and .9."""
+"""Judge-like scores: 60 % ones, 15 % zeros, the rest between .3 and .9."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What happens in a world besides chance."""
+    """The properties of a world besides chance."""
 
     name: str
     daily_traffic: bool = True
-    """Nights with a fifth, weekends with half."""
+    """Whether nights have a fifth of the traffic, and weekends half."""
     daily_quality: float = 0.0
-    """The mean moves by so much during a day, and is lower by half of it on weekends."""
+    """Amplitude of the mean's movement during a day; on weekends the mean is lower by half of it."""
     wander: float = 0.0
-    """Standard deviation of the mean's own movement, autoregressive,"""
+    """Standard deviation of the mean's autoregressive movement,"""
     wander_hours: float = 3.0
     """with this time constant."""
     sessions: int = 1
-    """So many requests alike, correlation .3, within minutes; scores are then 0 or 1."""
+    """Number of similar requests, correlation .3, within minutes; scores are then 0 or 1."""
 
 
 STEADY = (
@@ -88,11 +89,11 @@ def world(
     """Return simulated traffic.
 
     Args:
-        scene: What happens besides chance.
+        scene: The properties besides chance.
         rate: Requests per hour, on average over a day.
-        weeks: How long.
-        chance: Where chance comes from.
-        lower: By how much the mean is lower, in each block or in all.
+        weeks: Duration in weeks.
+        chance: The random generator.
+        lower: The amount by which the mean is lower, in each block or in all.
     """
     count = round(weeks * PER_WEEK)
     slot = np.arange(count)
@@ -140,7 +141,7 @@ def _in_sessions(rates: Numbers, shift: Numbers, size: int, chance: np.random.Ge
 
 
 def falls(traffic: Traffic) -> list[tuple[int, Fall]]:
-    """Return the alarms of a detector that sees the traffic alone, with the block they came after."""
+    """Return the alarms of a detector on this traffic, each with the block after which it came."""
     detector = FallDetector()
     found = []
     for index, (at, block) in enumerate(traffic.blocks()):
@@ -150,7 +151,7 @@ def falls(traffic: Traffic) -> list[tuple[int, Fall]]:
 
 
 def false_alarm_rows(weeks: int, rates: Sequence[int] = RATES) -> list[Row]:
-    """Nothing falls. `weeks`: watched ones of all scenes without wander together, and of all with it."""
+    """Return the rows of traffic without a fall; `weeks`: watched ones without wander, and again with it."""
     rows = []
     for what, scenes, limit in (("without wander", STEADY, 0.05), ("amid wander", WANDERING, 0.1)):
         seed = 21 if scenes is STEADY else 22
@@ -181,7 +182,7 @@ def false_alarm_rows(weeks: int, rates: Sequence[int] = RATES) -> list[Row]:
 
 
 def _parts(weeks: int, size: int) -> Iterable[int]:
-    """Return the watched weeks of worlds that are together `weeks` long."""
+    """Return the watched weeks of worlds with a total length of `weeks`."""
     return [min(size, weeks - start) for start in range(0, weeks, size)]
 
 
@@ -194,7 +195,7 @@ DELAYS = {  # requests per hour: hours until a fall of .1, of .2
 
 
 def delay_rows(worlds: int, rates: Sequence[int] = RATES) -> list[Row]:
-    """A fall some time in the first half of the third week."""
+    """Return the rows of falls at a random time in the first half of the third week."""
     rows = []
     for rate in rates:
         for fall, most in zip((0.1, 0.2), DELAYS[rate], strict=True):
@@ -231,7 +232,7 @@ def _fallen(
 
 
 def slow_rows(worlds: int, rates: Sequence[int] = (40, 200, 1000)) -> list[Row]:
-    """What is not sudden: drift, other questions, the second week, and what no detector of changes sees."""
+    """Return the rows of slow changes: drift, other questions, the second week, and undetectable ones."""
     rows = []
     weeks = 4
     slot = np.arange(weeks * PER_WEEK)
@@ -279,7 +280,7 @@ def _median(values: list[float]) -> float:
 
 
 def segment_rows(runs: int, segments: int = 50, fallen: int = 5) -> list[Row]:
-    """Many segments of one service, some of which fall by .2."""
+    """Return the rows of many segments of one service, some of which fall by .2."""
     seed = 26
     chance = np.random.default_rng(seed)
     began = LEARNING_WEEKS * PER_WEEK + 1000
@@ -317,7 +318,7 @@ def segment_rows(runs: int, segments: int = 50, fallen: int = 5) -> list[Row]:
 
 
 def limit_rows(worlds: int) -> list[Row]:
-    """The mean is exactly the floor for four weeks: the worst that the stated rate allows."""
+    """Return the rows of four weeks with a mean exactly at the floor: the worst case of the stated rate."""
     rows = []
     for floor in (0.8, 0.97):
         seed = 27
@@ -341,13 +342,13 @@ def limit_rows(worlds: int) -> list[Row]:
 
 
 WORDS = {"verdict_bad": (0.005, 0.97), "verdict_not_good": (0.08, 0.99)}
-"""Of the verdicts on right answers, and of those on answers whose chunks are wrong: the shares that are watched
+"""Shares of the verdicts on right answers, and on answers with wrong chunks: the shares that are watched
 (RAGTruth QA, GPT, with its own chunks and with the nearest wrong ones)."""
 MISSED_H = 4 * 24.0
 
 
 def verdict_rows(worlds: int, weeks: int, rates: Sequence[int] = (40, 200)) -> list[Row]:
-    """Shares of verdicts: some requests get wrong chunks from some time in the third week on."""
+    """Return the rows of shares of verdicts: from the third week on some requests get wrong chunks."""
     rows = []
     for name, (usual, wrong) in WORDS.items():
         for rate in rates:
@@ -388,7 +389,7 @@ def verdict_rows(worlds: int, weeks: int, rates: Sequence[int] = (40, 200)) -> l
 
 
 def _shares(share: Numbers, rate: float, chance: np.random.Generator) -> Traffic:
-    """Return traffic of day and night of which in each block a share is called so, turned: more is better."""
+    """Return traffic of day and night with a share of a verdict in each block, inverted: more is better."""
     slot = np.arange(len(share))
     hour, weekend = 2 * np.pi * (slot % PER_DAY) / PER_DAY, slot // PER_DAY % 7 >= 5
     rates = rate / PER_HOUR * (1 + 0.8 * np.sin(hour - np.pi / 2)) * np.where(weekend, 0.5, 1.2)
@@ -398,7 +399,7 @@ def _shares(share: Numbers, rate: float, chance: np.random.Generator) -> Traffic
 
 
 def cost_rows(weeks: int) -> list[Row]:
-    """What a block costs, learning included."""
+    """Return the rows of the cost of a block, learning included."""
     traffic = world(PLAIN, 200, weeks, np.random.default_rng(28))
     began = time.thread_time()
     falls(traffic)

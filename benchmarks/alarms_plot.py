@@ -1,7 +1,7 @@
-"""Draw what a detector of falls sees, as SVG: a fall that is alarmed, and a mean that only moves.
+"""SVG pictures of the detector's input: a fall with an alarm, and a mean that only moves.
 
-``python benchmarks/alarms_plot.py`` writes the pictures of docs/quality.md, from simulated traffic with seeds of
-its own and the shipped detector.  It measures nothing: `alarms.py` does.
+``python benchmarks/alarms_plot.py`` writes the pictures of docs/quality.md, from simulated traffic with
+separate seeds and the shipped detector. It measures nothing: `alarms.py` does.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ LOWEST, HIGHEST, DECADES = 0.4, 1.0, 6
 DAYS = 7
 RATE = 120
 QUARTER = 3
-"""Of an hour, in blocks: evidence is drawn that often."""
+"""Blocks of an hour: evidence is drawn once per hour."""
 MEAN, USUAL, FLOOR, BAD, GOOD = "#999", "#0072b2", "#d55e00", "#b00020", "#00794f"
 
 
 @dataclass
 class Seen:
-    """What happened in the watched days, by block."""
+    """The course of the watched days, by block."""
 
     means: list[tuple[float, float]] = field(default_factory=list)
     """Days since the start, and the mean of an hour."""
@@ -50,7 +50,7 @@ class Seen:
 
 
 def watched(traffic: Traffic) -> Seen:
-    """Return what a detector said of traffic, after two weeks in which it learned."""
+    """Return a detector's values on traffic, after two weeks in which it learned."""
     detector, seen = FallDetector(), Seen()
     first = LEARNING_WEEKS * PER_WEEK
     for index, (at, block) in enumerate(traffic.blocks()):
@@ -78,7 +78,7 @@ def watched(traffic: Traffic) -> Seen:
 
 
 def draw(seen: Seen, title: str, fell: float | None) -> str:
-    """Return a picture: means, what is usual and the floor above, evidence below."""
+    """Return a picture: means, usual range and floor above, evidence below."""
     height = LOW_TOP + LOW_HIGH + 50
     size = f'viewBox="0 0 {WIDTH + LEFT + 30} {height}" width="{WIDTH + LEFT + 30}"'
     out = [

@@ -1,8 +1,8 @@
-"""What `ragmeter evaluate` takes for an archive: memory and rows a second, into a folder of Parquet and a file.
+"""Resources of `ragmeter evaluate` on an archive: memory and rows a second, for a Parquet folder and a file.
 
-``python benchmarks/archive.py``. Requests of five chunks, 6 KB of new text each, the free metrics; one process
-a run, in turn. Memory is the most that the process had resident. The folder's is taken at two lengths
-of short rows, too, with one cheap metric: it must not grow with them.
+``python benchmarks/archive.py``. Requests of five chunks, 6 KB of new text each, the free metrics; one
+process a run, in turn. Memory is the peak resident size of the process. The folder's is also measured at two
+lengths of short rows, with one cheap metric: it must not grow with them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def written(folder: Path, count: int, *, short: bool = False) -> Path:
 
 
 def evaluated(data: Path, out: Path, *metrics: str) -> dict[str, float]:
-    """Run `ragmeter evaluate` in a process of its own; return rows, seconds and megabytes."""
+    """Run `ragmeter evaluate` in a separate process; return rows, seconds and megabytes."""
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(data), str(out), *metrics],
         check=True,

@@ -1,8 +1,8 @@
-"""How often is a turn that is marked as asking again one, as two readers say, and how far do these agree?
+"""Precision of the mark that a turn asks again, by two readers, and the readers' agreement.
 
-Run: ``python benchmarks/asked_again.py READER READER PAIRS``, two files of JSON lines with ``id`` and ``asked_again``
-that were written without a look at each other, and one with ``id``, ``set`` and ``later_question``, by which pairs
-count that today's phrases flag.
+Run: ``python benchmarks/asked_again.py READER READER PAIRS``, two files of JSON lines with ``id`` and
+``asked_again`` that were written independently, and one with ``id``, ``set`` and ``later_question``, which
+selects the pairs that today's phrases flag.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragmeter.quality.estimate import wilson_interval
 
 
 def read(path: str, name: str) -> dict[Any, Any]:
-    """Return what a file says of each pair."""
+    """Return a file's label of each pair."""
     with Path(path).open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines if line.strip()]
     return {row["id"]: row[name] for row in rows}

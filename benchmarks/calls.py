@@ -1,8 +1,8 @@
-"""Python calls that one LangChain request causes, by thread: what no machine's noise moves.
+"""Python calls that one LangChain request causes, by thread: a measure without the machine's noise.
 
-``python benchmarks/calls.py``. A five-document LCEL chain with all free metrics, spans and events going
-to a real SDK; counted with ``sys.setprofile`` on the application's thread and on ours, after a warm-up. Time depends on
-the machine and its load; calls tell whether a change made the path longer or shorter.
+``python benchmarks/calls.py``. A five-document LCEL chain with all free metrics, spans and events going to a
+real SDK; counted with ``sys.setprofile`` on the application's thread and on ragmeter's, after a warm-up. Time
+depends on the machine and its load; calls show whether a change made the path longer or shorter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AIMS = {"application": 60, "calls": 1300, "files": 55}
 
 
 class Calls:
-    """Calls of Python functions, by the kind of thread and place, while a request runs or is worked on."""
+    """Calls of Python functions, by kind of thread and place, during a request or its processing."""
 
     def __init__(self) -> None:
         self.on = self.working = False
@@ -91,7 +91,7 @@ def is_ours(file: str) -> bool:
 
 @functools.cache
 def _folders() -> tuple[str, ...]:
-    """Return the folders of the package: of an editable install they stand in several places."""
+    """Return the folders of the package, which are several for an editable install."""
     rooms = ("", ".adapters", ".exporters", ".metrics")
     paths = [importlib.import_module(f"ragmeter{room}").__path__[0] for room in rooms]
     return tuple(path + os.sep for path in paths)

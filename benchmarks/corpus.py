@@ -1,4 +1,4 @@
-"""Does the list of chunks show what was planted among XQuAD's paragraphs, and nothing else, and what does it cost?
+"""Detection by the list of chunks of faults planted among XQuAD's paragraphs, and its cost.
 
 A number of a copied paragraph is changed, of some a third of the other sentences, too; others are plain copies.
 Three chunks go wrong in 70 % of the requests that they lead, three hubs are retrieved everywhere.
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"(?<![\w.,])[1-9]\d*(?![\w.,]*\d)(?! \d)")
 
 
 def change(text: str, chance: random.Random, others: Sequence[str]) -> str | None:
-    """Return a paragraph with one number of a sentence of nine words changed, and perhaps sentences of `others`."""
+    """Return a paragraph with a number of one nine-word sentence changed, and perhaps sentences of `others`."""
     cut = sentences(text)
     places = []
     for place, one in enumerate(cut):
@@ -81,7 +81,7 @@ def measure_conflicts(texts: Sequence[str], language: str) -> None:
 def measure_traffic(
     questions: Sequence[tuple[str, str, int]], texts: Sequence[str], language: str
 ) -> None:
-    """Print whether poisoned chunks and hubs are listed; each question comes six times."""
+    """Print whether poisoned chunks and hubs are listed; each question is sent six times."""
     chance = random.Random(language)
     metric = LexicalContextUtilization()
     poisoned = set(chance.sample(range(len(texts)), 3))
@@ -116,7 +116,7 @@ def measure_traffic(
 
 
 def measure_counting() -> None:
-    """Print cost and error of the counts, and what they take up."""
+    """Print cost, error and size of the counts."""
     chance = random.Random(1)
     # Zipf 1.05 over a million ids, by the inverse of its integral.
     top = 1_000_000.0**-0.05

@@ -1,9 +1,9 @@
-"""Metrics without a judge, beside the packages that compute the same: time by size, and equal results.
+"""Metrics without a judge, beside packages that compute the same: time by size, and equality of results.
 
 ``python benchmarks/deterministic_metrics.py``. PrecisionRecallF1 beside continuous-eval, ROUGE-L beside
-rouge-score, ranks by id beside llama-index, ids and non-LLM context metrics beside ragas. Every
-sample is a new text, so that nothing is remembered from the one before; each package runs in its
-own environment; time is CPU. The exponent says how cost grows with size.
+rouge-score, ranks by id beside llama-index, ids and non-LLM context metrics beside ragas. Every sample is a
+new text, so that no cache helps; each package runs in its own environment; time is CPU. The exponent
+describes the growth of cost with size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
 
 
 class Bench:
-    """Our worker and the peers', and a seed that never repeats."""
+    """Ragmeter's worker and the peers', and a seed that never repeats."""
 
     def __init__(self, settings: Settings) -> None:
         self.quick = settings.quick
@@ -58,7 +58,7 @@ class Bench:
     def compare(
         self, command: str, peer: str, own: int, theirs: int, repeats: int, **given: Any
     ) -> tuple[list[float], list[float], int, int]:
-        """Return CPU ms per sample, ours and the peer's by repeat; samples alike, samples compared."""
+        """Return CPU ms per sample, ragmeter's and the peer's by repeat; equal samples, compared samples."""
         mine, other, alike, compared = [], [], 0, 0
         extra = {k: given.pop(k) for k in ("backend",) if k in given}
         for _ in range(repeats):
@@ -121,7 +121,7 @@ def headline(bench: Bench) -> list[Row]:
         result = bench.compare(
             "precision_recall", peer, 5, theirs, repeats, strategy=strategy, **size
         )
-        # Textbook ROUGE-L and our sentences are other definitions; equality is shown below.
+        # Textbook ROUGE-L and ragmeter's sentences are other definitions; equality is shown below.
         same = strategy == "exact_chunk_match"
         rows.append(
             bench.row(
@@ -149,7 +149,7 @@ def headline(bench: Bench) -> list[Row]:
 
 
 def by_size(bench: Bench) -> list[Row]:
-    """Time by words and by chunks, and how it grows."""
+    """Return the rows of time by words and by chunks, and its growth."""
     rows = []
     all_words = [5, 50] if bench.quick else [5, 20, 50, 100, 200, 500]
     all_chunks = [1, 5] if bench.quick else [1, 5, 10, 20, 50]

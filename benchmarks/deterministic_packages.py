@@ -1,7 +1,7 @@
-"""What each package is asked in the benchmark of deterministic metrics.
+"""The commands of each package in the benchmark of deterministic metrics.
 
-Imported by ``deterministic_metrics.py`` in the worker processes; each function imports one package
-and returns the commands its worker answers.
+Imported by ``deterministic_metrics.py`` in the worker processes; each function imports one package and
+returns its worker's commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where benchmark processes live: the peers' environments, and what a worker's process is given.
+"""Environments of benchmark processes: the peers' virtual environments, and a worker's variables.
 
-`measure.py` and the scripts that start processes call this. A worker gets a copy of this checkout
-that is installed as pip would install it, nothing that phones home, and the data files that
-packages would otherwise download. Nothing here measures.
+`measure.py` and the scripts that start processes call this. A worker gets a copy of this checkout installed
+as by pip, settings against telemetry of packages, and the data files that packages would otherwise download.
+Nothing here measures.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 QUIET = {
-    # Installed packages have their bytecode; without it, every start would compile ours anew.
+    # Installed packages have their bytecode; without it, every start would compile ragmeter's again.
     **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
-    # No package phones home: it is not ours to allow, and there may be no network.
+    # No package phones home: that is not for a benchmark to allow, and there may be no network.
     "ANONYMIZED_TELEMETRY": "false",
     "CONTINUOUS_EVAL_DO_NOT_TRACK": "true",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
@@ -39,11 +39,11 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONWARNINGS": "ignore",
 }
-"""The environment of every peer's process."""
+"""The environment variables of every peer's process."""
 
 
 def env_dir(name: str, into: Path = ROOT) -> Path:
-    """Return where the virtual environment `name` of `peers.toml` is or would be."""
+    """Return the path of the virtual environment `name` of `peers.toml`, existing or not."""
     return into / f".venv-bench-{name}"
 
 
@@ -53,7 +53,7 @@ def env_python(name: str, into: Path = ROOT) -> Path:
 
 
 def peer_states(name: str, into: Path = ROOT) -> dict[str, str]:
-    """Return ``ok`` or the reason why not for each peer of an environment."""
+    """Return ``ok`` or the reason for its absence for each peer of an environment."""
     report = env_dir(name, into) / "bench-peers.json"
     return json.loads(report.read_text())["peers"] if report.exists() else {}
 
@@ -73,8 +73,8 @@ def canonical(name: str) -> str:
 def installed_copy() -> str:
     """Return a folder from which this checkout imports as `ragmeter`, in any interpreter.
 
-    A copy, so that its bytecode is kept as an installation's is, and so that an edit of the
-    checkout does not change what is being measured.
+    A copy, so that its bytecode is stored as an installation's is, and so that an edit of the checkout does
+    not change the measured code.
     """
     folder = Path(tempfile.mkdtemp(prefix="ragmeter-bench-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -111,12 +111,12 @@ _peers_dir = [ROOT]
 
 
 def use_peers_in(into: Path) -> None:
-    """Say, once and first, where the peers' environments are; default: in the checkout."""
+    """Set, once and first, the folder of the peers' environments; default: the checkout."""
     _peers_dir[0] = into
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment for a worker: quiet, and with this checkout of ragmeter importable."""
+    """Return the environment variables of a worker: quiet, and with this checkout of ragmeter importable."""
     if not _copy:
         _copy.append(installed_copy())
     here = str(Path(__file__).resolve().parent)

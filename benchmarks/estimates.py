@@ -1,9 +1,9 @@
-"""Do 95 % intervals of quality hold the truth 95 times in 100, and what do they cost?
+"""Coverage of the 95 % intervals of quality, and their cost.
 
-Worlds are simulated whose mean is known: scores as a judge gives them, nearly perfect ones, graded
-ones; free scores that tell nothing or much; few and many judged requests; rates that vary; requests kept
-for being bad; undefined scores; conversations whose requests are alike. Every world has a seed of its own, which the notes name. With labelled data
-(see `labelled_data.py`) the intervals of labels of people are measured on it, too.
+Worlds are simulated whose mean is known: judge-like scores, nearly perfect ones, graded ones; free scores
+without and with much information; few and many judged requests; rates that vary; requests kept for being bad;
+undefined scores; conversations of similar requests. Every world has its own seed, named in the notes. With
+labelled data (see `labelled_data.py`) the intervals of people's labels are measured on it, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRAFFIC = 5_000
 
 
 def scores(kind: str, count: int, chance: np.random.Generator, shift: float = 0.0) -> Numbers:
-    """Return what a judge would say of so many requests."""
+    """Return a judge's scores of `count` requests."""
     if kind == "judge-like":  # 60 % ones, 15 % zeros
         u = chance.random(count)
         between = np.where(u < 0.85 - shift, chance.uniform(0.3, 0.9, count), 0.0)
@@ -53,7 +53,7 @@ def scores(kind: str, count: int, chance: np.random.Generator, shift: float = 0.
 
 
 def free_scores(judged: Numbers, correlation: float, chance: np.random.Generator) -> Numbers:
-    """Return free scores that go with the judged ones, on another scale."""
+    """Return free scores correlated with the judged ones, on another scale."""
     if not correlation:
         return chance.random(len(judged))
     noise = 0.5 * (judged.std() or 0.3) * (1 / correlation**2 - 1) ** 0.5
@@ -61,7 +61,7 @@ def free_scores(judged: Numbers, correlation: float, chance: np.random.Generator
 
 
 def moments(x: Numbers, chosen: Numbers, probability: Numbers, y: Numbers) -> JudgedMoments:
-    """Return the sums that counting each request would give; `y` is NaN where it is undefined."""
+    """Return the sums from counting each request; `y` is NaN where it is undefined."""
     c = chosen.astype(bool)
     w, xj, yj = 1 / probability[c], x[c], np.nan_to_num(y[c])
     d = (~np.isnan(y[c])).astype(float)
@@ -78,7 +78,7 @@ def moments(x: Numbers, chosen: Numbers, probability: Numbers, y: Numbers) -> Ju
 
 
 class Held:
-    """How often intervals held the truth, how wide they were, and how far means were off."""
+    """The coverage of intervals, their width, and the error of means."""
 
     def __init__(self) -> None:
         self._held: list[bool] = []
@@ -109,7 +109,7 @@ class Held:
 
 
 def coverage_rows(worlds: int) -> list[Row]:
-    """Every kind of score, number of judged requests and free score: 60 cells."""
+    """Return the rows of every kind of score, number of judged requests and free score: 60 cells."""
     seed = 11
     chance = np.random.default_rng(seed)
     cells: dict[tuple[str, int, float], Held] = {}
@@ -145,7 +145,7 @@ def coverage_rows(worlds: int) -> list[Row]:
 
 
 class _Clock:
-    """A clock that is set."""
+    """A clock with a settable time."""
 
     def __init__(self) -> None:
         self.now = 1_000_000_800.0
@@ -157,15 +157,15 @@ class _Clock:
 def hour_of(
     chance: np.random.Generator, count: int, turns: int, spread_s: float, alike: float, named: str
 ) -> tuple[Estimate, Estimate]:
-    """Return the estimates of an hour of conversations, as counted and as if each request stood alone.
+    """Return the estimates of an hour of conversations, as counted and as if requests were independent.
 
     Args:
-        chance: Where the values come from: 0 or 1, 80 % of them 1.
+        chance: The random generator of the values: 0 or 1, 80 % of them 1.
         count: Conversations.
-        turns: Requests of each.
-        spread_s: How long one goes on.
+        turns: Requests per conversation.
+        spread_s: Duration of one.
         alike: Correlation of two values of one conversation.
-        named: What names one: ``id``, ``question``, or nothing.
+        named: The identifier of one: ``id``, ``question``, or none.
     """
     usual = (
         np.full(count, 0.8)
@@ -199,7 +199,7 @@ def hour_of(
 
 
 def conversation_rows(worlds: int, largest: int) -> list[Row]:
-    """Conversations of five within five and over ten minutes, and questions that are sent again and again."""
+    """Return the rows of conversations of five within five and over ten minutes, and of repeated questions."""
     rows = []
     kinds = [
         ("sessions of 5 within 5 minutes", 5, 300.0, 0.3, "id"),
@@ -233,7 +233,7 @@ def conversation_rows(worlds: int, largest: int) -> list[Row]:
 
 
 def weight_rows(worlds: int) -> list[Row]:
-    """Rates from 1/2 to 1/32, the worst kept with certainty, one in five undefined."""
+    """Return the rows of rates from 1/2 to 1/32, the worst kept with certainty, one in five undefined."""
     seed = 13
     chance = np.random.default_rng(seed)
     held = Held()
@@ -257,7 +257,7 @@ def weight_rows(worlds: int) -> list[Row]:
 
 
 def rate_rows(requests: int) -> list[Row]:
-    """Steady traffic and bursts under a budget for a fraction: the inverse rates sum to the requests."""
+    """Return the rows of steady traffic and bursts under a budget: the inverse rates sum to the requests."""
     rows = []
     for what, burst in (("steady", 1), ("in bursts of 30", 30)):
         seed = 17
@@ -282,7 +282,7 @@ def rate_rows(requests: int) -> list[Row]:
 
 
 def cost_rows(requests: int) -> list[Row]:
-    """What counting adds to the CPU time of the meter's own threads."""
+    """Return the rows of the CPU time that counting adds to the meter's own threads."""
     names = ["lexical_groundedness", *(f"score_{number}" for number in range(19))]
     free = {
         name: Score(name=name, value=0.5, status="ok", method="lexical", definition="1")
@@ -320,7 +320,7 @@ def cost_rows(requests: int) -> list[Row]:
 
 
 def mtrag() -> tuple[Numbers, Numbers] | None:
-    """Return what people said of MTRAG's answers, the mean of their raters from 0 to 1, and a judge."""
+    """Return people's ratings of MTRAG's answers, the mean of their raters from 0 to 1, and a judge's."""
     folder = os.environ.get("RAGMETER_BENCH_DATA")
     if not folder:
         return None
@@ -337,7 +337,7 @@ def mtrag() -> tuple[Numbers, Numbers] | None:
 
 
 def label_rows(worlds: int) -> list[Row]:
-    """People's labels of MTRAG, drawn as from traffic, with the published judge and without."""
+    """Return the rows of people's labels of MTRAG, drawn like traffic, with the published judge and without."""
     data = mtrag()
     if data is None:
         return []
@@ -364,14 +364,14 @@ def label_rows(worlds: int) -> list[Row]:
 
 
 class _World:
-    """Requests of which a share is good, and a judge who says good of so many good and bad ones."""
+    """Requests of which a share is good, and a judge that calls shares of good and bad ones good."""
 
     def __init__(self, good: Numbers, bad: Numbers, chance: np.random.Generator) -> None:
         self._says = {True: good, False: bad}
         self._chance = chance
 
     def drawn(self, count: int, share: float) -> tuple[Numbers, Numbers]:
-        """Return whether so many requests are good, and whether the judge says so."""
+        """Return for `count` requests whether each is good, and whether the judge calls it good."""
         z = self._chance.random(count) < share
         says = np.where(
             z,
@@ -382,7 +382,7 @@ class _World:
 
 
 def transport_rows(worlds: int) -> list[Row]:
-    """Labels of another time: before a fall of .3, and MTRAG's mixture changed."""
+    """Return the rows of labels of another time: before a fall of .3, and with MTRAG's mixture changed."""
     seed = 23
     chance = np.random.default_rng(seed)
     ones_and_zeros = np.repeat([1.0, 0.0], [9, 1]), np.repeat([1.0, 0.0], [3, 7])
@@ -420,7 +420,7 @@ def transport_rows(worlds: int) -> list[Row]:
 
 
 def kappa_rows(worlds: int) -> list[Row]:
-    """Tables of two raters, drawn from one whose κ is known."""
+    """Return the rows of tables of two raters, drawn from one whose κ is known."""
     seed = 29
     chance = np.random.default_rng(seed)
     cells = np.array([0.32, 0.29, 0.07, 0.32])  # good and bad as in MTRAG

@@ -1,9 +1,9 @@
-"""A judge of fixed latency in a process of its own, which answers every package's prompts and counts.
+"""A judge of fixed latency in a separate process, which answers every package's prompts and counts them.
 
-The judged benchmarks start it with `FakeJudge` and point each package at its address. It speaks the
-OpenAI chat completions API: it answers ragmeter's prompts by their form and others' by the JSON
-schema they send or quote, so that each package runs to its end on valid replies, whatever they
-say. It counts calls and prompt tokens (cl100k_base), the same way for all.
+The judged benchmarks start it with `FakeJudge` and point each package at its address. It speaks the OpenAI
+chat completions API: it answers ragmeter's prompts by their form and others' by the JSON schema that they
+send or quote, so that each package finishes with valid replies of any content. It counts calls and prompt
+tokens (cl100k_base), the same way for all.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def quoted_schema(prompt: str) -> dict[str, Any] | None:
 
 
 def answer_text(body: dict[str, Any]) -> str:
-    """Return what the judge says to a request."""
+    """Return the judge's reply to a request."""
     sys.path.insert(0, str(ROOT / "tests"))
     from openai_server import Request, well_formed
 
@@ -77,7 +77,7 @@ def answer_text(body: dict[str, Any]) -> str:
     if re.search(r"^Form: \{", prompt, re.MULTILINE) and "<<" in prompt:
         request = Request("", {}, body)
         return json.dumps(well_formed(request, own_value))
-    # deepeval says how many verdicts it wants; one per chunk is what it then aligns.
+    # deepeval states the number of verdicts it wants; it then aligns one per chunk.
     wanted = re.search(r"number of 'verdicts' SHOULD BE STRICTLY EQUAL to.{0,60}?(\d+)", prompt)
     count = int(wanted[1]) if wanted else ITEMS
     form = body.get("response_format") or body.get("text", {}).get("format") or {}
@@ -102,7 +102,7 @@ def own_value(request: Any, item: str) -> Any:
 
 
 def prompt_text(body: dict[str, Any]) -> str:
-    """Return what the model reads, by either of OpenAI's two ways of asking."""
+    """Return the model's input, in either of OpenAI's two request formats."""
     asked = body.get("messages") or body.get("input") or []
     messages = [{"content": asked}] if isinstance(asked, str) else asked
     parts = [body.get("instructions") or ""]
@@ -114,12 +114,12 @@ def prompt_text(body: dict[str, Any]) -> str:
 
 
 def forms(body: dict[str, Any]) -> Any:
-    """Return what the body says about the form of the reply beside the prompt, if anything."""
+    """Return the body's specification of the reply's form beside the prompt, if any."""
     return body.get("response_format") or body.get("text") or body.get("tools")
 
 
 def responses_reply(model: str, said: str) -> dict[str, Any]:
-    """Return what OpenAI's newer address, ``/responses``, would."""
+    """Return a reply in the format of OpenAI's newer endpoint, ``/responses``."""
     content = [{"type": "output_text", "text": said, "annotations": [], "logprobs": []}]
     message = {
         "id": "m-1",
@@ -140,13 +140,13 @@ def responses_reply(model: str, said: str) -> dict[str, Any]:
 
 
 def tag_of(raw: bytes) -> str:
-    """Return what begins the ids of one of our prompts, as its example has it."""
+    """Return the prefix of the ids in one of ragmeter's prompts, from its example."""
     found = re.search(rb'\\"([a-z]+)[a-z]0\\"', raw)
     return found[1].decode() if found else ""
 
 
 class Server:
-    """Counts and answers. Its CPU is in no figure: it is a process of its own."""
+    """Counts and answers. Its CPU is in no figure, because it is a separate process."""
 
     def __init__(self, latency_s: float, always: str = "") -> None:
         self.latency_s = latency_s
@@ -225,16 +225,16 @@ async def serve(latency_s: float, always: str) -> None:
         server.connection, "127.0.0.1", 0, backlog=1024, limit=2**22
     )
     print(listening.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the caller goes
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the caller ends
 
 
 class FakeJudge:
-    """The server as its users see it. A context manager.
+    """The client side of the server. A context manager.
 
     Args:
         latency_s: Seconds after which a call is answered.
-        always: What it says to everything, at little cost, ``TAG`` being what begins the prompt's
-            ids; empty: what each prompt asks for.
+        always: A constant reply, at little cost, with ``TAG`` for the prefix of the prompt's ids; empty: the
+            reply that each prompt asks for.
     """
 
     def __init__(self, latency_s: float, always: str = "") -> None:

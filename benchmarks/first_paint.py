@@ -1,9 +1,9 @@
-"""How soon a page of `ragmeter serve` is seen, in a real Chromium, with an hour's 1,500 requests stored.
+"""Time to first paint of a page of `ragmeter serve`, in a real Chromium, with an hour's 1,500 requests stored.
 
-``python benchmarks/first_paint.py``. The traffic, the driver and the browser are those of the service tests. Each
-page is opened first in a server that was just started, with nothing kept by the browser, and then again: when
-something was painted first (Paint Timing), bytes and requests of the first view, and requests to anybody else. Where
-there is no Chromium, the one row says so.
+``python benchmarks/first_paint.py``. The traffic, the driver and the browser are those of the service tests.
+Each page is opened first in a server that was just started, with an empty browser cache, and then again: time
+of the first paint (Paint Timing), bytes and requests of the first view, and requests to other hosts. Without
+a Chromium, the only row says so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TIMED = (
 
 @dataclass
 class Seen:
-    """What was measured of a page."""
+    """The measurements of a page."""
 
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Seen:
 
 
 def seen(page: Any, url: str) -> Mapping[str, Any]:
-    """Open an address and return its first paint in milliseconds, and what it loaded."""
+    """Open an address and return its first paint in milliseconds, and its loaded resources."""
     page.call("Page.navigate", url=url)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def stored(folder: Path, requests: int) -> tuple[Path, str]:
 
 
 def measured(browser: Any, path: Path, trace: str, rounds: int) -> dict[str, Seen]:
-    """Return what each page gave."""
+    """Return the measurements of each page."""
     found = {name: Seen() for name in PAGES}
     page = browser.open("about:blank")
     for _ in range(rounds):

@@ -1,13 +1,13 @@
-"""Run docs/first-ten-minutes.md from top to bottom, as a newcomer would, and write down how long each step took.
+"""Run docs/first-ten-minutes.md from top to bottom, like a newcomer, and record the time of each step.
 
 ``python benchmarks/first_ten_minutes.py --write``. The page is the only source: its Python block is saved as
-``app.py``, its shell blocks run one after the other in an empty folder, and what it shows as output
-must come out. A comment ``server: URL`` before a block says that it goes on running, and ends with its
-section. Nothing here knows a command of its own.
+``app.py``, its shell blocks run one after the other in an empty folder, and must print the output that it
+shows. A comment ``server: URL`` before a block marks a process that continues to run, and ends with its
+section. This script has no other commands.
 
-``--phoenix PYTHON`` names an environment in which Phoenix is installed already; it is then started on loopback
-only, both its ports, and its installation is not measured. ``--venv DIR`` leaves out section 1 and takes that
-environment instead.
+``--phoenix PYTHON`` names an environment in which Phoenix is installed already; it is then started on
+loopback only, both its ports, and its installation is not measured. ``--venv DIR`` leaves out section 1 and
+uses that environment instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from results import conditions, machine
 
 PAGE = ROOT / "docs" / "first-ten-minutes.md"
 WAIT_S = 120.0
-"""How long a server may take to answer, and a block of ``curl`` to show what the page shows."""
+"""Seconds within which a server must answer, and a block of ``curl`` print the page's output."""
 _FENCE = re.compile(
     r"(?:<!-- server: (?P<url>\S+) -->\s*)?^```(?P<kind>\w+)\n(?P<text>.*?)^```",
     re.MULTILINE | re.DOTALL,
@@ -43,7 +43,7 @@ _TABLE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
 
 class PageError(Exception):
-    """The page says something that is not so."""
+    """A statement of the page is wrong."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Block:
     kind: str
     text: str
     server: str | None = None
-    """Where the block's last command answers once it runs; None: it ends by itself."""
+    """The address that answers once the block's last command runs; None if it ends."""
     shows: list[str] = field(default_factory=list)
     """Lines of output, of the ``text`` block below it."""
 
@@ -87,7 +87,7 @@ def read(page: str) -> list[Section]:
 
 @dataclass(slots=True)
 class Walk:
-    """One walk through the page, in a folder of its own."""
+    """One walk through the page, in a separate folder."""
 
     folder: Path
     environment: dict[str, str]
@@ -95,7 +95,7 @@ class Walk:
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def take(self, section: Section) -> float:
-        """Do what a section says; return how many seconds it took.
+        """Execute a section; return the seconds it took.
 
         Raises:
             PageError: A command failed, or did not show what the page shows.
@@ -150,7 +150,7 @@ class Walk:
             self._run(Block("bash", "\n".join(before) + "\n"))
         log = (self.folder / "server.log").open("ab")
         with log:
-            # A group of its own, so that the shell's children end with it.
+            # A process group, so that the shell's children end with it.
             server = subprocess.Popen(
                 ["bash", "-c", last],
                 cwd=self.folder,
@@ -190,7 +190,7 @@ def _answers(url: str) -> bool:
 
 
 def source(into: Path) -> Path:
-    """Return a copy of this checkout without what was built in it, as a clone has it."""
+    """Return a copy of this checkout without build results, like a clone."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -211,12 +211,12 @@ def walk(
     python: Path | None = None,
     phoenix: Path | None = None,
 ) -> Iterator[tuple[Section, float]]:
-    """Do the sections in an empty folder; yield each with its seconds.
+    """Execute the sections in an empty folder; yield each with its seconds.
 
     Args:
         sections: Those of the page, in order.
-        only: The numbers of those to do; of the others only files are saved. Empty: all.
-        python: The folder of an environment that stands for the one of section 1.
+        only: The numbers of those to execute; of the others only files are saved. Empty: all.
+        python: The folder of an environment that replaces the one of section 1.
         phoenix: An interpreter that has Phoenix.
     """
     with tempfile.TemporaryDirectory(prefix="ragmeter-newcomer-") as folder:

@@ -1,9 +1,9 @@
-"""What ragmeter costs before it does anything: seconds to import, bytes to install.
+"""Fixed costs of ragmeter: seconds to import, bytes to install.
 
-``python benchmarks/footprint.py``. Each import happens in a fresh interpreter and is timed in CPU, the
-bare interpreter subtracted, with bytecode there as in an installation; sizes are those of a package
-and everything it requires, as installed. Beside it: ragmeter's base dependencies by themselves, what
-an extra's own package costs first, and the peers in their own environments.
+``python benchmarks/footprint.py``. Each import runs in a fresh interpreter and is timed in CPU, the bare
+interpreter subtracted, with compiled bytecode as in an installation; sizes are those of a package and
+everything it requires, as installed. For comparison: ragmeter's base dependencies alone, the cost of an
+extra's own package, and the peers in their own environments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from environments import ROOT, child_environment
 from measure import Row, Settings, median, run, spread
 
 BASE = "pydantic, opentelemetry.trace"
-"""What a request needs of the base dependencies; the others load with the metrics that use them."""
+"""The base dependencies that a request needs; the others load with the metrics that use them."""
 
 IMPORTS = {
     "import ragmeter": "import ragmeter",
@@ -45,7 +45,7 @@ WITH_EXTRAS = {
     "otlp": (SDK, f"{METER}from ragmeter.exporters.otel import OpenTelemetryExporter"),
     "pytest": ("import pytest", "import ragmeter.testing.plugin"),
 }  # fmt: skip
-"""Extra: an application's own import, without us; and what it then imports of ragmeter: with a meter, but for
+"""Extra: an application's own import without ragmeter, and ragmeter's imports for it: with a meter, but for
 pytest, which loads the plugin in every run."""
 
 PEERS = {
@@ -66,7 +66,7 @@ DISTRIBUTIONS = {
 
 
 def import_cpu_ms(python: Path | str, statement: str) -> float:
-    """Return milliseconds of CPU that a fresh interpreter has spent after `statement`."""
+    """Return the milliseconds of CPU that a fresh interpreter needs for `statement`."""
     # -I would hide the checkout; the folder of the caller is not on the path either way.
     code = f"{statement}\nimport time; print('cpu', time.process_time())"
     done = subprocess.run(
@@ -170,7 +170,7 @@ def import_rows(settings: Settings) -> list[Row]:
             continue
         base = median(own["its base dependencies alone"])
         value = median(own[name])
-        # The promise is about `import ragmeter`; the harder thing is shown with it.
+        # The promise is about `import ragmeter`; the larger import is shown with it.
         aimed = name != "a meter with every free metric"
         rows.append(
             Row("footprint", f"CPU of `{name}` over a bare interpreter" if aimed else f"CPU of making {name}",

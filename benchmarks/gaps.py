@@ -1,10 +1,10 @@
-"""Does the list of knowledge gaps show the topics that were planted, and nothing else?
+"""Detection by the list of knowledge gaps of planted topics, and its false findings.
 
-Traffic is built of XQuAD's 48 articles in three languages: the paragraphs of some articles are taken out of the
-index, hidden from most searches, or found and refused all the same; one answer in ten goes wrong everywhere.
-The verdicts are those of the free metrics.  Then badness is shuffled over the requests, so that nothing is to
-be found, and half of all requests are made bad.  The last part measures time and memory.
-Run: ``python benchmarks/gaps.py DATA_FOLDER``.
+Traffic is built of XQuAD's 48 articles in three languages: the paragraphs of some articles are removed from
+the index, hidden from most searches, or found and yet refused; one answer in ten is wrong everywhere. The
+verdicts are those of the free metrics. Then badness is shuffled over the requests, so that there is nothing
+to find, and half of all requests are made bad. The last part measures time and memory. Run: ``python
+benchmarks/gaps.py DATA_FOLDER``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METRICS = (
 )
 DRAWS = 4
 FRESH = 200
-"""First of the draws that diagnoses are measured on; their thresholds were set on others."""
+"""The first draw on which diagnoses are measured; their thresholds were set on others."""
 ARTICLES = 5
 SLIPS = 0.10
 HIDDEN = 0.75
@@ -65,7 +65,7 @@ class Question(NamedTuple):
     article: int
     paragraph: int
     sentence: str
-    """The one that answers it."""
+    """The sentence that answers it."""
     order: tuple[int, ...]
     """All paragraphs, the nearest by BM25 first."""
 
@@ -80,14 +80,14 @@ class Corpus(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Traffic, and what was planted in it."""
+    """Traffic, with its planted faults."""
 
     requests: tuple[tuple[Asked, bool], ...]
     contexts: tuple[tuple[str, ...], ...]
     article: dict[int, int]
-    """Of the request with a rank."""
+    """The article of the request with a rank."""
     planted: dict[int, Fault]
-    """By article."""
+    """The fault by article."""
 
 
 def read_corpus(folder: Path, language: str) -> Corpus:
@@ -116,7 +116,7 @@ def read_corpus(folder: Path, language: str) -> Corpus:
 
 
 def plant(corpus: Corpus, chance: random.Random, faults: Sequence[Fault]) -> Stream:
-    """Return the traffic in which an article each has one of the faults."""
+    """Return traffic in which one article each has one of the faults."""
     articles = chance.sample(sorted(set(corpus.article_of)), len(faults))
     planted = dict(zip(articles, faults, strict=True))
     samples: list[RagSample] = []
@@ -179,7 +179,7 @@ def share(part: int, whole: int) -> str:
 
 
 def main_article(ranks: Sequence[int], stream: Stream) -> tuple[int, float, float]:
-    """Return the article that most members are of, its share, and that of all planted ones."""
+    """Return the most frequent article among members, its share, and the share of all planted ones."""
     counts = Counter(stream.article[rank] for rank in ranks)
     article, most = min(counts.items(), key=lambda one: (-one[1], one[0]))
     planted = sum(n for other, n in counts.items() if other in stream.planted)
@@ -301,7 +301,7 @@ def measure_merging(streams: Sequence[Stream]) -> None:
 
 
 def measure_scattered(folder: Path) -> None:
-    """Print how many groups bad answers have that have no topic in common, as people judged them."""
+    """Print the number of groups of bad answers, by people's labels, that have no topic in common."""
     for name in ("clapnq", "mtrag_un"):
         memory = GapMemory()
         with gzip.open(folder / "labels" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:

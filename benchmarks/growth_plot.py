@@ -1,7 +1,7 @@
-"""Draw how cost grows with size, from the rows of ``deterministic_metrics``: two panels, log-log, as SVG.
+"""SVG plot of the growth of cost with size, from the rows of ``deterministic_metrics``: two log-log panels.
 
-``run.py`` calls it when it writes RESULTS.md, so that plot and table are of the same run. It draws what
-the rows say and measures nothing.
+``run.py`` calls it when it writes RESULTS.md, so that plot and table are of the same run. It draws the rows
+and measures nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def panel(title: str, points: Points, left: float, low: int, high: int) -> list[
 
 
 def draw(rows: Iterable[Row]) -> str | None:
-    """Return the plot, or None when the rows do not have it."""
+    """Return the plot, or None if the rows lack its data."""
     found = panels(rows)
     values = [ms for points in found.values() for line in points.values() for ms in line.values()]
     if not all(found.values()) or min(values) <= 0:

@@ -1,4 +1,4 @@
-"""How far do scores without a model agree with people?
+"""Agreement of the scores without a model with people's labels.
 
 Reads human-labelled public data (MTRAG, RAGChecker's meta-evaluation, XQuAD; not part of this repository)
 from the folder given as argument or by RAGMETER_BENCH_DATA, runs ragmeter's own metrics over it and
@@ -130,7 +130,7 @@ def automatic(note: dict[str, Any]) -> float:
 
 
 def uncertainty(rows: list[dict[str, Any]]) -> None:
-    """Resample the tasks, whose three responses belong together."""
+    """Print intervals by resampling the tasks, whose three responses belong together."""
 
     def own(some: list[dict[str, Any]]) -> float:
         return correlation(some, "lexical_groundedness")
@@ -177,7 +177,7 @@ def ragchecker(folder: Path) -> None:
 
 
 def preference(record: dict[str, Any], name: str) -> float:
-    """Score of the second answer less that of the first."""
+    """Return the score of the second answer less that of the first."""
     values = []
     for model in ("model1", "model2"):
         answer, reference = record[model]["response"], record["gt_answer"]
@@ -190,7 +190,7 @@ def preference(record: dict[str, Any], name: str) -> float:
 
 
 def xquad(folder: Path) -> None:
-    """Tell a question's own paragraph from others of the article, by the share of shared tokens."""
+    """Print how well shared tokens distinguish a question's own paragraph from its article's others."""
     print("\nXQuAD, AUROC of token coverage: a question's paragraph against others of its article")
     for language in ("en", "ru", "zh"):
         data = read(folder, "xquad", f"xquad.{language}.json.gz")

@@ -1,9 +1,9 @@
 """Judged metrics beside ragas, deepeval and trulens: calls, prompt tokens and wall time per sample.
 
-``python benchmarks/judged_metrics.py``. Each package judges the same request (five chunks of about
-a hundred tokens) by the same local judge that takes 200 ms a call and answers everybody validly.
-Calls and tokens are counted at the judge. "Cold" has seen nothing before; "known reference" has
-judged another request with the same reference; "same request" has judged this very one.
+``python benchmarks/judged_metrics.py``. Each package judges the same request (five chunks of about a hundred
+tokens) by the same local judge, which takes 200 ms a call and answers every package validly. Calls and tokens
+are counted at the judge. "Cold" has judged nothing before; "known reference" has judged another request with
+the same reference; "same request" has judged this exact request.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
 
 
 class Bench:
-    """The judge, our worker and the peers'."""
+    """The judge, ragmeter's worker and the peers'."""
 
     def __init__(self, settings: Settings, judge: FakeJudge) -> None:
         self.judge = judge
@@ -242,7 +242,7 @@ class Bench:
         }
 
     def judged_by_peer(self, peer: str, names: list[str]) -> dict[str, Any] | None:
-        """Return the same of a peer; None, and from then on absent, when it fails."""
+        """Return the same of a peer; None if it fails, which removes it from later comparisons."""
         try:
             return self.judged(peer, names, "cold")
         except WorkerError as error:

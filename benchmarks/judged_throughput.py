@@ -1,9 +1,9 @@
-"""How near does judging come to the ideal of concurrency / latency?
+"""Throughput of judging, beside the ideal of concurrency / latency.
 
-``python benchmarks/judged_throughput.py``. A local judge of fixed latency, in a process of its own, takes
-64 calls at once; the ideal is 64 / 0.2 s = 320 calls a second. Bare sockets take turns with
-`aevaluate` and with a meter, so that each round says what the machine allowed just then. Every
-request has new texts, and one call judges it.
+``python benchmarks/judged_throughput.py``. A local judge of fixed latency, in a separate process, accepts 64
+calls at once; the ideal is 64 / 0.2 s = 320 calls a second. Bare sockets alternate with `aevaluate` and with
+a meter, so that each round includes the machine's limit at that time. Every request has new texts, and one
+call judges it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAYS = {"aevaluate": "judged throughput", "meter": "judged throughput, through a
 
 
 def bare(url: str, concurrency: int) -> Any:
-    """Return a function that makes calls over bare sockets: what this machine allows at most."""
+    """Return a function that makes calls over bare sockets: this machine's limit."""
     port = int(url.split(":")[2].split("/", maxsplit=1)[0])
     body = json.dumps({"messages": [{"role": "user", "content": "Anything?"}]}).encode()
     request = (

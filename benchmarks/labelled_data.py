@@ -1,8 +1,8 @@
-"""Requests made of public labelled data, for measuring how far scores can be believed.
+"""Requests made of public labelled data, to measure the reliability of scores.
 
-MTRAG's human subset (Katsis et al. 2025, Apache-2.0) gives answers with people's ratings; XQuAD (Artetxe
-et al. 2020, CC BY-SA 4.0) gives questions whose paragraph is known, of which pairs are built: the answer's
-paragraph among three retrieved ones, or left out.  The data is not part of this repository.
+MTRAG's human subset (Katsis et al. 2025, Apache-2.0) has answers with people's ratings; XQuAD (Artetxe et al.
+2020, CC BY-SA 4.0) has questions with a known paragraph, of which pairs are built: the answer's paragraph
+among three retrieved ones, or left out. The data is not part of this repository.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LANGUAGES = ("en", "ru", "zh")
 QUESTIONS = 400
 RETRIEVED = 3
 BAD_RATING = 2.5
-"""People's mean rating, of 1 to 4, from which on down an answer counts as bad."""
+"""People's mean rating, 1 to 4, at or below which an answer counts as bad."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RatedAnswer:
 
     @property
     def is_bad(self) -> bool:
-        """Whether people rated it bad in any of the three."""
+        """Whether any of the three ratings is bad."""
         return min(self.faithfulness, self.appropriateness, self.completeness) <= BAD_RATING
 
 
@@ -62,11 +62,11 @@ class BuiltRequest:
     present: bool
     """Whether the paragraph with the answer is among them."""
     answer: str
-    """The sentence of that paragraph that holds the answer."""
+    """The sentence of that paragraph with the answer."""
 
 
 def data_folder() -> Path | None:
-    """Return the folder given as argument or by RAGMETER_BENCH_DATA; None: there is none, which is said."""
+    """Return the folder given as argument or by RAGMETER_BENCH_DATA; None, with a message, if there is none."""
     given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("RAGMETER_BENCH_DATA")
     if given:
         return Path(given)
@@ -122,7 +122,7 @@ class Bm25:
         }
 
     def ranked(self, question: str) -> list[int]:
-        """Return the places of all texts, the nearest first."""
+        """Return the indices of all texts, the nearest first."""
         terms = [term for term in dict.fromkeys(terms_of_line(question)) if term in self._idf]
         scores = [
             sum(
@@ -136,7 +136,7 @@ class Bm25:
         return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
 
     def share(self, query: str, text: str) -> float:
-        """Return what another text's score for a query is of the largest that any could have."""
+        """Return the score of another text for a query as a share of the largest possible score."""
         counts = Counter(terms_of_line(text))
         terms = [term for term in dict.fromkeys(terms_of_line(query)) if term]
         rare = math.log(1 + len(self._counts) + 0.5)
@@ -176,7 +176,7 @@ def swapped_contexts(
 def built_requests(folder: Path, language: str) -> list[BuiltRequest]:
     """Return a request with and one without the right paragraph for each of 400 questions.
 
-    The wrong paragraphs are the nearest that BM25 finds, so the hardest for anything that compares words.
+    The wrong paragraphs are the nearest that BM25 finds, and so the hardest for any comparison of words.
     """
     data = read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]
     paragraphs: list[str] = []

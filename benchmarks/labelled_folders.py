@@ -1,8 +1,8 @@
-"""Answers that people labelled, read from the folders of nine public sets as their authors publish them.
+"""Answers with people's labels, from the folders of nine public sets as their authors publish them.
 
 `verdict_elsewhere` measures on them; none of their rows is part of this repository. A set is recognised by
-its files' names and fields, so any folder may hold any of them. Rows in our own spelling (`LabelledAnswer`'s
-fields, JSON lines, packed or not) are read, too.
+its files' names and fields, so any folder may contain any of them. Rows in ragmeter's form
+(`LabelledAnswer`'s fields, JSON lines, packed or not) are read, too.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 
 _PASSAGE = re.compile(r"(?:^|\n)\s*passage \d+:", re.IGNORECASE)
 _MOST = 30_000_000
-"""Characters of a file that is read; a larger one holds no labels of these sets."""
+"""Maximum characters of a file that is read; a larger one has no labels of these sets."""
 
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """One answer with people's word on it."""
+    """One answer with people's label."""
 
     set: str
     question: str | None
     contexts: tuple[str, ...]
     answer: str
     bad: bool | None
-    """Unfaithful, by people; of ``retrieval`` rows: the contexts do not hold what was asked."""
+    """Unfaithful, by people; in ``retrieval`` rows: the contexts do not contain the answer."""
     group: str
-    """Answers about one source, which are resampled together."""
+    """Identifies answers about one source, which are resampled together."""
     kind: str = "support"
     model: str | None = None
     spans: tuple[tuple[int, int], ...] = ()
@@ -76,7 +76,7 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _row(record: dict[str, Any], path: Path) -> LabelledAnswer | None:
-    """Read one record by the fields that its set alone has."""
+    """Return one record, read by the fields that only its set has."""
     for fields, read in _READERS.items():
         if record.keys() >= set(fields.split()):
             return read(record, path)
@@ -240,7 +240,7 @@ _READERS = {
 
 
 def right_answers(rows: Iterable[LabelledAnswer]) -> list[LabelledAnswer]:
-    """Return the answers that people wrote as the right ones to what their passages hold."""
+    """Return people's own answers, written as the right ones to the content of their passages."""
     return [
         row
         for row in rows

@@ -1,8 +1,8 @@
 """The LangChain application that the benchmarks send requests to: LCEL and LangGraph.
 
-A retriever that returns five documents of 200 words at once and a model that answers at once, so
-that what remains is the framework's own work and whatever is attached to it. Used by the overhead
-and the latency benchmarks; it must not know what is attached.
+A retriever that returns five documents of 200 words at once and a model that answers at once, so that only
+the work of the framework and of attached handlers remains. Used by the overhead and the latency benchmarks;
+it must not depend on what is attached.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ async def _drain(stream: AsyncIterator[Any]) -> None:
 
 
 def requests(loop: Any, callbacks: list[Any]) -> dict[str, Callable[[str], Any]]:
-    """Return, for each way of asking, a function that sends one request and waits for its end.
+    """Return, for each calling method, a function that sends one request and waits for its end.
 
     Args:
         loop: An event loop that is not running, for the asynchronous ways.
-        callbacks: What is attached to each request.
+        callbacks: The callbacks of each request.
     """
     retriever = make_retriever()
     chain, graph = make_chain(retriever), make_graph(retriever)

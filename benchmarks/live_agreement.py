@@ -1,9 +1,9 @@
-"""What do the free scores that need no reference say about labelled requests?
+"""Results of the free scores that need no reference on labelled requests.
 
 Part of ``human_agreement.py``, which calls it; alone: ``python benchmarks/live_agreement.py DATA_FOLDER``.
 Prints the tables of ``docs/metrics.md``: how well groundedness finds answers that people rated unfaithful,
-beside the judge stored with the data; which answers refuse; how well relevance tells a retrieval with the right
-chunk from one with the nearest wrong ones; and which of the chunks shown are called used.
+beside the judge stored with the data; which answers refuse; how well relevance distinguishes a retrieval with
+the right chunk from one with the nearest wrong ones; and which of the shown chunks are called used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BOOTSTRAPS = 500
 RETRIEVAL = (LexicalQueryCoverage(), LexicalContextRelevance())
 
 Labelled = tuple[str, bool, float]
-"""What belongs together when resampled, the label, the score."""
+"""The group for resampling, the label, the score."""
 
 
 def value(
@@ -145,7 +145,7 @@ def on_topic(folder: Path, answers: Sequence[RatedAnswer], documents: Sequence[s
 
 
 def used(answers: Sequence[RatedAnswer], documents: Sequence[str]) -> None:
-    """Mix as many wrong chunks into MTRAG's contexts as there are right ones."""
+    """Print the results of mixing as many wrong chunks into MTRAG's contexts as there are right ones."""
     wrong = swapped_contexts(answers, documents)
     called: dict[bool, list[bool]] = {True: [], False: []}
     for one in answers:

@@ -1,10 +1,10 @@
-"""What the users of an application notice: latency at a fixed request rate, with and without ragmeter.
+"""Latency of an application at a fixed request rate, with and without ragmeter.
 
 ``python benchmarks/live_latency.py``. The LCEL application answers a fixed rate of requests from four
-threads, each request waiting 5 ms for its store and 20 ms for its model as real ones wait; latency
-counts from the moment a request was due. Without anything, with all free metrics on every request,
-and with every judged metric, on one request in ten and on all, by a judge that takes 200 ms; scored on a
-thread of the application's process and in a worker process. One process per variant, in turn, each alone.
+threads, each request waiting 5 ms for its store and 20 ms for its model, like real ones; latency counts from
+the scheduled time of a request. Without anything, with all free metrics on every request, and with every
+judged metric, on one request in ten and on all, by a judge that takes 200 ms; scored on a thread of the
+application's process and in a worker process. One process per variant, in turn, each alone.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def benchmark(settings: Settings) -> list[Row]:
             note = f"{scored} of {sent} scored"
             met = median(ours) <= limit if aimed else None
             if aimed and quantile(bare, 0.75) - quantile(bare, 0.25) > slack:
-                # Repeats without ragmeter lie further apart than what is asked for.
+                # Repeats without ragmeter differ by more than the target.
                 met = None
                 note += "; not decided: the machine was too busy to tell"
             rows.append(

@@ -1,7 +1,7 @@
 """The LlamaIndex application that the benchmarks send requests to: a retriever query engine.
 
-A retriever that returns five nodes of 200 words at once and a model that answers at once. Used by
-the overhead benchmark; it must not know what is attached.
+A retriever that returns five nodes of 200 words at once and a model that answers at once. Used by the
+overhead benchmark; it must not depend on what is attached.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANSWER = text(30, 77)
 
 
 class FixedModel(CustomLLM):
-    """Gives the same answer at once."""
+    """Returns the same answer at once."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -64,7 +64,7 @@ class FixedRetriever(BaseRetriever):
 
 
 def requests(loop: Any) -> dict[str, Callable[[str], Any]]:
-    """Return, for each way of asking, a function that sends one request and waits for its end."""
+    """Return, for each calling method, a function that sends one request and waits for its end."""
     model, retriever = FixedModel(), FixedRetriever()
     engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=model))
     streaming = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=model, streaming=True))

@@ -1,9 +1,9 @@
-"""What every benchmark shares: how numbers are taken, and how a row is written.
+"""The shared code of all benchmarks: the collection of numbers, and the form of a row.
 
-Each benchmark is a script beside this file. It starts one worker process per variant (ours, each
-peer, nothing at all), asks them for numbers in turn, round after round, so that a busy machine is
-busy for all alike, and prints rows: what, ours, peer, ratio, target, met or not. Nothing here knows
-a particular benchmark, and nothing here is installed.
+Each benchmark is a script beside this file. It starts one worker process per variant (ragmeter, each peer,
+nothing attached), requests numbers from them in turn, round after round, so that other load affects all
+alike, and prints rows: what, ours, peer, ratio, target, met or not. This module knows no particular
+benchmark, and is not installed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Row:
 
     benchmark: str
     what: str
-    """What was measured, with size."""
+    """The measured quantity, with size."""
     unit: str
     ours: float | None
     peer: float | None = None
-    """The same of the peer, or of the run without ragmeter; None: there is none to compare with."""
+    """The same of the peer, or of the run without ragmeter; None if there is no comparison."""
     peer_name: str | None = None
     ratio: float | None = None
-    """The number that the target is about, see `target`."""
+    """The number that the target refers to, see `target`."""
     target: str | None = None
     met: bool | None = None
-    """None: there is no target, or the peer was not there."""
+    """None: there is no target, or the peer was absent."""
     spread: str | None = None
-    """How far repeats lay apart."""
+    """The variation between repeats."""
     note: str | None = None
 
 
@@ -58,11 +58,11 @@ def held_to(
     unit: str = "",
     note: str | None = None,
 ) -> Row:
-    """Return a line that is held to a number: at most that, or at least; None: to none."""
+    """Return a row with a target: at most `target`, or at least; None: no target."""
     if target is None:
         return Row(benchmark, what, unit, ours, note=note)
     word = "at least" if least else "at most"
-    met = bool(ours >= target if least else ours <= target)  # of numpy it has no JSON
+    met = bool(ours >= target if least else ours <= target)  # numpy's bool has no JSON
     return Row(benchmark, what, unit, ours, target=f"{word} {target:g}", met=met, note=note)
 
 
@@ -71,11 +71,11 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """A process that measures one variant, asked by one line of JSON at a time.
+    """A process that measures one variant, with commands of one line of JSON each.
 
     Args:
         script: The benchmark, which calls `serve` when its first argument is ``--worker``.
-        variant: What this process is to measure.
+        variant: The variant that this process measures.
         python: The interpreter; default: this one.
         options: Passed to the worker's ``prepare``.
     """
@@ -147,9 +147,9 @@ class Worker:
 
 
 def serve(prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., Any]]]) -> None:
-    """Be a worker: prepare the variant, then answer commands until the pipe closes.
+    """Run as a worker: prepare the variant, then answer commands until the pipe closes.
 
-    What libraries print goes to standard error; answers have the real standard output.
+    Output of libraries goes to standard error; replies use the real standard output.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -189,11 +189,11 @@ def start(
     Args:
         script: The benchmark's file.
         variants: Each variant and its interpreter.
-        needed: Variants without which there is nothing to compare.
+        needed: Variants that are required.
         options: Passed to every worker.
 
     Returns:
-        The workers, and why the others are missing.
+        The workers, and the reasons for missing ones.
 
     Raises:
         WorkerError: One of `needed` does not start.
@@ -217,7 +217,7 @@ def start(
 
 
 def reason(error: WorkerError) -> str:
-    """Return in one line why a worker failed."""
+    """Return the reason in one line why a worker failed."""
     return str(error).splitlines()[-1]
 
 
@@ -232,9 +232,9 @@ def absent_rows(benchmark: str, absent: Mapping[str, str]) -> list[Row]:
 def interleave(
     workers: Mapping[str, Worker], rounds: int, command: str, **arguments: Any
 ) -> dict[str, list[Any]]:
-    """Ask every worker in turn, `rounds` times; return each worker's answers.
+    """Send a command to every worker in turn, `rounds` times; return each worker's replies.
 
-    Every second round goes through them backwards, so that none always runs after the same other.
+    Every second round is in reverse order, so that none always runs after the same other.
     """
     answers: dict[str, list[Any]] = {name: [] for name in workers}
     names = list(workers)
@@ -247,20 +247,19 @@ def interleave(
 class RequestClock:
     """CPU time of the request path: the whole process without its background threads.
 
-    A framework may spread one request over threads of its own, so the thread's clock is too
-    little; scorers and span exporters work in the background, so the process's clock is too much.
-    Threads that were alive when `settle` was called, and are neither the caller's nor a pool's,
-    are background.
+    A framework may spread one request over several threads, so the thread's clock measures too little;
+    scorers and span exporters work in the background, so the process's clock measures too much. Threads that
+    were alive when `settle` was called, and are neither the caller's nor a pool's, are background.
     """
 
     _POOLS = ("MainThread", "asyncio_", "ThreadPoolExecutor")
 
     def __init__(self) -> None:
         self._clocks: dict[int, int] = {}
-        """Clock of a background thread: what it said last, which stays when the thread has ended."""
+        """Last value of a background thread's clock, which remains when the thread has ended."""
 
     def settle(self) -> list[str]:
-        """Take the threads alive now, after the first requests, for the background; name them."""
+        """Take the threads alive now, after the first requests, as the background; return their names."""
         found = [
             thread
             for thread in threading.enumerate()
@@ -291,7 +290,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Say between which values the middle half of `values` lies."""
+    """Return the range of the middle half of `values`, as text."""
     return f"{quantile(values, 0.25):.3g} to {quantile(values, 0.75):.3g}"
 
 
@@ -309,17 +308,17 @@ def growth(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     quick: bool
-    """A smoke run: few repeats, numbers not worth keeping."""
+    """A smoke run: few repeats, numbers not worth storing."""
     peers: bool
-    """Measure the peers whose environments are there."""
+    """Whether to measure the peers with existing environments."""
     into: Path
-    """Where the environments are."""
+    """The folder of the environments."""
 
     def python_of(self, env: str, peer: str | None = None) -> Path | None:
-        """Return the interpreter of `env`, or None when it, or `peer` in it, is not usable."""
+        """Return the interpreter of `env`, or None if it, or `peer` in it, is not usable."""
         if not self.peers or not env_python(env, self.into).exists():
             return None
         if peer is not None and peer_states(env, self.into).get(peer) != "ok":
@@ -331,7 +330,7 @@ def run(
     benchmark: Callable[[Settings], list[Row]],
     prepare: Callable[[str, dict[str, Any]], Mapping[str, Callable[..., Any]]] | None = None,
 ) -> None:
-    """Be the script: a worker when asked to, else run `benchmark` and print its rows."""
+    """Run as a script: as a worker if requested, else run `benchmark` and print its rows."""
     if len(sys.argv) > 1 and sys.argv[1] == "--worker" and prepare is not None:
         serve(prepare)
         return
@@ -348,7 +347,7 @@ def run(
 
 
 def number(value: float | None) -> str:
-    """Write a number with three digits, or a dash."""
+    """Return a number with three digits, or a dash, as text."""
     if value is None:
         return "–"
     if value == int(value) and abs(value) < 1e6:
@@ -357,7 +356,7 @@ def number(value: float | None) -> str:
 
 
 def line(row: Row) -> str:
-    """Write a row for the terminal."""
+    """Return a row as text for the terminal."""
     met = {True: "met", False: "NOT MET", None: ""}[row.met]
     ours = f"{number(row.ours)} {row.unit}"
     peer = "" if row.peer is None else f"{number(row.peer)} ({row.peer_name})"

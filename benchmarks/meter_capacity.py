@@ -1,4 +1,4 @@
-"""What the meter can take: samples a second, bytes a waiting sample, and behaviour beyond capacity.
+"""Capacity of the meter: samples a second, bytes per waiting sample, and behaviour beyond capacity.
 
 ``python benchmarks/meter_capacity.py``. CPU per sample by metric set, through the whole meter (building,
 scoring, exporting), and how it grows with words, documents and requests; memory of a sample in the
@@ -37,12 +37,12 @@ SHORT = {
     "5 × 60 words": (5, 60, 1000),
     "5 × 300 characters of Chinese": (5, 300, 600),
 }
-"""Chunks without a reference: their number and size, and the samples a second aimed at."""
+"""Chunks without a reference: their number and size, and the target of samples a second."""
 AIMED = tuple(name for name in SETS if name.startswith("all free"))
 
 
 class Nowhere:
-    """An exporter that counts and keeps nothing."""
+    """An exporter that counts and discards."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,7 +58,7 @@ class Nowhere:
 
 
 def resident_mb() -> float:
-    """Return the process's resident memory now, or its peak where only that is known."""
+    """Return the process's current resident memory, or its peak if only that is known."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * resource.getpagesize() / 1e6
@@ -68,7 +68,7 @@ def resident_mb() -> float:
 
 
 def samples(count: int, first: int, kind: str) -> list[Any]:
-    """Return samples with new texts; or, as most traffic, with new questions about known chunks."""
+    """Return samples with new texts; or, like most traffic, with new questions about known chunks."""
     from ragmeter.metrics import Reference
 
     if kind in SHORT:
@@ -134,7 +134,7 @@ def capacity(variant: str) -> dict[str, Any]:
 
 
 def waiting() -> dict[str, Any]:
-    """Commands of a worker that measures what a waiting sample weighs."""
+    """Commands of a worker that measures the size of a waiting sample."""
     import tracemalloc
 
     from ragmeter import Limits, RagMeter
@@ -169,7 +169,7 @@ def waiting() -> dict[str, Any]:
 
 PARTS = [text(200, n) for n in range(50)]
 PREPARED = 5000
-"""Samples made beforehand and offered in a circle; more text than ragmeter remembers."""
+"""Samples made beforehand and offered in a cycle; more text than ragmeter's caches hold."""
 
 
 def fresh(number: int) -> Any:
@@ -183,8 +183,8 @@ def fresh(number: int) -> Any:
 def overload() -> dict[str, Any]:
     """Commands of a worker that is offered more than it can score.
 
-    The samples are made beforehand: making one takes more than submitting it, and would take from
-    scoring what the application, not ragmeter, takes.
+    The samples are made beforehand: making one takes longer than submitting it, and would take time from
+    scoring that belongs to the application, not to ragmeter.
     """
     from ragmeter import RagMeter
 
@@ -194,7 +194,7 @@ def overload() -> dict[str, Any]:
     gc.freeze()
 
     def capacity(count: int) -> float:
-        """Return samples a second when a queue is worked off, submitting included."""
+        """Return samples a second while a queue is emptied, submitting included."""
         before = time.perf_counter()
         for _ in range(count):
             meter.submit(next(prepared))
@@ -202,7 +202,7 @@ def overload() -> dict[str, Any]:
         return count / (time.perf_counter() - before)
 
     def offer(rate: float, seconds: float) -> dict[str, float]:
-        """Offer `rate` samples a second; return what came out, and what offering and all took."""
+        """Offer `rate` samples a second; return the rates sent and scored, the share lost, and the CPU used."""
         before, began = meter.stats(), time.perf_counter()
         process, thread = time.process_time(), time.thread_time()
         sent = 0
@@ -287,7 +287,7 @@ def capacity_rows(settings: Settings) -> list[Row]:
 
 
 def growth_rows(settings: Settings) -> list[Row]:
-    """How the cost of all free metrics grows with words, documents and requests."""
+    """Return the rows of the growth of all free metrics' cost with words, documents and requests."""
     middle = {"contexts": 5, "words": 100, "requests": 20}
     sizes = {
         "words": [25, 50, 100, 200, 400, 800],
@@ -333,7 +333,7 @@ def memory_rows(settings: Settings) -> list[Row]:
 
 
 def overload_rows(settings: Settings) -> list[Row]:
-    """Goodput at 1, 2 and 10 times the capacity, which is taken anew before each."""
+    """Return the rows of goodput at 1, 2 and 10 times the capacity, which is measured again before each."""
     count, seconds, rounds = (100, 0.3, 1) if settings.quick else (1500, 3.0, 5)
     capacities: list[float] = []
     seen: dict[int, list[dict[str, float]]] = {1: [], 2: [], 10: []}
@@ -377,7 +377,7 @@ def down_rows(settings: Settings, rate: float) -> list[Row]:
             memory = worker.ask("offer", rate=rate * 10, seconds=seconds)
         finally:
             worker.close()
-    # The first fifth fills the queues; from then on memory is to stay.
+    # The first fifth fills the queues; after that memory must stay constant.
     settled, last = memory[len(memory) // 5], median(memory[-3:])
     grown = last - settled
     flat = grown <= 0.05 * settled
